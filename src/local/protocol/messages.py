@@ -14,7 +14,16 @@ from local.errors import InvalidArgumentsError, echoed
 from local.protocol.conversation import UNNAMED, ConversationMessage, read_calls
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
-from local.protocol.reading import TIME_RULE, as_text, bounded, in_utc, text_of, written_time
+from local.protocol.reading import (
+    TIME_RULE,
+    as_text,
+    bounded,
+    first_of,
+    in_utc,
+    moment_of,
+    text_of,
+    written_time,
+)
 from local.protocol.tool import parameters_of
 
 ROLES = {
@@ -33,6 +42,8 @@ MILLISECONDS = 100_000_000_000
 """A timestamp from this number on counts milliseconds, a smaller one seconds (to the year 5138)."""
 CONTENT_FIELDS = ("content", "text", "parts", "tool_calls", "function_call", "refusal")
 """A message without any of these has its text in a field that nobody would search."""
+TIME_FIELDS = ("event_time", "timestamp_utc", "created_at")
+"""Where a message without a timestamp has its time: as `load_session` returns it, and others do."""
 CALL_KEYS = ("functionCall", "function_call")
 RESULT_KEYS = ("functionResponse", "function_response")
 """Gemini's blocks have one of these keys; Anthropic's say what they are in `type`."""
@@ -114,7 +125,8 @@ def _messages(received: Json, place: str) -> list[ConversationMessage]:
         content=text or known.refusal or text,
         id=_id(known.id),
         name=known.name or None,
-        timestamp=_moment(known.timestamp, f"{within}timestamp"),
+        timestamp=_moment(known.timestamp, f"{within}timestamp")
+        or moment_of(first_of(received, TIME_FIELDS)),
         tool_calls=_calls(known, blocks.calls, within),
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,

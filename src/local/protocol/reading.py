@@ -198,7 +198,7 @@ def in_utc(moment: datetime, field: str) -> datetime:
 
 
 def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
-    """A date or a time as people and models write it, in UTC.
+    """A date or a time as people and models write it, with its offset, or in UTC if it has none.
 
     A date stands for its beginning, or for its end with `ends`.
 
@@ -208,7 +208,8 @@ def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
     moment = written_time(text, field)
     if ends and len(text) == len("2026-05-01"):
         moment = datetime.combine(moment, time.max)
-    return in_utc(moment, field)
+    in_utc(moment, field)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def written_time(text: str, field: str) -> datetime:

@@ -10,6 +10,9 @@ from local.memory.recall.statements import forget_texts, say_otherwise, sentence
     [
         ("My rent is 900 euros.", "By the way, my rent is 950 euros now."),
         ("I live in Turku.", "I've moved to Malmo last month."),
+        ("I live in Turku.", "I moved from Turku to Malmo."),
+        ("My rent is 900 euros.", "Since January my rent is 950 euros."),
+        ("The ferry leaves on June 5.", "As of next week the ferry leaves on June 7."),
         ("The ferry leaves on June 5.", "The ferry leaves on June 7."),
         ("Ada Falk is married to Bo Lind.", "Ada Falk is married to Jan Berg."),
         ("Kim Berg plays the position of striker.", "Kim Berg plays the position of keeper."),

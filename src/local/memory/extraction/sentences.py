@@ -48,7 +48,7 @@ _ENDS = re.compile(
 )
 _CLAUSES = re.compile(
     r",?\s+(?:and|but|so|plus|although|though)\s+(?=(?:i|my|we|our)\b)"
-    r"|,\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
+    r"|[,:]\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
     re.IGNORECASE,
 )
 _LEAD_IN = re.compile(

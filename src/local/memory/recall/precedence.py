@@ -198,8 +198,13 @@ def _says_nothing(view: View, query: Query, wording: Wording, like: Likeness) ->
     """Of what somebody asks about himself: models' words, and the question asked before."""
     if not query.of_oneself:
         return np.zeros(view.size, bool)
-    in_words = (wording.covers >= SAME) & (view.column["length"] <= MORE * len(query.text))
-    return np.asarray(view.column["machine"] | (like.meaning >= SAME) | in_words)
+    return np.asarray(view.column["machine"] | is_as_asked(query, wording, like))
+
+
+def is_as_asked(query: Query, wording: Wording, like: Likeness) -> Flags:
+    """Whether each asks, if it asks, what is asked."""
+    short = wording.view.column["length"] <= MORE * len(query.text)
+    return np.asarray((like.meaning >= SAME) | (short & (wording.covers >= SAME)))
 
 
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20

@@ -21,7 +21,7 @@ from local.ledger.entries import Array, Flags, Names
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
 from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import Echoes, Standing, in_order, weighed
+from local.memory.recall.precedence import Echoes, Standing, in_order, unweighed, weighed
 from local.memory.recall.query import Query
 from local.memory.recall.replies import give_way
 from local.memory.scopes import Reach
@@ -144,10 +144,10 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     relevant[view.positions(echoes.sources(hit))] = True
     relevant[echoes.told_by_sources()] = False
     sums = sums + echoes.share
-    reply = np.zeros(view.size)
-    if not draft.query.telling:
-        reply = yield from give_way(wording, sums, draft.weights, relevant)
-        sums = sums + reply
+    scores = weighed(sums, draft.weights)
+    ordered = yield from give_way(draft.query, wording, like, scores, relevant)
+    reply = np.where(ordered == scores, 0.0, unweighed(ordered, draft.weights) - sums)
+    sums = sums + reply
     standing = Standing(view, sums, draft.weights)
     standing.give_way(relevant)
     standing.lift(draft.query, wording, like, min_score)

@@ -197,7 +197,8 @@ class Recaller:
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
         now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
         since, until = _times(ask)
-        query = await self._analysed(checked_text(ask.query, "query"), now)
+        here = ask.as_of if ask.as_of and ask.as_of.tzinfo else now  # days are those of its zone
+        query = await self._analysed(checked_text(ask.query, "query"), here)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
         search = _search(query, within, since, until, now if ask.as_of else None)
         search = msgspec.structs.replace(search, source=ask.source)

@@ -1,7 +1,8 @@
 """A question that was asked gives way to what was said in reply.
 
-It has the words of whoever asks the same, and so is nearer to what he asks than its answer. Between
-people it stays: "Shall we try the new hall?" is a suggestion.
+It has the words of whoever asks the same, and so is nearer to what he asks than its answer. That
+holds of what a model asks, and of the same question asked before. What else people ask tells of
+them as well ("Shall we try the new hall?"), and stays where it is.
 """
 
 from collections.abc import Iterable
@@ -11,20 +12,25 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
-from local.memory.recall.likeness import Wording
-from local.memory.recall.precedence import APART, unweighed, weighed
+from local.memory.recall.likeness import Likeness, Wording
+from local.memory.recall.precedence import APART, is_as_asked
+from local.memory.recall.query import Query
 from local.text.features import HEAD, asks, sentences
 from local.text.words import stems, words
 
 LOOKED_AT = 10
-"""Of the best messages that somebody else answered, a model a person or a person a model."""
+"""Of the best messages that a model may have asked and a person answered, or the same asked before."""
 
 
-def give_way(wording: Wording, sums: Array, weights: Array, relevant: Flags) -> Choice[Array]:
-    """What questions lose of their sums, and replies gain, which are then relevant."""
-    view, scores = wording.view, weighed(sums, weights)
-    ordered = scores.copy()
-    answered = _answered(wording, scores, relevant)
+def give_way(
+    query: Query, wording: Wording, like: Likeness, scores: Array, relevant: Flags
+) -> Choice[Array]:
+    """The scores once questions have given way to replies, which are then relevant."""
+    view, ordered = wording.view, scores.copy()
+    if query.telling or not view.near:
+        return ordered
+    may_ask = relevant & (view.column["machine"] | is_as_asked(query, wording, like))
+    answered = _answered(wording, scores, may_ask)
     texts = yield from _texts(view, answered)
     asking = [one for one in answered if _asks_it(texts[one], wording.stems)]
     replies = {one: int(view.near[0][1][one]) for one in asking}
@@ -34,17 +40,14 @@ def give_way(wording: Wording, sums: Array, weights: Array, relevant: Flags) -> 
             ordered[reply] = max(ordered[reply], ordered[question])
             ordered[question] = min(ordered[question], ordered[reply] - APART)
             relevant[reply] = True
-    return np.where(ordered == scores, 0.0, unweighed(ordered, weights) - sums)
+    return ordered
 
 
-def _answered(wording: Wording, scores: Array, relevant: Flags) -> list[int]:
-    """The best short messages that share a word, and that another kind of speaker answered."""
-    view = wording.view
-    if not view.near:
-        return []
-    column, reply = view.column, view.near[0][1]
+def _answered(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
+    """The best short ones that share a word, and that a person answered a model, or a model one."""
+    column, reply = wording.view.column, wording.view.near[0][1]
     found: Positions = np.flatnonzero(
-        relevant & wording.shares_a_word & (column["length"] <= HEAD) & (reply < view.size)
+        may_ask & wording.shares_a_word & (column["length"] <= HEAD) & (reply < wording.view.size)
     )
     behind = reply[found]
     others = column["machine"][found] != column["machine"][behind]

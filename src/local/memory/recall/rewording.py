@@ -18,7 +18,13 @@ _PHRASES = tuple(
         ("the user", r"\bthe user\b", "I"),
         ("now|today", r"\b(?:as of|from|since|starting|for|right) (?:now|today)(?: on)?\b", ""),
         ("any", r"\bany ?more\b", ""),
-        ("moved", r"\b(I|we) (?:have )?(?:just )?moved to\b", r"\1 live in"),
+        (
+            "since|as of|starting",
+            r"(?:^|(?<=[.!?] ))(?:since|as of|starting) (?:last |next |this )?\w+(?: \d{1,4})?,? "
+            r"(?=(?:my|our|the|I|we)\b)",
+            "",
+        ),
+        ("moved", r"\b(I|we) (?:have )?(?:just )?moved (?:from [\w ]{1,40} )?to\b", r"\1 live in"),
         ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
         ("work for", r"\b(I|we) work for\b", r"\1 work at"),
         (
