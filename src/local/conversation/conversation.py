@@ -177,6 +177,8 @@ def _new_message(message: Message | None, fields: MessageFields) -> Message:
     if message is not None:
         if fields:
             raise ConversationError("Give a message, or fields of one, not both.")
+        if not isinstance(message, Message):
+            raise ConversationError(f"Expected a Message, got a {type(message).__name__}.")
         return message
     if fields.get("role") is None:
         raise ConversationError("A message needs a role.")
