@@ -4,7 +4,10 @@ import re
 
 from local.text.words import composed
 
-_CHANGED = "moved|changed|switched|rescheduled|postponed|raised|lowered|increased|reduced|renamed"
+_CHANGED = (
+    "moved|changed|switched|rescheduled|postponed|delayed|extended|shortened|slipped|pushed|raised"
+    "|lowered|increased|reduced|cut|dropped|renamed"
+)
 _BEEN = "(?:have been|has been|was|is|has)"
 _PHRASES = tuple(
     (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
@@ -24,7 +27,8 @@ _PHRASES = tuple(
             r"(?=(?:my|our|the|I|we)\b)",
             "",
         ),
-        ("moved", r"\b(I|we) (?:have )?(?:just )?moved (?:from [\w ]{1,40} )?to\b", r"\1 live in"),
+        ("moved", r"\b(?:I|we) (?:have )?(?:just )?moved (?:from [\w ]{1,40} )?to\b", "I live in"),
+        ("we live", r"\bwe live\b", "I live"),
         ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
         ("work for", r"\b(I|we) work for\b", r"\1 work at"),
         (

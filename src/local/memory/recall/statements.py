@@ -75,7 +75,7 @@ _STATE_VERBS = _any_of(
     """
     live reside work stay study weigh cost earn speak play belong stand lie start begin end
     close open leave arrive expire run use prefer last report teach lead manage meet amount
-    total sleep
+    total sleep wake
     """
 )
 _STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
@@ -197,7 +197,7 @@ def _bare(written: str) -> str:
 def _is_named(word: str, *, first: bool) -> bool:
     """Whether it is written like a name, an amount or an address."""
     if word.islower() or word == "I":
-        return "@" in word
+        return "@" in word or any(map(str.isdigit, word))
     return not first or not word.istitle()
 
 
