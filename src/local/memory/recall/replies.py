@@ -19,7 +19,7 @@ from local.text.features import HEAD, asks, sentences
 from local.text.words import stems, words
 
 LOOKED_AT = 10
-"""Of the best messages that a model may have asked and a person answered, or the same asked before."""
+"""Of the best that a model said and a person answered, or in which the same was asked before."""
 
 
 def give_way(

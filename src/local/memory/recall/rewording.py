@@ -8,6 +8,7 @@ _CHANGED = (
     "moved|changed|switched|rescheduled|postponed|delayed|extended|shortened|slipped|pushed|raised"
     "|lowered|increased|reduced|cut|dropped|renamed"
 )
+_TIME = r"(?:last |next |this )?\w+(?: \d{1,4})?"
 _BEEN = "(?:have been|has been|was|is|has)"
 _PHRASES = tuple(
     (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
@@ -23,8 +24,7 @@ _PHRASES = tuple(
         ("any", r"\bany ?more\b", ""),
         (
             "since|as of|starting",
-            r"(?:^|(?<=[.!?] ))(?:since|as of|starting) (?:last |next |this )?\w+(?: \d{1,4})?,? "
-            r"(?=(?:my|our|the|I|we)\b)",
+            rf"(?:^|(?<=[.!?] ))(?:since|as of|starting) {_TIME},? (?=(?:my|our|the|I|we)\b)",
             "",
         ),
         ("moved", r"\b(?:I|we) (?:have )?(?:just )?moved (?:from [\w ]{1,40} )?to\b", "I live in"),
