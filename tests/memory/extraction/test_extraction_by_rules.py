@@ -112,6 +112,7 @@ def test_what_can_stand_beside_others_has_a_type_and_no_key(content: str, memory
         pytest.param('He said "I live in Boston".', id="quotation"),
         pytest.param('"It was late. I live in Boston. I left."', id="quotation of sentences"),
         pytest.param("Translate the following: My name is Juan.", id="material after a colon"),
+        pytest.param("Tom: I live in Oslo.", id="what another one says behind his name"),
         pytest.param("Proofread the text below\nMy name is Juan.", id="material in the next line"),
         pytest.param("Dear Sir,\nMy name is Juan.", id="letter"),
         pytest.param("Act as a pirate. My name is Jack.", id="part to be played"),

@@ -48,9 +48,11 @@ _ENDS = re.compile(
 )
 _CLAUSES = re.compile(
     r",?\s+(?:and|but|so|plus|although|though)\s+(?=(?:i|my|we|our)\b)"
-    r"|[,:]\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
+    r"|,\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
     re.IGNORECASE,
 )
+_EXPLAINED = re.compile(r"((?:i|we)\b[^:]{2,40}):\s+(?=(?:i|my|we|our)\b)", re.IGNORECASE)
+"""What somebody says of himself, and then in other words; "Tom: I …" is another's."""
 _LEAD_IN = re.compile(
     r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep|no"
     r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
@@ -88,7 +90,10 @@ def _unquoted(line: str) -> Iterator[str]:
 
 def clauses_of(sentence: str) -> list[str]:
     """What a sentence says one after the other, each with a subject of its own."""
-    return [clause for part in _CLAUSES.split(sentence) if (clause := part.strip(" ,."))]
+    explained = _EXPLAINED.match(sentence)
+    parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
+    split = (clause for part in parts for clause in _CLAUSES.split(part))
+    return [clause for each in split if (clause := each.strip(" ,."))]
 
 
 def without_lead_in(sentence: str) -> str:

@@ -145,8 +145,8 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     relevant[echoes.told_by_sources()] = False
     sums = sums + echoes.share
     scores = weighed(sums, draft.weights)
-    ordered = yield from give_way(draft.query, wording, like, scores, relevant)
-    reply = np.where(ordered == scores, 0.0, unweighed(ordered, draft.weights) - sums)
+    replied = yield from give_way(draft.query, wording, like, scores, relevant)
+    reply = np.where(replied == scores, 0.0, unweighed(replied, draft.weights) - sums)
     sums = sums + reply
     standing = Standing(view, sums, draft.weights)
     standing.give_way(relevant)
