@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from backups import back_up, bring_back, data_dir, generations, remember
 from commands import answer, local2
+from ledgers import open_ledger
 from local.app import open_stack
 from local.content_key import ContentKey, KeyOf
 from local.errors import LedgerKeyError
@@ -16,7 +17,7 @@ from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.database.copies import kept_files
 from local.ledger.sqlite.sql import migrations
 from local.ledger.transfer import Lifting, Selection
-from local.opening import content_keys, open_ledger
+from local.opening import content_keys
 from local.protocol.envelope import utc_now
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, agent, token_for, with_tenants

@@ -27,7 +27,7 @@ from local.protocol.conversation import (
 )
 from local.protocol.envelope import Sender
 from local.protocol.messages import Id, messages_of
-from local.protocol.payloads import Json
+from local.protocol.payloads import Json, in_parts
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
@@ -170,24 +170,13 @@ def _line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessag
 
 
 def _fitting(message: ConversationMessage) -> ConversationMessage:
-    if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
+    if _size(message) > LARGEST_MESSAGE:
         raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
     return message
 
 
-def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
-    """The messages in order, in requests as large as the limits allow."""
-    batch: list[ConversationMessage] = []
-    size = 0
-    for message in messages:
-        length = len(msgspec.json.encode(message))
-        if batch and (size + length > BATCH_BYTES or len(batch) == BATCH_MESSAGES):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += length
-    if batch:
-        yield batch
+def _size(message: ConversationMessage) -> int:
+    return len(msgspec.json.encode(message))
 
 
 async def _send_all(
@@ -218,7 +207,7 @@ async def _sent(
         return
     done = IngestedFile(sessions=[session.id for session in file.sessions])
     for session in file.sessions:
-        for batch in batches(session.messages):
+        for batch in in_parts(session.messages, _size, most_bytes=BATCH_BYTES, most=BATCH_MESSAGES):
             yield _stopped(file, done, CUT_SHORT)
             args: Json = {"messages": batch, "session_id": session.id}
             if file.allow_again:

@@ -30,7 +30,7 @@ from local.errors import (
 from local.home import running_url
 from local.protocol import subjects
 from local.protocol.answers import RecalledTopic, Receipt, SavedTopic
-from local.protocol.envelope import Sender, encode, seal
+from local.protocol.envelope import Sender, encode, seal_from
 from local.protocol.memories import Version, Versions
 from local.protocol.payloads import Feedback, Json, ToolResult
 from local.settings import Settings
@@ -229,14 +229,8 @@ class Calls:
     async def rate(self, rating: Feedback) -> None:
         """Publish a rating, and return once JetStream has it."""
         caller = await self.proven()
-        message = seal(
-            rating,
-            type="feedback",
-            source=caller.agent or "client",
-            user=caller.user,
-            session_id=rating.session_id or caller.session_id,
-            query_id=rating.query_id,
-        )
+        of = {"session_id": rating.session_id or caller.session_id, "query_id": rating.query_id}
+        message = seal_from(msgspec.structs.replace(caller, **of), rating, type="feedback")
         await publish_durably(
             await self.bus(),
             subjects.RESPONSE_FEEDBACK,

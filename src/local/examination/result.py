@@ -9,7 +9,7 @@ from local.errors import Local2Error
 Verdict = Literal["ok", "note", "broken"]
 
 
-class CheckResult(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CheckResult(msgspec.Struct, omit_defaults=True):
     """The result of one check. A `note` is no fault, because the stack does without it."""
 
     name: str
@@ -19,4 +19,4 @@ class CheckResult(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def broken(name: str, error: Local2Error) -> CheckResult:
-    return CheckResult(name=name, verdict="broken", detail=error.message, remedy=error.remedy)
+    return CheckResult(name, "broken", error.message, remedy=error.remedy)
