@@ -14,11 +14,10 @@ from local import examination
 from local.cli.output import Output
 from local.cli.up import _announce_download
 from local.examination import installation, stack
-from local.examination.result import CheckResult
 from local.home import folder_lock
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import utc_now
-from local.protocol.maintenance import MemoryStatus
+from local.protocol.maintenance import CheckResult, MemoryStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors import weights
 from stand_ins.ollama_server import OllamaStandIn

@@ -51,13 +51,21 @@ def check_named(**who: str | None) -> None:
             )
 
 
-def check_sendable(args: Json) -> None:
-    """Raise InvalidArgumentsError if an argument is no JSON; msgspec makes base64 of bytes."""
-    for name, value in args.items():
-        try:
-            json.dumps(msgspec.to_builtins(value, builtin_types=BINARY), allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
+def encoded(args: Json) -> Json:
+    """Each argument as JSON. Strictly: msgspec alone would make base64 of bytes, and null of NaN.
+
+    Raises:
+        InvalidArgumentsError: One of them is no JSON.
+    """
+    return {name: _encoded(name, value) for name, value in args.items()}
+
+
+def _encoded(name: str, value: Any) -> msgspec.Raw:
+    try:
+        plain = msgspec.to_builtins(value, builtin_types=BINARY)
+        return msgspec.Raw(json.dumps(plain, allow_nan=False, ensure_ascii=False).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
 
 
 class Following:
@@ -191,13 +199,13 @@ class Calls:
         Raises:
             Local2Error: It failed, or could not be asked; its class is that of the code.
         """
-        check_sendable(args)
+        sent = encoded(args)
         seconds = self._timeout if within is None else within
         caller = await self.proven()
         bus = await self.bus()
         try:
             result = await ending_with(
-                bus, ask_tool(bus, tool, args, caller=caller, timeout=seconds)
+                bus, ask_tool(bus, tool, sent, caller=caller, timeout=seconds)
             )
         except UnknownToolError as error:
             if not await self._following.has_ended():

@@ -17,9 +17,9 @@ from local import __version__
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.errors import BusError, LedgerKeyError
-from local.examination.result import CheckResult, broken
 from local.home import PRIVATE, home_of
 from local.opening import configured_key
+from local.protocol.maintenance import CheckResult
 from local.settings import MemorySettings
 from local.vectors import weights
 
@@ -96,7 +96,7 @@ async def check_server() -> CheckResult:
     try:
         executable = find_server()
     except BusError as error:
-        return broken("nats-server", error)
+        return CheckResult.broken("nats-server", error)
     process = await asyncio.create_subprocess_exec(
         executable, "--version", stdout=asyncio.subprocess.PIPE
     )
@@ -161,7 +161,7 @@ def check_key(settings: MemorySettings) -> Iterator[CheckResult]:
     try:
         key = configured_key(settings)
     except LedgerKeyError as error:
-        yield broken(name, error)
+        yield CheckResult.broken(name, error)
     else:
         if key is not None:
             yield CheckResult(name, "ok", "it is there, for nobody else")

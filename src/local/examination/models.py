@@ -5,11 +5,11 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from local.errors import ConfigError, Local2Error, ModelError, VectorError, without_credentials
-from local.examination.result import CheckResult, Verdict, broken
 from local.llm.choice import chat_endpoint, provider_of
 from local.llm.ollama import installed_models
 from local.llm.openai import OpenAIModel
 from local.memory.recall.reranker import HttpReranker, RerankError
+from local.protocol.maintenance import CheckResult, Verdict
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors import weights
 from local.vectors.config import embeddings_endpoint
@@ -76,7 +76,7 @@ async def _model(
         finally:
             await opened.close()
     except ConfigError as error:
-        return broken(name, error)
+        return CheckResult.broken(name, error)
     except ModelError as error:
         return CheckResult(name, verdict, error.message, remedy=error.remedy)
     shown = without_credentials(str(chat.openai_url))
@@ -95,7 +95,7 @@ async def _embeddings(memory: MemorySettings) -> CheckResult:
         finally:
             embedder.close()
     except ConfigError as error:
-        return broken(name, error)
+        return CheckResult.broken(name, error)
     except VectorError as error:
         return CheckResult(name, verdict, error.message, remedy=error.remedy)
     detail = f"{memory.embedding_model}, of the endpoint {endpoint.shown}: {dimensions} dimensions"
@@ -136,7 +136,7 @@ async def _reranker(memory: MemorySettings) -> CheckResult:
         finally:
             await reranker.close()
     except ConfigError as error:
-        return broken("reranker", error)
+        return CheckResult.broken("reranker", error)
     except RerankError as error:
         return CheckResult("reranker", "note", error.message, remedy=error.remedy)
     return CheckResult("reranker", "ok", "it answers")

@@ -18,13 +18,19 @@ from local.errors import (
     StorageError,
 )
 from local.examination.models import embedding_server
-from local.examination.result import CheckResult, Verdict, broken
 from local.home import folder_lock
 from local.ledger.records import Counts, TaskCounts
 from local.opening import Ledgers, content_keys, open_ledgers, tenants_of
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import DEFAULT_TENANT, utc_now
-from local.protocol.maintenance import BackupStatus, MemoryStatus, NextIndex, TasksSetAside
+from local.protocol.maintenance import (
+    BackupStatus,
+    CheckResult,
+    MemoryStatus,
+    NextIndex,
+    TasksSetAside,
+    Verdict,
+)
 from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors, name_of
 
@@ -84,7 +90,7 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
         detail = f"Not read: process {error.holder} works on it, and does not answer on the bus."
         yield CheckResult("ledger", "broken", detail, remedy=UNANSWERED)
     except (StorageError, ConfigError) as error:
-        yield broken("ledger", error)
+        yield CheckResult.broken("ledger", error)
 
 
 async def _ledger(
@@ -108,7 +114,7 @@ async def _ledger(
             collection = name_of(memory.collection, tenant, "serving")
             yield _compared(counts, count_vectors(memory.chroma_path, collection))
     except StorageError as error:
-        yield broken("ledger", error)
+        yield CheckResult.broken("ledger", error)
 
 
 def _of(tenant: str, finding: CheckResult) -> CheckResult:

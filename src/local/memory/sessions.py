@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import msgspec
 
@@ -293,11 +293,7 @@ def _lines(note: Note) -> Iterator[str]:
     yield f"{note.role}: {excerpt(note.content, EXCERPT)}"
 
 
-def _newest(lines: Sequence[str], size: int) -> list[str]:
-    kept: list[str] = []
-    for line in reversed(lines):
-        size -= len(line) + 1
-        if size < 0:
-            break
-        kept.insert(0, line)
-    return kept
+def _newest(lines: Sequence[str], size: int) -> Sequence[str]:
+    """As many of the last lines as have so many characters."""
+    sizes = accumulate(len(line) + 1 for line in reversed(lines))
+    return lines[len(lines) - sum(each <= size for each in sizes) :]
