@@ -44,8 +44,6 @@ from local.tenants.credentials import (
 from local.tenants.directory import Agent, Entries, TenantEntry, write_secret
 from local.tenants.tokens import TokenKey, new_signing_key, sign
 
-AGENT = "agent"
-"""What the first agent of a tenant is called unless it gets another name."""
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
 KEYS_KEPT = 2
 """Of a tenant's tokens: those that the key before has signed are valid until they expire."""
