@@ -9,18 +9,18 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.sessions import SessionOf, StoredNote
+from local.ledger.sessions import SessionOf
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
 from local.memory.sessions import EARLIER, MERGED_SIZE, MOST_NOTES, merged, oldest_merged
 from local.memory.tenant import Memory
-from local.protocol.answers import Note
+from local.protocol.answers import Note, SessionNotes
 from local.protocol.envelope import Caller
 from recalling import DAY
 
 
-def said(noted: StoredNote) -> list[tuple[str, str]]:
+def said(noted: SessionNotes) -> list[tuple[str, str]]:
     return [(note.role, note.content) for note in noted.notes]
 
 

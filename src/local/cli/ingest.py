@@ -179,6 +179,11 @@ def _size(message: ConversationMessage) -> int:
     return len(msgspec.json.encode(message))
 
 
+def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
+    """The messages in order, in requests as large as the limits allow."""
+    return in_parts(messages, _size, most_bytes=BATCH_BYTES, most=BATCH_MESSAGES)
+
+
 async def _send_all(
     settings: Settings,
     output: Output,
@@ -207,7 +212,7 @@ async def _sent(
         return
     done = IngestedFile(sessions=[session.id for session in file.sessions])
     for session in file.sessions:
-        for batch in in_parts(session.messages, _size, most_bytes=BATCH_BYTES, most=BATCH_MESSAGES):
+        for batch in batches(session.messages):
             yield _stopped(file, done, CUT_SHORT)
             args: Json = {"messages": batch, "session_id": session.id}
             if file.allow_again:
