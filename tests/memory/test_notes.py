@@ -24,7 +24,7 @@ def said(noted: SessionNotes) -> list[tuple[str, str]]:
     return [(note.role, note.content) for note in noted.notes]
 
 
-async def note_many(service: MemoryService, count: int, content: str = "Step {}.") -> StoredNote:
+async def note_many(service: MemoryService, count: int, content: str = "Step {}.") -> SessionNotes:
     """Notes with the numbers from 1 on; returns what came of the last."""
     for number in range(1, count):
         await service.sessions.note(content.format(number))
@@ -35,7 +35,7 @@ async def notes_of(service: MemoryService) -> list[Note]:
     return (await service.sessions.load(None, 1)).notes
 
 
-async def stored(ledger: Ledger, content: str) -> StoredNote:
+async def stored(ledger: Ledger, content: str) -> SessionNotes:
     session = SessionOf("richard", "s1")
     return await ledger.notes.store(session, "shell", content, DAY, merge=oldest_merged)
 
