@@ -12,7 +12,14 @@ import msgspec
 
 from local.bus.connection import Connection, connect
 from local.bus.identity import bearer
-from local.errors import StackNotRunningError, error_of
+from local.errors import (
+    BusError,
+    OverloadedError,
+    RequestError,
+    StackNotRunningError,
+    UnavailableError,
+    error_of,
+)
 from local.home import running_url
 from local.protocol.envelope import Sender, decode, encode, seal_from
 from local.protocol.payloads import ErrorReply
@@ -65,15 +72,17 @@ async def ask(  # noqa: PLR0913 - what a request consists of
     """Ask, and return the payload of the answer.
 
     Raises:
-        RequestError: What was asked for is refused.
-        BusError: Nobody answers, or not with such a payload.
+        RequestError: What was asked for is refused; or another error, by its code.
+        BusError: Nobody answers, or not with such a payload, or what answers has a fault.
     """
     request = encode(seal_from(caller, payload, type="request"))
     answer = await bus.request(subject, request, timeout=timeout, headers=bearer(caller.token))
     if ERROR_CODE not in (answer.headers or {}):
         return decode(answer.data, into).payload
     problem = decode(answer.data, ErrorReply).payload
-    raise error_of(problem.code, problem.message, problem.retry_after)
+    error = error_of(problem.code, problem.message, problem.retry_after)
+    known = isinstance(error, RequestError | OverloadedError | UnavailableError)
+    raise error if known else BusError(problem.message)
 
 
 async def ending_with(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
