@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +16,9 @@ from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task
 from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
 from local.ledger.sessions import ItemsOf, NewItem
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.ledger import COUNTED
+from local.ledger.sqlite.sql import migrations
 from local.ledger.upkeep import Waiting
 from local.opening import open_ledgers
 from local.protocol.envelope import new_id, utc_now
@@ -36,6 +40,15 @@ async def open_ledger(
     """Open one tenant's ledger alone."""
     async with open_ledgers(settings, lambda _: key) as ledgers, ledgers.opened(tenant) as ledger:
         yield ledger
+
+
+@asynccontextmanager
+async def ledger_in(
+    file: Path, tenant: str = "default", key: ContentKey | None = None
+) -> AsyncIterator[Ledger]:
+    """The ledger in a file, whatever lies beside it."""
+    async with Database.open(file, migrations(), counted=COUNTED, key=key) as database:
+        yield Ledger(database, tenant)
 
 
 def record(content: str, number: int = 0, **columns: Any) -> NewRecord:
