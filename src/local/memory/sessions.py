@@ -6,8 +6,7 @@ in the ledger.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, groupby
 
@@ -27,7 +26,7 @@ from local.protocol.answers import (
     SessionNotes,
     TopMemory,
 )
-from local.protocol.envelope import Caller, content_id
+from local.protocol.envelope import Caller, Clock, content_id
 from local.protocol.memories import MemoryType
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
@@ -117,7 +116,7 @@ class Sessions:
         ledger: Ledger,
         caller: Caller,
         settings: MemorySettings,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._caller = caller
