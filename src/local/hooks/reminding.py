@@ -17,7 +17,6 @@ from local.home import USED, running_url
 from local.hooks.state import Session, Situation, log_problem
 from local.hooks.wire import Request, Wire
 from local.llm.framing import fact_line, note_line, section
-from local.protocol.answers import Note
 from local.protocol.envelope import decode, encode, seal, utc_now
 from local.protocol.memories import RecalledItem, RecalledItems, is_nothing
 from local.protocol.payloads import Json, ToolRequest, ToolResult
@@ -95,6 +94,12 @@ class Reminder:
             deadline_utc=utc_now() + timedelta(seconds=within),
         )
         return Request(tool_request(tool), encode(request))
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    role: str
+    content: str
+    merges: int = 0
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True):
