@@ -39,6 +39,7 @@ from local.tenants.credentials import OwnTokens
 ERASING = 3600.0
 """Seconds for an erasure: of a million records it takes minutes."""
 BINARY = (bytes, bytearray, memoryview)
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 T = TypeVar("T")
 
 
@@ -63,7 +64,7 @@ def encoded(args: Json) -> Json:
 def _encoded(name: str, value: Any) -> msgspec.Raw:
     try:
         plain = msgspec.to_builtins(value, builtin_types=BINARY)
-        return msgspec.Raw(json.dumps(plain, allow_nan=False, ensure_ascii=False).encode())
+        return msgspec.Raw(_json.encode(plain).encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
 
