@@ -1,6 +1,6 @@
 """`local2`, and `python -m local`: the commands.
 
-A client of `local2 mcp` has its first answer before they are even imported.
+A client of `local2 mcp` has its first answer before the commands are even imported.
 """
 
 import sys

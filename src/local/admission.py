@@ -1,10 +1,10 @@
-"""What is looked at before a request is handled: its size, depth and rate, and whose turn it is.
+"""What is checked before a request is handled: its size, depth and rate, and whose turn it is.
 
-Whatever is too much is refused at once, with what was too much and when to come back. What is
-admitted waits here for a slot. Otherwise it would wait inside the client of the bus, which drops
-what is too much without a word (decision 0037). Tenants take turns, and within one its users:
-200 users of one tenant wait behind each other, and another tenant's only user does not wait
-behind them (decision 0067).
+What exceeds a limit is refused at once; the error names the limit, and when to come back. What is
+admitted waits here for a slot. Otherwise it would wait inside the client of the bus, which silently
+drops what exceeds its own limit (decision 0037). Tenants take turns, and within a tenant its users:
+200 users of one tenant wait behind each other, and another tenant's only user does not wait behind
+them (decision 0067).
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class _Share:
         self.size += size
 
     def is_full(self, most: int, most_size: int, size: int) -> bool:
-        """Whether one more is too much; alone, work of any size is admitted."""
+        """Return whether one more would exceed a limit; alone, work of any size is admitted."""
         return self.admitted >= most or (self.admitted > 0 and self.size + size > most_size)
 
 
@@ -75,7 +75,7 @@ class FairSlots:
         self._ended_at = time.monotonic()
 
     def admitted(self, owner: Owner, size: int = 0) -> AbstractContextManager[None]:
-        """Count work of `size` bytes as admitted while the context lasts, waiting or running.
+        """Count work of `size` bytes as admitted while the context lasts, whether it waits or runs.
 
         Raises:
             OverloadedError: On entering, if there is too much of this user, tenant, or altogether.
@@ -185,13 +185,13 @@ class FairSlots:
         return True
 
     def _note_pace(self) -> None:
-        """Seconds between two pieces of work that are done, while there is work."""
+        """Update the seconds between two pieces of work that end, while there is work."""
         now = time.monotonic()
         self._pace = INERTIA * self._pace + (1 - INERTIA) * (now - self._ended_at)
         self._ended_at = now
 
     def _soon(self, share: _Share) -> float:
-        """Seconds until about half of what is admitted of a share is done."""
+        """Return the seconds until about half of what is admitted of a share is done."""
         return round(min(max(self._pace * share.admitted / 2, SOONEST), LATEST), 2)
 
 
@@ -224,7 +224,7 @@ class _Slot:
 
 
 class Admission:
-    """What one stack takes; whoever serves requests shares it."""
+    """What one stack admits; everyone who serves requests shares it."""
 
     def __init__(self, limits: LimitSettings | None = None) -> None:
         self._limits = limits = limits or LimitSettings()
@@ -233,7 +233,7 @@ class Admission:
         self._user_rates = _Rates(limits.user_rate, limits.user_burst)
 
     def admitted(self, owner: Owner, data: bytes) -> AbstractContextManager[None]:
-        """Count a request as admitted while the context lasts, waiting or running.
+        """Count a request as admitted while the context lasts, whether it waits or runs.
 
         Raises:
             TooLargeError: It has too many bytes.
@@ -260,7 +260,7 @@ class Admission:
 
 
 def is_deeper(data: bytes, most: int) -> bool:
-    """Whether JSON is nested deeper; most requests have fewer brackets altogether."""
+    """Return whether JSON is nested deeper than `limit`; most requests have fewer brackets."""
     if data.count(b"{") + data.count(b"[") <= most:
         return False
     brackets = STRINGS.sub(b"", data).translate(None, NO_BRACKETS)

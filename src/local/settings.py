@@ -37,7 +37,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a role may use besides what those before it may, and to which scopes it may write."""
+    """What a role may use besides what the roles before it may, and which scopes it may write."""
 
     tools: tuple[str, ...] = ()
     writes: tuple[Literal["session", "user", "agent", "tenant"], ...] = ()
@@ -186,10 +186,11 @@ Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class SlotLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many requests run at once; how many may wait or run, and how many bytes they have.
+    """How many requests run at once, how many may wait or run, and how many bytes they may have.
 
-    Each altogether, of one tenant, and of one user. The defaults leave a fifth of everything to
-    other tenants, and a part of their tenant's to other users, whatever one of them does.
+    Each limit is given for all, for one tenant, and for one user. The defaults leave a fifth of
+    everything to other tenants, and a part of their tenant's share to other users, whatever one
+    user does.
     """
 
     requests: Count = 320

@@ -108,7 +108,7 @@ class EmbeddedServer:
         return self._process.pid if self._process else 0
 
     async def start(self) -> None:
-        """Start it; not for the first time, on the port it had before.
+        """Start it; after the first time, on the same port as before.
 
         Raises:
             BusError: It did not start.
@@ -149,16 +149,16 @@ class EmbeddedServer:
                 log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
 
     async def restart(self) -> None:
-        """End it; `watch` starts it again."""
+        """End the server; `watch` starts it again."""
         await self.stop()
 
     async def reload(self) -> None:
-        """Tell it what the accounts are now; who is connected stays so, as far as he may.
+        """Tell the server the accounts of now; clients stay connected, as far as they may.
 
-        Twice, because the first time the server adds a new account, but not what it imports.
+        Done twice, because the first time the server adds a new account, but not its imports.
 
         Raises:
-            BusError: It refuses them; those of before stay in force.
+            BusError: It refuses them; the former ones stay in force.
         """
         async with self._reloading:
             for _ in range(2):
@@ -166,7 +166,7 @@ class EmbeddedServer:
 
     async def _reload(self) -> None:
         if self._process is None or self._process.returncode is not None:
-            return  # a server that starts reads them by itself
+            return  # a starting server reads them by itself
         before = (await asyncio.to_thread(self._log_file.stat)).st_size
         await asyncio.to_thread(self._write_config)
         self._process.send_signal(signal.SIGHUP)
@@ -212,7 +212,7 @@ class EmbeddedServer:
         file.write_text(config + self._accounts(), encoding="utf-8")
 
     def _refuse_another_key(self) -> None:
-        """With another key, or none, the server would delete the streams that it cannot decrypt."""
+        """Refuse a changed key: the server would delete the streams that it cannot decrypt."""
         file = self.folder / "key.fingerprint"
         known = file.read_text(encoding="utf-8") if file.exists() else None
         ours = self._key.derived("fingerprint").hex() if self._key else None
@@ -268,7 +268,7 @@ async def embedded_server(  # noqa: PLR0913 - what a server needs
         port: -1 takes a free one.
         inherit: File descriptors that it keeps open, so that the lock of the data folder is held
             until the server has ended, too.
-        accounts: What its configuration says of them.
+        accounts: Their block in its configuration.
         key: Encrypts what JetStream stores.
     """
     server = EmbeddedServer(folder, host, port, inherit, accounts, key)
@@ -291,7 +291,7 @@ def _read_from(file: Path, offset: int) -> bytes:
 
 
 def _in_child() -> None:
-    """Runs before exec: files are private; a killed stack must not leave a server on its files."""
+    """Prepare the child before exec: its files are private, and it ends with a killed stack."""
     os.umask(PRIVATE)
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -23,7 +23,7 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summaries_of(settings: Settings, entries: Entries, tenant: str) -> list[AgentSummary]:
-    """All agents of a tenant."""
+    """Return all agents of a tenant."""
     return [
         AgentSummary(
             tenant=tenant,

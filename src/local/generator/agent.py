@@ -29,7 +29,7 @@ from local.protocol.generation import read_query
 from local.protocol.payloads import ClearSession, Empty, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings, SlotLimits
 
-SESSIONS_KEPT = 1_000
+MAX_SESSIONS = 1_000
 """Sessions kept besides those in use. A session that is dropped costs its next turn one
 `load_session` of more messages; one that is kept costs its messages in memory."""
 TURNS = 256
@@ -148,21 +148,21 @@ class GeneratorAgent(Participant):
 
     def _session(self, caller: Sender) -> GeneratorSession:
         session = self._sessions.get((caller.user, caller.session_id))
-        return self._keep(session or self._new_session(caller), caller)
+        return self._remember_session(session or self._new_session(caller), caller)
 
     def _new_session(self, caller: Sender) -> GeneratorSession:
         return GeneratorSession(self.bus, self._settings, caller, self._events.sink_for(caller))
 
     def _begin_anew(self, caller: Sender) -> None:
         """Put a new session in this one's place; the turns of the old one end by themselves."""
-        self._keep(self._new_session(caller), caller).clear()
+        self._remember_session(self._new_session(caller), caller).clear()
 
-    def _keep(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
+    def _remember_session(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
         """Hold the newest sessions; every other one is found for as long as a turn uses it."""
         key = caller.user, caller.session_id
         self._sessions[key] = self._recent[key] = session
         self._recent.move_to_end(key)
-        if len(self._recent) > SESSIONS_KEPT:
+        if len(self._recent) > MAX_SESSIONS:
             self._recent.popitem(last=False)
         return session
 

@@ -31,7 +31,7 @@ LAST_DELAY = 5.0
 """Seconds: the longest pause of attempts in the background, which double theirs until then."""
 PATIENCE = 2.0
 """Seconds for one attempt. Somebody waits for the answer meanwhile."""
-KEPT_BYTES = 64 * 1024 * 1024
+MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Bytes of turns that may wait for the stream. Bounds memory while a disk is full."""
 RECORDED_CHARACTERS = 10_000
 """Characters of a tool's result that a turn records. Several results with all of their text would
@@ -142,7 +142,8 @@ class TurnPublisher:
         return True
 
     def _has_room(self, message: _TurnMessage) -> bool:
-        return sum(len(waiting.data) for waiting in self._waiting) + len(message.data) <= KEPT_BYTES
+        waiting = sum(len(one.data) for one in self._waiting)
+        return waiting + len(message.data) <= MAX_WAITING_BYTES
 
     def _keep(self, message: _TurnMessage) -> None:
         self._waiting.append(message)

@@ -24,11 +24,10 @@ from local.settings import GeneratorSettings
 
 RECALL = "recall"
 """The tool that finds what a compressed prompt does not show."""
-USERS_KEPT = 1_000
-"""Users whose tools are remembered, as many as sessions are kept. Bounds memory only: whoever is
-forgotten is offered tools in the order given."""
-TOOLS_KEPT = 100
-"""Tools remembered of a user: more than a context of usual size has room for."""
+MAX_USERS = 1_000
+"""Users whose tools are remembered, as many as sessions. Others get tools in the given order."""
+MAX_TOOLS = 100
+"""Tools remembered for a user: more than fit into a context of usual size."""
 MAX_LOGGED_NAMES = 20
 """Names in the log of the tools that are left out, so that a line stays readable."""
 
@@ -107,9 +106,9 @@ class RecentTools:
     def note(self, user: str | None, names: Iterable[str]) -> None:
         """Put these tools first. The tools used longest ago are forgotten, and so are users."""
         newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
-        self._by_user[user] = list(newest)[:TOOLS_KEPT]
+        self._by_user[user] = list(newest)[:MAX_TOOLS]
         self._by_user.move_to_end(user)
-        if len(self._by_user) > USERS_KEPT:
+        if len(self._by_user) > MAX_USERS:
             self._by_user.popitem(last=False)
 
 
@@ -133,14 +132,14 @@ def fit_tools(
             return False, tool.name != RECALL, sizes[tool.name]
         return True, True, uses.get(tool.name, len(uses))
 
-    kept: set[str] = set()
+    fitting: set[str] = set()
     for name in (tool.name for tool in sorted(tools, key=place)):
         if sizes[name] <= room:
             room -= sizes[name]
-            kept.add(name)
-    if left_out := sorted(sizes.keys() - kept):
+            fitting.add(name)
+    if left_out := sorted(sizes.keys() - fitting):
         log.warning("tools_left_out", count=len(left_out), tools=left_out[:MAX_LOGGED_NAMES])
-    return sorted((tool for tool in tools if tool.name in kept), key=lambda tool: tool.name)
+    return sorted((tool for tool in tools if tool.name in fitting), key=lambda tool: tool.name)
 
 
 def tools_message(tools: Sequence[ToolDefinition]) -> Message:

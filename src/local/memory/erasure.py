@@ -52,7 +52,7 @@ class Streams(Protocol):
     async def settled(self) -> int: ...
     async def count(self, whose: Sender) -> int: ...
     async def erase(self, whose: Sender) -> int: ...
-    async def tell(self, whose: Sender) -> None: ...
+    async def announce(self, whose: Sender) -> None: ...
 
 
 class NoStreams:
@@ -69,7 +69,7 @@ class NoStreams:
         del whose
         return 0
 
-    async def tell(self, whose: Sender) -> None:
+    async def announce(self, whose: Sender) -> None:
         del whose
 
 
@@ -125,7 +125,7 @@ class Erasure:
             parts += await self._erase(selection, selected.rows, how)
         erased = joined(parts)
         forget_texts()
-        await self._outside.streams.tell(whose)
+        await self._outside.streams.announce(whose)
         checks = [one async for one in self._checks(selection, streams, whose, erased)]
         log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))
         return _receipt(how, counts, checks)

@@ -96,7 +96,7 @@ class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
     times: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     def texts(self) -> Iterator[str]:
-        """The texts that are said, one after the other."""
+        """Return the texts of the user's messages, one after the other."""
         for number in range(1, self.times + 1):
             yield self.say.replace("$number", str(number))
 
@@ -286,7 +286,7 @@ def _with_kinds(document: Any) -> Any:
 
 
 def _raw_steps(document: Any) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Everything that looks like a step; anything else is refused by the conversion."""
+    """Yield everything that looks like a step; the conversion refuses anything else."""
     match document:
         case {"sessions": [*sessions]}:
             for s, session in enumerate(sessions):

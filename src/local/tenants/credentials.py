@@ -1,6 +1,6 @@
-"""Credentials: as whom agents connect, and what the settings name for a command or another client.
+"""Credentials: as whom agents connect, and which the settings name for a command or a client.
 
-They are a file an agent, with the seed of its nkey, which only its owner may read.
+Each agent has a file with the seed of its nkey, which only its owner may read.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ VALID = timedelta(hours=1)
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     """Who connects to a server with accounts.
 
-    `seed`: the nkey of a user. `inbox`: the prefix of the subjects that only this user may hear.
-    `token`: of the person for whom everything is asked, unless a message has another.
+    `seed`: the nkey of a user. `inbox`: the prefix of the subjects that only this user may receive.
+    `token`: that of the person for whom everything is asked, unless a message has another.
     """
 
     seed: str
@@ -47,7 +47,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyPair(NamedTuple):
-    """An nkey: the secret seed, and the public key that the server is told."""
+    """An nkey: the secret seed, and the public key that the server knows."""
 
     seed: str
     public: str
@@ -59,12 +59,12 @@ def new_key_pair() -> KeyPair:
 
 
 def file_of(folder: Path, tenant: str, agent: str) -> Path:
-    """Where an agent's seed is stored."""
+    """Return where an agent's seed is stored."""
     return folder / tenant / f"{agent}{SUFFIX}"
 
 
 def inbox_of(agent: str) -> str:
-    """The prefix of the subjects that only this agent of its tenant may hear."""
+    """Return the prefix of the subjects that only this agent of its tenant may receive."""
     return f"_INBOX_{agent}"
 
 
@@ -76,18 +76,18 @@ def write_seed(folder: Path, tenant: str, agent: str, seed: str) -> Path:
 
 
 def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | None:
-    """An agent's credentials; None if its seed is not stored here."""
+    """Return an agent's credentials; None if its seed is not stored here."""
     file = file_of(folder, tenant, agent)
     return credentials_in(file) if file.exists() else None
 
 
 def memory_credentials(folder: Path) -> Credentials:
-    """The memory's own. Raises a ConfigError if they are not there."""
+    """Return the memory's own credentials; raise a ConfigError if they are missing."""
     return credentials_in(folder / MEMORY)
 
 
 def credentials_in(file: Path) -> Credentials:
-    """The credentials in a file, which is named after its agent.
+    """Return the credentials in a file, which is named after its agent.
 
     Raises:
         ConfigError: It cannot be read, or holds no seed.
@@ -104,7 +104,7 @@ def credentials_in(file: Path) -> Credentials:
 
 
 def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
-    """Who connects, and for whom; None without accounts.
+    """Return who connects, and for whom; None without accounts.
 
     Raises:
         ConfigError: A file of credentials is missing, or holds none.
@@ -125,14 +125,14 @@ def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
 
 
 class OwnTokens:
-    """Tokens for users of the tenant whose key lies here: each made once, and again in time."""
+    """Makes tokens for users of the tenant whose key is here, and renews them in time."""
 
     def __init__(self, bus: BusSettings) -> None:
         self._bus = bus
         self._made: dict[str, tuple[str | None, float]] = {}
 
     async def of(self, user: str | None) -> str | None:
-        """The user's; None where another token or nothing says who the user is."""
+        """Return the user's token; None where another token names the user, or none is made."""
         if user is None or self._bus.tenant is None or self._bus.token or self._bus.credentials:
             return None
         now = time.monotonic()
@@ -145,7 +145,7 @@ class OwnTokens:
 
 
 def _own_token(bus: BusSettings, user: str | None) -> str | None:
-    """A token for the user, where the tenant's key lies here."""
+    """Return a token for the user, if the tenant's key is stored here."""
     if user is None or bus.tenant is None:
         return None
     key, entries = bus.accounts / bus.tenant / SIGNING_KEY, Entries.read(bus.accounts)

@@ -1,8 +1,8 @@
-"""What an embedder is; what models want before a text, and how near unrelated texts lie to them.
+"""What an embedder is; what models want before a text, and their cosine for unrelated texts.
 
-What is known of models is what their cards say. One that is not listed gets its texts as they are;
-`document_prefix`, `query_prefix`, `cosine_floor` and `min_score` in config/memory.yaml say
-otherwise of the configured one.
+The figures of models are those of their cards. A model that is not listed gets its texts as they
+are; `document_prefix`, `query_prefix`, `cosine_floor` and `min_score` in config/memory.yaml
+override the figures of the configured one.
 """
 
 import re
@@ -43,15 +43,15 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that a collection records of the embedder it was built with."""
+        """The name of the embedder, which a collection records."""
 
     @property
     def is_served(self) -> bool:
-        """Whether a server embeds: then questions may be asked while a batch is."""
+        """Whether a server embeds: then questions may be sent during a batch."""
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector; it may be necessary to ask the model."""
+        """The length of a vector; this may ask the model."""
 
     @property
     def min_score(self) -> float:
@@ -97,7 +97,7 @@ class MissingEmbedder:
         raise self._error
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class KnownModel(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ KNOWN_MODELS = (
 
 
 def known(name: str) -> KnownModel:
-    """What is known of a model, whatever vendor stands before its name and what tag behind."""
+    """Return what is known of a model, whatever vendor is before its name and tag behind it."""
     fitting = [
         model
         for model in KNOWN_MODELS

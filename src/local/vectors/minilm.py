@@ -205,7 +205,7 @@ class MiniLM:
             yield positions, self._encode(*_padded([encodings[i] for i in positions]))
 
     def close(self) -> None:
-        """Nothing to release; the network lives as long as its embedder."""
+        """Do nothing: the network lives as long as its embedder."""
 
 
 def _chunks(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -258,7 +258,7 @@ def download(models_dir: Path) -> Path:
         log.info("model_downloading", url=weights.ARCHIVE_URL, megabytes=size, to=str(folder))
     chroma = ONNXMiniLM_L6_V2()
     chroma.DOWNLOAD_PATH = folder
-    chroma.tqdm = partial(chroma.tqdm, disable=None)  # a log is no place for its bar
+    chroma.tqdm = partial(chroma.tqdm, disable=None)  # its progress bar would fill the log
     try:
         chroma(["Chroma fetches the model with the first text it embeds."])
     except (httpx.HTTPError, OSError, ValueError) as error:

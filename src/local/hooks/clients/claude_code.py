@@ -1,8 +1,8 @@
 """Claude Code: `hooks` in its settings.json.
 
 The types are those of `HookInput` in @anthropic-ai/claude-agent-sdk 0.3.330, as far as they are
-used. `last_assistant_message` makes it needless to read the transcript, whose format is not
-documented.
+used. With `last_assistant_message` the transcript, whose format is not documented, need not be
+read.
 """
 
 import os
@@ -99,7 +99,7 @@ def read(data: bytes) -> Event | None:
 
 
 def settings_file(scope: Scope) -> Path:
-    """A project's is the one that is not checked in: the hooks name a program of this machine."""
+    """Return the project's file that is not checked in: hooks name a program of this machine."""
     if scope == "project":
         return Path(".claude", "settings.local.json")
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude") / "settings.json"

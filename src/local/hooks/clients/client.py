@@ -1,4 +1,4 @@
-"""A client as its hooks see it: what happens in it, where they are registered, what they answer."""
+"""A client as its hooks see it: its events, where hooks are registered, what they answer."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionStarted(Event, frozen=True, kw_only=True):
-    """`compacted`: it goes on, with a summary in place of what was said."""
+    """The session began. `compacted`: it goes on, with a summary in place of its messages."""
 
     compacted: bool = False
 
@@ -32,21 +32,21 @@ class Interjected(Event, frozen=True, kw_only=True):
 
 
 class Answered(Event, frozen=True, kw_only=True):
-    """The assistant said something; its turn may go on."""
+    """The assistant wrote something; its turn may go on."""
 
     text: str
     turn: str | None = None
 
 
 class TurnEnded(Event, frozen=True, kw_only=True):
-    """`text` is the answer, of a client that did not say it before."""
+    """The turn ended. `text` is the answer, of a client that did not report it before."""
 
     text: str | None = None
     turn: str | None = None
 
 
 class Compacting(Event, frozen=True, kw_only=True):
-    """What was said so far is about to be replaced by a summary."""
+    """The messages so far are about to be replaced by a summary."""
 
 
 class SessionEnded(Event, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ Json = dict[str, Any]
 
 
 class Client(NamedTuple):
-    """`seconds`: of each hook that is registered, how long the client may wait for it at most."""
+    """A client. `seconds`: how long it waits at most for each hook that is registered."""
 
     name: str
     settings_file: Callable[[Scope], Path]
@@ -83,7 +83,7 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What Claude Code takes from a hook, and Codex, too."""
+    """What Claude Code and Codex read from a hook."""
 
     hook_specific_output: Addition
 
@@ -93,5 +93,5 @@ def addition(event: str, context: str) -> Output:
 
 
 def group(command: str, seconds: int) -> Json:
-    """An element of an event's list, as Claude Code and Codex have it."""
+    """Return an element of an event's list, as Claude Code and Codex write it."""
     return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}

@@ -1,7 +1,7 @@
 """OpenAI Codex CLI: its hooks.json.
 
 The types are those of the schemas in codex-rs/hooks/schema/generated of openai/codex, as far as
-they are used. `notify`, its older hook, says only that a turn has ended, and is not needed.
+they are used. `notify`, its older hook, only reports that a turn has ended, and is not needed.
 """
 
 import os
