@@ -16,7 +16,7 @@ import msgspec
 from local.bus.receiving import BusMessage, Headers
 from local.errors import ForbiddenError
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
-from local.protocol.subjects import says_who_asks
+from local.protocol.subjects import names_sender
 from local.tenants.directory import Directory, Tenant
 
 AUTHORIZATION = "Authorization"
@@ -99,7 +99,7 @@ class Attested:
             ForbiddenError: The server should report it and does not, or the tenant's agent was
                 removed.
         """
-        if self._within is not None or not says_who_asks(message.subject):
+        if self._within is not None or not names_sender(message.subject):
             return None
         info = (message.headers or {}).get(REQUEST_INFO)
         if info is None:  # unreadable headers hide it, and hiding it grants no rights

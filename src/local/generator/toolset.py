@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class Toolset:
-    """The tools that a model is offered in one turn; calls them over the bus."""
+    """The tools that a model may use in one turn; calls them over the bus."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Toolset:
         return answer, record
 
     async def _result(self, call: ToolCall) -> ToolResult:
-        """The tool's result, or a preview of a long one: other teams' hosts make none."""
+        """Return the tool's result, or a preview of a long one: other teams' hosts make none."""
         if call.name not in self._tools:
             names = ", ".join(self._tools) or "none"
             return ToolResult(
@@ -95,7 +95,7 @@ class Toolset:
 
 
 class RecentTools:
-    """Which tools were called for each user, the newest first."""
+    """The tools that were called for each user, the newest first."""
 
     def __init__(self) -> None:
         self._by_user = OrderedDict[str | None, list[str]]()
@@ -104,7 +104,7 @@ class RecentTools:
         return self._by_user.get(user, [])
 
     def note(self, user: str | None, names: Iterable[str]) -> None:
-        """Put these tools first. The tools used longest ago are forgotten, and so are users."""
+        """Put these tools first. Drop the tools, and the users, of longest ago."""
         newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
         self._by_user[user] = list(newest)[:MAX_TOOLS]
         self._by_user.move_to_end(user)
@@ -119,10 +119,10 @@ def fit_tools(
     room: int,
     count: TokenCounter,
 ) -> list[ToolSchema]:
-    """Choose the tools that fit into `room` tokens; returns them by name.
+    """Choose the tools that fit into `room` tokens; return them by name.
 
     The memory's `own` tools come first: recall, then the smallest, so that many fit. Others follow
-    by their last use, the newest first, and then in the order given.
+    by their last use, the newest first, and then in the given order.
     """
     sizes = {tool.name: count(tools_message([_definition(tool)])) for tool in tools}
     uses = {name: place for place, name in enumerate(used)}
@@ -143,7 +143,7 @@ def fit_tools(
 
 
 def tools_message(tools: Sequence[ToolDefinition]) -> Message:
-    """The tools as a message, for a counter of tokens."""
+    """Return the tools as a message, for a counter of tokens."""
     return Message(role="system", content=msgspec.json.encode(tools).decode())
 
 

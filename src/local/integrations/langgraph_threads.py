@@ -211,7 +211,7 @@ async def copy_thread(items: Items, source: str, target: str) -> None:
             await into.put([copied])
 
 
-def _order_of(write: Write) -> Any:
+def _order_of(write: Write) -> tuple[str, str, int]:
     return writes_sort_key(write.path, write.task, write.number)
 
 

@@ -54,7 +54,7 @@ DEFAULT_TENANT = "default"
 
 
 class Sender(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sends a message, as its envelope says; only the server knows of which tenant."""
+    """The sender of a message, as its envelope claims; only the server knows the tenant."""
 
     user: str | None = None
     agent: str | None = None
@@ -66,9 +66,9 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caller(Sender, frozen=True, kw_only=True):
-    """Who is asking. Only the bus makes a Caller; a tool receives one and cannot choose it.
+    """The caller of a tool. Only the bus makes one; a tool receives it and cannot choose it.
 
-    The tenant has no default on purpose: whoever forgets it cannot reach anybody's memory.
+    The tenant has no default on purpose: code that forgets it cannot reach any memory.
     """
 
     tenant: str
@@ -154,7 +154,7 @@ def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
 
 @contextmanager
 def json_errors(shape: str) -> Iterator[None]:
-    """Turn errors of decoding into ours; `shape` says what to send instead.
+    """Turn errors of decoding into ours; `shape` describes what to send instead.
 
     Raises:
         BadRequestError: It is not JSON, or nested too deeply.
@@ -168,7 +168,7 @@ def json_errors(shape: str) -> Iterator[None]:
 
 
 def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
-    """The envelope of a message whose payload was refused, as far as the answer needs it."""
+    """Return the envelope of a refused payload, as far as the answer needs it."""
     try:
         return decode(data, msgspec.Raw)
     except (BadRequestError, InvalidArgumentsError):
@@ -176,12 +176,12 @@ def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
 
 
 def new_id() -> str:
-    """A UUIDv7, which is unique and sorts by time."""
+    """Return a UUIDv7, which is unique and sorts by time."""
     return str(uuid_utils.uuid7())
 
 
 def content_id(*parts: Any) -> str:
-    """An id made of the content: the same parts always give the same id."""
+    """Return an id made of the content: the same parts always give the same id."""
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 
@@ -190,7 +190,7 @@ def utc_now() -> datetime:
 
 
 def is_past(moment: datetime | None) -> bool:
-    """Whether a deadline has passed; a time without an offset is in UTC."""
+    """Return whether a deadline has passed; a time without an offset is in UTC."""
     if moment is None:
         return False
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < utc_now()

@@ -1,8 +1,8 @@
 """Messages as others send them: in local2's own form, or in those of chat models' APIs.
 
 Nothing of a message is dropped: parts that are no text, and unknown fields, are stored beside the
-text. Contents may be lists of blocks, as the APIs of Anthropic and Gemini have them, in which text
-stands among calls and results.
+text. Contents may be lists of blocks, as in the APIs of Anthropic and Gemini, where text stands
+among calls and results.
 """
 
 from datetime import UTC, datetime
@@ -79,7 +79,7 @@ MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(Recei
 
 
 def messages_of(received: Json, place: str = "") -> list[ConversationMessage]:
-    """The message as it is stored, after the results of tools that are among its parts.
+    """Return the messages to store: results of tools among its parts, then the message itself.
 
     Args:
         received: The message as JSON.
@@ -129,14 +129,14 @@ def _messages(received: Json, place: str) -> list[ConversationMessage]:
 
 
 def _located(problem: str, place: str) -> str:
-    """The problem behind the path to its field, such as `messages[1].role`."""
+    """Return the problem behind the path to its field, such as `messages[1].role`."""
     what, _, path = problem.rpartition(" - at ")
     what, path = (what, path) if what else (path, "")
     return f"{place}{path.strip('`').removeprefix('$')}: {what}".lstrip(":. ") + "."
 
 
 def _others(received: Json) -> Json:
-    """Unknown fields of a message, and known ones whose value is changed or used elsewhere."""
+    """Return a message's unknown fields, and known ones whose value is changed or used elsewhere."""
     role = received["role"]
     changed = {"role": role} if ROLES.get(role.lower(), role) != role else {}
     refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
@@ -149,7 +149,7 @@ def _others(received: Json) -> Json:
 
 
 def _moment(written: str | float | None, field: str) -> datetime | None:
-    """With the offset that was written, because session ids contain it."""
+    """Return the time with the offset that was written, because session ids contain it."""
     if written is None or written == "":
         return None
     if isinstance(written, str):
@@ -166,7 +166,7 @@ def _id(id_: Id | None) -> str | None:
 
 
 def _content(known: ReceivedMessage) -> Any:
-    """The content of a message; Gemini's messages have it in `parts`."""
+    """Return the content of a message; Gemini's messages have it in `parts`."""
     content = known.text if known.content is None else known.content
     return (known.parts or None) if content is None else content
 
@@ -184,7 +184,7 @@ def _text(content: Any) -> str | None:
 
 
 def _calls(known: ReceivedMessage, among_parts: list[Json], within: str) -> list[ToolCallRecord]:
-    """The calls of a message.
+    """Return the calls of a message.
 
     Raises:
         InvalidArgumentsError: One of them has no name, or is no call.
@@ -205,7 +205,7 @@ def _calls(known: ReceivedMessage, among_parts: list[Json], within: str) -> list
 
 
 def _result(message: ConversationMessage, call: ToolCallRecord, number: int) -> ConversationMessage:
-    """A result that is a part of a message, as a message of its own."""
+    """Return a result that is a part of a message, as a message of its own."""
     return ConversationMessage(
         role="tool",
         content=call.content,
@@ -217,7 +217,7 @@ def _result(message: ConversationMessage, call: ToolCallRecord, number: int) -> 
 
 
 class Blocks(NamedTuple):
-    """The blocks of a content by what they are. `text` leaves out a model's thoughts."""
+    """The blocks of a content by their kind. `text` leaves out a model's thoughts."""
 
     text: Any
     parts: list[Any]
@@ -247,7 +247,7 @@ class Blocks(NamedTuple):
 
 
 def _inner(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
-    """The call or the result that a block is or contains."""
+    """Return the call or the result that a block is or contains."""
     if isinstance(block, str):
         return None
     if block.get("type") == kind:

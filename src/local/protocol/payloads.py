@@ -88,7 +88,7 @@ class ToolHints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """What a tool does to its world, in the names of the Model Context Protocol.
 
     `destructive_hint`: it may undo or erase something; false if it only adds. `open_world_hint`: it
-    reaches beyond what is stored here. None is not stated.
+    reaches beyond what is stored here. None means not stated.
     """
 
     read_only_hint: bool | None = None
@@ -119,7 +119,7 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Empty(msgspec.Struct, kw_only=True):
-    """A payload without fields, because the subject says everything."""
+    """A payload without fields, because the subject is enough."""
 
 
 class Query(msgspec.Struct, kw_only=True):
@@ -131,7 +131,7 @@ class Query(msgspec.Struct, kw_only=True):
 
 
 class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The session to begin anew; without an id, that of the envelope."""
+    """The session to clear; without an id, that of the envelope."""
 
     session_id: Name | None = None
 
@@ -164,8 +164,8 @@ class Delta(msgspec.Struct, kw_only=True):
 class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
-    `error` says why there is no answer; a turn without an answer is not remembered. `metadata` are
-    the sender's own, and are stored with the question and its answer.
+    `error` is why there is no answer; a turn without an answer is not stored as an episode.
+    `metadata` are the sender's own, and are stored with the question and its answer.
     """
 
     answer: str
@@ -191,7 +191,7 @@ class Feedback(msgspec.Struct, kw_only=True):
 
 
 def new_output_key() -> str:
-    """The key of another long output; nobody can guess it."""
+    """Return the key of a new long output; it cannot be guessed."""
     return f"tout_{secrets.token_hex(12)}"
 
 
@@ -208,10 +208,10 @@ class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
-    """`memory.dead_letter`: a message that can never become a memory, and why.
+    """`memory.dead_letter`: a message that can never be stored, and why.
 
-    `cut`: the message is not complete, because it was not UTF-8, or too long for a letter. `user`:
-    whose it is, as far as that is known of more than what it claims.
+    `cut`: the message is incomplete, because it was not UTF-8, or too long for a letter. `user`:
+    its sender, if that is known from more than its own claim.
     """
 
     subject: str

@@ -34,7 +34,7 @@ def _memory(entries: Entries) -> str:
     exports = [
         *(_export("service", subject, "threshold") for subject in subjects.ASKED),
         *(_export("service", subject, "stream") for subject in subjects.ASKED_OF_MANY),
-        *(_export("service", subject) for subject in (*subjects.STORED, *subjects.HEARD)),
+        *(_export("service", subject) for subject in (*subjects.STORED, *subjects.OBSERVED)),
         *(_sent(subject) for subject in subjects.SENT),
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
@@ -58,7 +58,7 @@ def _sent(subject: str) -> Line:
 
 def _tenant(name: str, entries: Entries, own_tools: Sequence[str]) -> str:
     entry = entries.tenants[name]
-    asked = (*subjects.ASKED, *subjects.ASKED_OF_MANY, *subjects.STORED, *subjects.HEARD)
+    asked = (*subjects.ASKED, *subjects.ASKED_OF_MANY, *subjects.STORED, *subjects.OBSERVED)
     imports = [
         *(_asked(subjects.from_tenant(name, subject), subject) for subject in asked),
         *(_received(subjects.to_tenant(name, subject), subject) for subject in subjects.SENT),
@@ -85,7 +85,7 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
     """
     received = [f"{inbox_of(name)}.>", *subjects.OPEN, subjects.QUERY_RECEIVED]
     withheld = [
-        *subjects.UNHEARD,
+        *subjects.WITHHELD,
         *map(subjects.tool_request, own_tools),
         *map(subjects.tool_cancel, own_tools),
     ]

@@ -1,4 +1,4 @@
-"""Tools for what is connected: people and things, in triplets, and memories with each other."""
+"""Tools for relations: of people and things, in triplets, and of memories with each other."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Tools for sessions: a conversation comes in whole, is taken up again, noted on, and begun."""
+"""Tools for sessions: a conversation is ingested, continued, annotated, and begun."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -123,7 +123,7 @@ async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
 
 
 def _fitting(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """The newest messages that the bus carries, from one that is no tool's on."""
+    """Return the newest messages that the bus carries, beginning with one that is no tool's."""
     start, left = len(messages), MESSAGES_BYTES
     while start:
         left -= len(msgspec.json.encode(_short(messages[start - 1])))
@@ -139,7 +139,7 @@ def _short(message: SessionMessage) -> SessionMessage:
 
 
 def _lines(session: SessionContent) -> Iterator[str]:
-    """The session as text for a model."""
+    """Return the session as text for a model."""
     share = TEXT_BYTES // 4
     newest = [message for message in session.messages if message.content][-TEXT_MESSAGES:]
     yield f"[Session {session.session_id}, its last {len(newest)} messages]"
