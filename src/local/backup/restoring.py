@@ -20,7 +20,14 @@ from local.backup.sealing import Opener
 from local.content_key import ContentKey, KeyOf
 from local.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
 from local.home import folder_lock
-from local.ledger.door import Contents, contents_of, counted, ensure_known, forget_again, kept_files
+from local.ledger.door import (
+    Contents,
+    contents_of,
+    copies_before_migrations,
+    counted,
+    ensure_known,
+    forget_again,
+)
 from local.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
@@ -224,7 +231,7 @@ def ways_back(data_dir: Path, key_of: KeyOf) -> list[WayBack]:
     """
     found = []
     for name, ledger in ledger_files(data_dir).items():
-        if kept := kept_files(ledger):
+        if kept := copies_before_migrations(ledger):
             schema, file = max(kept.items())
             now = LedgerFile(ledger, key_of_ledger(name, key_of))
             found.append(_way_back(name, now, schema, file))

@@ -250,8 +250,7 @@ async def _give_up(client: Client, opening: asyncio.Task[None]) -> None:
     opening.cancel()
     await asyncio.gather(opening, return_exceptions=True)
     if client.is_connecting or client.is_connected or client.is_reconnecting:
-        await client.close()  # it raises an AssertionError where the client has not begun to
-        connect
+        await client.close()  # it would raise before it began to connect
 
 
 async def close_client(client: Client) -> None:

@@ -1,6 +1,6 @@
-"""What the ledger holds: kinds of records, their Structs and ids, and the tasks that they bring.
+"""The records of the ledger: their kinds, Structs and ids, and the tasks that they bring.
 
-A task is what has yet to be done with a record after its write was acknowledged.
+A task is work that remains for a record after its write was acknowledged.
 """
 
 from datetime import datetime, timedelta
@@ -59,15 +59,14 @@ R = TypeVar("R", bound="NewRecord")
 
 
 class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record to be written. Its columns are the ledger's, but for the tenant.
+    """A record to be written. Its columns are those of the ledger, without the tenant.
 
-    `label` says who said it, which tool or document it comes from; `source_ref` is the caller's
-    own id of it. `turn` is the id of the question of the turn it belongs to. `stands_at` is the row
-    whose place in its session it takes, of a later version of a message. `alias` is another id that
-    it is known by. `pending`: it was received by itself, True until a turn or conversation has
-    reported it. `stated_by` is the user who stated it: by default the owner, None where nobody
-    knows. `queries` are questions that it would answer; `confidence`, an extractor's, is from 0
-    to 1.
+    `label` is its speaker, tool or document; `source_ref` is the caller's own id of it. `turn` is
+    the id of the question of its turn. `stands_at` is the row whose place in its session a later
+    version of a message takes. `alias` is another id that it is known by. `pending`: it was
+    received by itself; True until a turn or conversation reports it. `stated_by` is the user who
+    stated it: by default the owner, None where that is not known. `queries` are questions that it
+    would answer; `confidence`, an extractor's, is from 0 to 1.
     """
 
     id: str
@@ -105,9 +104,9 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
-    """A record as it stands; `score` is the feedback on it, from -1 to 1.
+    """A record as it is stored; `score` is the feedback on it, from -1 to 1.
 
-    Of one that is retired with nothing in its place `superseded_by` is empty.
+    If it is retired and nothing replaces it, `superseded_by` is empty.
     """
 
     row: int = 0
@@ -119,7 +118,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
 
 
 def class_of(record: NewRecord) -> SourceClass:
-    """Where a record comes from: who has a role of his own is no user."""
+    """Return where a record comes from: an author with a role of its own is no user."""
     if record.source_class is not None:
         return record.source_class
     if record.kind == "document_chunk":
@@ -132,25 +131,25 @@ def class_of(record: NewRecord) -> SourceClass:
 
 
 def principal_of(record: NewRecord) -> str | None:
-    """The user who stated it, empty where nobody was named, None where nobody knows."""
+    """Return the user who stated it, empty if nobody was named, None where that is not known."""
     own = record.scope in {"session", "user"}
     return record.owner if own and record.stated_by is None else record.stated_by
 
 
 def sources_of(record: NewRecord) -> list[str]:
-    """The ids of the messages that it was extracted from."""
+    """Return the ids of the messages that it was extracted from."""
     return list(record.metadata.get(EXTRACTED_FROM, ()))
 
 
 def read_ahead(record: R) -> R:
-    """The record with its features, if its text is long: a write holds up all those behind it."""
+    """Return the record with its features, if its text is long: a write delays all behind it."""
     if len(record.content) < LONG:
         return record
     return msgspec.structs.replace(record, features=features_of(record))
 
 
 def features_of(record: NewRecord) -> Features:
-    """What ranking reads of it; its keywords are found as its label is."""
+    """Return what ranking reads of it; its keywords are found as its label is."""
     label = " ".join(filter(None, (record.label, *record.keywords))) or None
     return features(record.content, topic=record.topic, label=label, at=record.event_time)
 
@@ -171,9 +170,9 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write came to; `replaced` are the ids of the records whose place it took.
+    """The result of a write; `replaced` are the ids of the records that it replaced.
 
-    `superseded_by`: a newer version was there already. `topic` is the fact's key as it was first
+    `superseded_by`: a newer version existed already. `topic` is the fact's key as it was first
     written. `erased`: it was erased on request, and is not stored again.
     """
 
@@ -186,14 +185,14 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def superseded(self) -> str | None:
-        """The version it replaced."""
+        """The version that it replaced."""
         return self.replaced[0] if self.replaced else None
 
 
 class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact to be stored, with the triplet that it was said in.
+    """A fact to be stored, with the triplet that states it.
 
-    `alias`: it says that its subject and its object are two names of one thing.
+    `alias`: its subject and its object are two names of one thing.
     """
 
     triplet: Triplet
@@ -202,14 +201,14 @@ class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of each chunk of a document; `surplus` are the ids of older ones after them."""
+    """What was done with each chunk of a document; `surplus` are ids of older ones after them."""
 
     written: list[Written]
     surplus: list[str]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that a memory tool showed while a turn was under way, or what that rests on."""
+    """A record that a memory tool returned during a turn, or one that such a record rests on."""
 
     id: str
     content: str
@@ -245,9 +244,9 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """What one tenant may store: records that are not erased, and bytes; 0: any.
+    """What one tenant may store: records that are not erased, and bytes; 0 means no limit.
 
-    Bytes are those of texts, notes, outputs and items.
+    The bytes are those of texts, notes, outputs and items.
     """
 
     records: int = 0
@@ -258,19 +257,19 @@ UNLIMITED = Quota()
 
 
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
-    """`user.*` belongs to the user, the rest to the tenant: scope and owner."""
+    """Return the scope and owner of a key: `user.*` belongs to the user, the rest to the tenant."""
     if is_users(topic):
         return "user", user or TENANT_OWNED
     return "tenant", TENANT_OWNED
 
 
 def stamp(moment: datetime) -> str:
-    """The time as the ledger keeps it: stamps sort as their times do."""
+    """Return the time as the ledger stores it: stamps sort as their times do."""
     return moment.isoformat(timespec="milliseconds")
 
 
 def checked_text(text: str, field: str) -> str:
-    """Return the text if there is something in it.
+    """Return the text if it is not blank.
 
     Raises:
         InvalidArgumentsError: It is blank; the message names the field.

@@ -1,6 +1,7 @@
-"""What the ledger holds of sessions: messages, notes, tools' results, and frameworks' items.
+"""What the ledger stores of sessions: messages, notes, tools' results, and frameworks' items.
 
-Agents report one result again, cut, or without its arguments: when two are one is decided here.
+Agents report a result again, cut, or without its arguments: this module decides when two are the
+same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,14 +27,14 @@ PREVIEW = "[Output of "
 
 
 class SessionOf(msgspec.Struct, frozen=True):
-    """A session of an owner; another owner's of the same id is another one."""
+    """A session of an owner; another owner may have a session of the same id."""
 
     owner: str
     session_id: str
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message or a tool's result, as far as a conversation is made of it again."""
+    """A message or a tool's result, with what a conversation needs of it."""
 
     id: str
     role: str
@@ -47,7 +48,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes of a session after one was made; `merged` of them were just made one."""
+    """The notes of a session after one was added; `merged` of them were just made one."""
 
     notes: list[Note]
     was_new: bool
@@ -62,7 +63,7 @@ class Important(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of these scopes, owners and types, or of no type, `limit` at most.
 
     They are at least so important, or made to last, and no active fact supersedes them. `standing`:
-    instead those of the others that have a key.
+    select those of the others that have a key instead.
     """
 
     whose: tuple[tuple[Owning, str], ...]
@@ -73,7 +74,7 @@ class Important(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages in their order; `earlier`: there are more before them. `facts`: as was asked."""
+    """Messages in their order; `earlier`: there are more before them. `facts`: as requested."""
 
     messages: list[StoredMessage]
     earlier: bool
@@ -82,7 +83,7 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_same_result(one: str, other: str) -> bool:
-    """Whether two texts are one result of a tool; either may be cut, or a preview."""
+    """Return whether two texts are the same result of a tool; either may be cut, or a preview."""
     if one == other:
         return True
     first, second = (_body(text)[:COMPARED] for text in (one, other))
@@ -90,22 +91,22 @@ def is_same_result(one: str, other: str) -> bool:
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two results can be of one call by their metadata; what is heard may lack its args."""
+    """Return whether two results can be of one call by their metadata; args may be missing."""
     return "args" not in one or "args" not in other or bool(one["args"] == other["args"])
 
 
 def with_args_in_id(result: NewRecord) -> NewRecord:
-    """The result under the id that it has where another call's result has the one it came with.
+    """Return the result under the id that it gets if another call's result has its id.
 
-    Calls may be numbered anew in every reply, and answer the same to other arguments. Only those
-    behind the first of them have such ids, so that those of older ledgers go on matching.
+    Calls may be numbered anew in every reply, and return the same for other arguments. Only those
+    after the first get such ids, so that those of older ledgers still match.
     """
     args = msgspec.json.encode(result.metadata["args"], order="deterministic").decode()
     return msgspec.structs.replace(result, id=content_id(result.id, args))
 
 
 def _body(text: str) -> str:
-    """The result's own text, without the line that a preview begins with."""
+    """Return the result's own text, without the line that a preview begins with."""
     return text.partition("\n")[2] if text.startswith(PREVIEW) else text
 
 
@@ -114,7 +115,7 @@ Wanted = Callable[[Any], bool]
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thinks of the answer to a query of theirs; without a session, of any."""
+    """A user's rating of the answer to a query; without a session, of the query in any session."""
 
     owner: str
     query_id: str
@@ -125,7 +126,7 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool's output, `total` characters long as far as it came, and what was asked of it."""
+    """A tool's output, `total` characters long so far, and the requested part of it."""
 
     total: int
     complete: bool
@@ -140,7 +141,7 @@ class ItemsOf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An item to be stored or deleted, with the record by which it is found."""
+    """An item to be stored or deleted, with the record that searches find it by."""
 
     put: ItemPut
     record: NewRecord | None = None
@@ -156,7 +157,7 @@ class Storing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemsWritten(msgspec.Struct, kw_only=True):
-    """What a write came to: with `records` that are new, and the ids of those retired for good."""
+    """The result of a write; `records` are new, and the ids are of those retired for good."""
 
     stored: int = 0
     deleted: int = 0
@@ -166,7 +167,7 @@ class ItemsWritten(msgspec.Struct, kw_only=True):
 
 
 class Within(msgspec.Struct, frozen=True, kw_only=True):
-    """Which items are wanted: of a namespace and within it, or `exact` of it alone."""
+    """Which items are wanted: all within a namespace, or `exact`: only its own."""
 
     namespace: tuple[str, ...] = ()
     exact: bool = False
@@ -183,7 +184,7 @@ class FoundKey(ItemKey, frozen=True, kw_only=True):
 
 
 class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Items, as many as an answer holds; `cut`: it holds no more of them."""
+    """Items, as many as an answer holds; `cut`: there are more."""
 
     items: list[StoredItem]
     cut: bool

@@ -23,7 +23,7 @@ from local.memory.intake.echoes import UNANSWERED
 from local.memory.intake.intake import Intake
 from local.memory.items import Items
 from local.memory.portability import Portability
-from local.memory.recall.items import RecallItem, as_said
+from local.memory.recall.items import RecallItem, labelled_text
 from local.memory.recall.model import Synthesis, SynthesisItem
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local.memory.scopes import ALIKE, by, places_of_facts
@@ -68,7 +68,7 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
 
     def _line(self, item: RecallItem) -> str:
         record = item.record
-        return fact_line(as_said(record), None, by(record, self.caller), class_of(record))
+        return fact_line(labelled_text(record), None, by(record, self.caller), class_of(record))
 
 
 RESULTS, CANDIDATES = 6, 2

@@ -136,7 +136,7 @@ def _located(problem: str, place: str) -> str:
 
 
 def _others(received: Json) -> Json:
-    """Return a message's unknown fields, and known ones whose value is changed or used elsewhere."""
+    """Return a message's unknown fields, and known ones whose value is changed or used twice."""
     role = received["role"]
     changed = {"role": role} if ROLES.get(role.lower(), role) != role else {}
     refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}

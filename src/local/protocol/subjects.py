@@ -76,12 +76,12 @@ ASKED = (
 )
 """A tenant's requests to the memory, with one answer each. The server adds the caller."""
 ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>")
-"""Requests to everybody, the memory included, with many answers. `$SRV.STATS` is left out: its figures are of all tenants together."""
+"""Requests to everybody, with many answers; not `$SRV.STATS`, which counts for all tenants."""
 ASKED_OF_EACH = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.INFO", "$SRV.STATS")
 """Requests that each participant receives."""
 STORED = (RESPONSE_GENERATION, RESPONSE_FEEDBACK, MEMORY_TURN)
 """Messages that a stream stores for the memory, and acknowledges."""
-OBSERVED = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)
+LISTENED_TO = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)
 """Messages between agents that the memory receives, too."""
 EVENTS = (
     MEMORY_SAVED,
@@ -137,14 +137,14 @@ def tool_progress(tool: str) -> str:
 
 
 def discovery(verb: str, *address: str) -> str:
-    """Return the subject of `PING`, `INFO` or `STATS`: for all, for a name, or for a name and id."""
+    """Return the subject of `PING`, `INFO` or `STATS`: for all, a name, or a name and id."""
     return ".".join(("$SRV", verb, *address))
 
 
 def names_sender(subject: str) -> bool:
     """Return whether the server adds the sender; on other subjects anybody could forge one."""
     asked = ("tool.request.", "tool.result.", "tool.cancel.")
-    return subject.startswith(asked) or subject in {*ASKED, *OBSERVED}
+    return subject.startswith(asked) or subject in {*ASKED, *LISTENED_TO}
 
 
 class Address(NamedTuple):

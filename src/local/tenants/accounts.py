@@ -34,7 +34,7 @@ def _memory(entries: Entries) -> str:
     exports = [
         *(_export("service", subject, "threshold") for subject in subjects.ASKED),
         *(_export("service", subject, "stream") for subject in subjects.ASKED_OF_MANY),
-        *(_export("service", subject) for subject in (*subjects.STORED, *subjects.OBSERVED)),
+        *(_export("service", subject) for subject in (*subjects.STORED, *subjects.LISTENED_TO)),
         *(_sent(subject) for subject in subjects.SENT),
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
@@ -58,7 +58,7 @@ def _sent(subject: str) -> Line:
 
 def _tenant(name: str, entries: Entries, own_tools: Sequence[str]) -> str:
     entry = entries.tenants[name]
-    asked = (*subjects.ASKED, *subjects.ASKED_OF_MANY, *subjects.STORED, *subjects.OBSERVED)
+    asked = (*subjects.ASKED, *subjects.ASKED_OF_MANY, *subjects.STORED, *subjects.LISTENED_TO)
     imports = [
         *(_asked(subjects.from_tenant(name, subject), subject) for subject in asked),
         *(_received(subjects.to_tenant(name, subject), subject) for subject in subjects.SENT),

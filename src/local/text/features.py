@@ -102,7 +102,7 @@ def asks(sentence: str) -> bool:
     return is_question(sentence) or _ASKS_BACK.match(sentence) is not None
 
 
-def telling(text: str) -> float:
+def stating(text: str) -> float:
     """Return the share of a text's sentences that state something, from 0 to 1.
 
     A question to a memory, or a few keywords, state nothing. A turn that continues a conversation
@@ -111,8 +111,8 @@ def telling(text: str) -> float:
     every = [sentence.strip(_DECORATION) for sentence in sentences(text)]
     if not every or (len(every) == 1 and not _SUBJECT.search(text)):
         return 0.0
-    tells = [s for s in every if not is_question(s) and not _WANTS.match(s)]
-    return len(tells) / len(every)
+    statements = [s for s in every if not is_question(s) and not _WANTS.match(s)]
+    return len(statements) / len(every)
 
 
 def excerpt(text: str, most: int) -> str:

@@ -89,7 +89,7 @@ def characters_and_pairs(run: str) -> list[str]:
     return [*run, *pairs(run)] if len(run) > 1 else [run]
 
 
-def telling_pairs(run: str) -> list[str]:
+def informative_pairs(run: str) -> list[str]:
     """Return the pairs between words of grammar, and single characters that stand alone there."""
     found = [pair for between in _GRAMMAR.split(run) if between for pair in pairs(between)]
     return [pair for pair in found if len(pair) > 1 or not _HIRAGANA.match(pair)]
@@ -97,18 +97,18 @@ def telling_pairs(run: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """Return the informative words of a text, at most MAX_TERMS."""
-    found = telling_words(text)
+    found = informative_words(text)
     if len(found) <= MAX_TERMS:
         return found
     return found[: MAX_TERMS // 2] + found[-MAX_TERMS // 2 :]
 
 
-def telling_words(text: str) -> list[str]:
+def informative_words(text: str) -> list[str]:
     """Return the words that show what a text is about: no stop words, each once."""
-    return [word for word in dict.fromkeys(words(text, telling_pairs)) if is_telling(word)]
+    return [word for word in dict.fromkeys(words(text, informative_pairs)) if is_informative(word)]
 
 
-def is_telling(word: str) -> bool:
+def is_informative(word: str) -> bool:
     """Return whether a word in lower case shows what a text is about."""
     return word not in _STOP_WORDS
 

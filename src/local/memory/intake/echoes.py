@@ -25,7 +25,7 @@ from local.ledger.records import TENANT_OWNED, NewRecord, Shown
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolSchema
 from local.text.features import asks, sentences
-from local.text.words import stems, telling_words, words
+from local.text.words import informative_words, stems, words
 
 MOST_RESULTS = 10_000
 MOST_SESSIONS = 2_000
@@ -263,7 +263,7 @@ def statements(text: str) -> str:
 
 def words_of(text: str) -> frozenset[str]:
     """The stems of the words that say what a text is about."""
-    return frozenset(stems(telling_words(text[:READ])))
+    return frozenset(stems(informative_words(text[:READ])))
 
 
 def _rests_on(source: frozenset[str], asked: frozenset[str], told: frozenset[str]) -> bool:

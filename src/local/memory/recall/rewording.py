@@ -1,4 +1,4 @@
-"""Words for the same are made the same, before sentences are compared by their form."""
+"""Replaces different words for the same, before sentences are compared by their form."""
 
 import re
 
@@ -37,7 +37,7 @@ _PHRASES = tuple(
 
 
 def reworded(text: str) -> str:
-    """The text in those words; accents are composed."""
+    """Return the text in those words; accents are composed."""
     text = composed(text)
     folded = text.lower()
     for signs, phrase, plain in _PHRASES:

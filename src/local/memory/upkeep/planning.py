@@ -1,4 +1,4 @@
-"""What a consolidation would change of one place, found by reading it a page at a time."""
+"""Finds what a consolidation would change of one place, by reading it a page at a time."""
 
 import asyncio
 import time
@@ -32,19 +32,19 @@ Pair = tuple[ActiveFact, ActiveFact]
 
 
 async def rest(begun: float) -> None:
-    """Leave the ledger to others for longer than it was worked on."""
+    """Pause longer than the work took, to leave the ledger to others."""
     await asyncio.sleep(REST * (time.monotonic() - begun))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`left` are contradictions that stay."""
+    """A plan; `left` are contradictions that stay."""
 
     changes: list[Change]
     left: list[LeftAlone]
 
 
 class Planner:
-    """One tenant's. It changes nothing."""
+    """Plans for one tenant. It changes nothing."""
 
     def __init__(
         self, ledger: Ledger, share: float, clock: Callable[[], datetime], judge: Judge | None
@@ -55,10 +55,10 @@ class Planner:
         self._judge = judge
 
     async def plan(self, place: Place, room: int, watch: Callable[[int], None]) -> Plan:
-        """Every change that a run makes in a place; `watch` hears how many facts are looked at.
+        """Return all changes that a run makes in a place; `watch` gets the number of facts so far.
 
         Args:
-            place: Whose facts.
+            place: The owner of the facts.
             room: How many facts may be retired, whatever their share.
             watch: Called for every page.
         """
@@ -81,7 +81,7 @@ class Planner:
         return Plan(changes=decisions.changes_of(survey, replaced, limits, now), left=left)
 
     async def _contradicted(self, pairs: Sequence[Pair], left: list[LeftAlone]) -> list[Change]:
-        """Of facts that contradict each other the older one, where there is no doubt."""
+        """Yield the older one of contradicting facts, where there is no doubt."""
         replaced, judged = [], 0
         for one, other in pairs:
             newer, older = decisions.ordered(one, other)
@@ -96,7 +96,7 @@ class Planner:
         return replaced
 
     async def _doubt(self, newer: ActiveFact, older: ActiveFact) -> str | None:
-        """Why a model does not let the older fact go; None if it does."""
+        """Return why a model does not let the older fact go; None if it does."""
         if self._judge is None:
             return "it is not certain, and no model is there to judge"
         records = {one.row: one for one in await self._ledger.records.at([newer.row, older.row])}
@@ -108,7 +108,7 @@ class Planner:
         return None if verdicts == ["replaces"] else "a model judged that both may hold"
 
     async def _merged(self, survey: Survey, most: int) -> list[Change]:
-        """Facts that say what another one says."""
+        """Yield facts that are equal to another one."""
         changes: list[Change] = []
         for rows in survey.alike(PAGE):
             if len(changes) >= most:
@@ -119,12 +119,12 @@ class Planner:
                 changes += [
                     decisions.merged(other, best)
                     for other in others
-                    if await self._say_the_same(other, best)
+                    if await self._are_equal(other, best)
                 ]
             await rest(begun)
         return changes
 
-    async def _say_the_same(self, one: ActiveFact, other: ActiveFact) -> bool:
+    async def _are_equal(self, one: ActiveFact, other: ActiveFact) -> bool:
         if decisions.same_words(one, other):
             return True
         cosine = await self._ledger.upkeep.cosine(one.row, other.row)
