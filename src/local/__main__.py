@@ -6,7 +6,7 @@ A client of `local2 mcp` has its first answer before the commands are even impor
 import sys
 
 NO_CLIENT = frozenset({"--help", "--http"})
-"""With these nobody waits at the other end of standard input."""
+"""With these options no client waits at the other end of standard input."""
 
 
 def main() -> None:

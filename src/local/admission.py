@@ -23,13 +23,14 @@ Owner = tuple[str, str | None]
 """A tenant and a user of it."""
 
 SOONEST, LATEST = 0.1, 30.0
-"""Seconds after which somebody who is refused is asked to come back."""
+"""Seconds after which a refused caller should come back."""
 INERTIA = 0.9
-"""Of the pace at which work gets done, at every piece of it."""
+"""How slowly the measured pace follows each piece of work."""
 
 DEFAULT_LIMITS = SlotLimits()
 BUCKETS = 10_000
-"""Owners whose rate is known; of more, who asked longest ago begins anew, with a whole burst."""
+"""Owners whose rate is known; beyond, the one that asked longest ago starts again with a whole
+burst."""
 STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 STEPS = np.zeros(256, np.int64)

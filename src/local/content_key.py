@@ -84,4 +84,5 @@ class ContentKey:
 
 
 KeyOf = Callable[[str], ContentKey | None]
-"""The key of a tenant's content, if it has one. Raises a LedgerKeyError if it cannot be used."""
+"""Returns the key of a tenant's content, if it has one. Raises a LedgerKeyError if it cannot be
+used."""

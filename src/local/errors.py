@@ -97,7 +97,7 @@ class Local2Error(Exception):
 
     code: ClassVar[ErrorCode] = "internal"
     retry_after: float | None = None
-    """Seconds after which the same may succeed, where somebody knows."""
+    """Seconds after which the same may succeed, if known."""
 
     def __init__(
         self, message: str, *, remedy: str | None = None, logged: str | None = None

@@ -26,15 +26,16 @@ from local.errors import (
 from local.settings import HOME_VARIABLE, Settings
 
 MARK = ".local2"
-"""The folder by which a project's memory is known."""
+"""The folder that marks a project with a memory."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 PRIVATE = 0o077
-"""The umask of whatever writes into the data folder: nobody else reads what is remembered."""
+"""The umask of all that writes into the data folder: nobody else reads the memories."""
 ROOM = 1024 * 1024
 """Bytes that must be free on the disk for a folder to count as writable."""
 RUNTIME_FILE = "runtime.json"
 USED = "clients.lock"
-"""Beside it: the file whose lock is shared by those who use the stack, and that says when last."""
+"""Beside it: the file whose lock the users of the stack share, and whose time is that of the last
+use."""
 
 
 def home_of(

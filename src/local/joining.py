@@ -27,11 +27,11 @@ from local.tenants.directory import Register, Roles
 from local.tools.catalog import TOOL_NAMES
 
 USER_INFO = "$SYS.REQ.USER.INFO"
-"""Answered by the server itself."""
+"""A subject that the server itself answers."""
 DEATH_PATIENCE = 10.0
-"""Seconds that what is left of a killed stack gets to let go of the data folder."""
+"""Seconds for the remains of a killed stack to release the data folder."""
 ROOM_PATIENCE = 30.0
-"""Seconds that a stack of clients gets to stop."""
+"""Seconds for a stack of clients to stop."""
 
 log = structlog.get_logger()
 

@@ -40,7 +40,7 @@ MAX_VALUE = 10_000
 """Characters of one value. Enough for a traceback; nothing else should be as long."""
 
 CHOSEN = frozenset({"session_id", "query_id"})
-"""What clients choose may be a name, and a log is not erased: it has short digests of these."""
+"""A name may be chosen by a client, and a log is not erased: it has short digests of these."""
 
 Event = MutableMapping[str, Any]
 

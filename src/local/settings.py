@@ -12,8 +12,8 @@ import msgspec
 HOME_VARIABLE = "LOCAL2_HOME"
 """Names a folder and no setting: see `home`."""
 TOOL_OUTPUT_LIMIT = 8_192
-"""Characters of a tool's result that a model is given. About 2,000 tokens, a quarter of the default
-context; the rest is read on with `read_tool_output`."""
+"""Characters of a tool's result for a model. About 2,000 tokens, a quarter of the default context;
+the rest is read with `read_tool_output`."""
 
 EmbedderChoice = Literal["auto", "ollama", "openai", "minilm"]
 ChatChoice = Literal["auto", "ollama", "openai", "rules"]
@@ -21,7 +21,7 @@ ExtractorChoice = Literal["rules", "model", "none"]
 Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 LONGEST = 86_400
-"""Seconds, a day; what waits for ever, as `.inf` would have it, is no timeout."""
+"""Seconds, a day; an endless wait, as with `.inf`, is no timeout."""
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
 
 

@@ -32,7 +32,7 @@ CRASHES = (
     EXIT_SOFTWARE,
     *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM)),
 )
-"""How a vector worker ends by a fault of Chroma's or the embedder's own; by SIGALRM if it hangs."""
+"""The exit of a vector worker by a fault of Chroma or the embedder; by SIGALRM if it hangs."""
 
 
 log = structlog.get_logger()

@@ -39,9 +39,9 @@ from local.tenants.credentials import GENERATOR, read_credentials
 from local.tools.catalog import TOOL_NAMES
 
 LOOK = 0.5
-"""Seconds between two looks at the directory's file."""
+"""Seconds between two checks of the directory's file."""
 AGAIN = 3.0
-"""Seconds until a tenant is tried again that could not be served."""
+"""Seconds until a tenant that could not be served is tried again."""
 SHARED_TOOLS = "shared_tools"
 Shares = Callable[[str], Mapping[str, Sequence[str]]]
 """Of a tenant: its shared tools, each with the tenants that may use it."""

@@ -25,11 +25,11 @@ from local.protocol.vectors import VectorStatus
 from local.telemetry import Reading
 
 WORKER_PATIENCE = 3.0
-"""Seconds for the vector worker's part: whoever asks waits ten, and wants the rest."""
+"""Seconds for the vector worker's part: the caller waits ten, and wants the rest."""
 
 OTHERS_FIRST = 0.5
-"""Seconds that a stack which does not serve waits before it says so: another one may serve the bus,
-and whoever asks takes the first answer."""
+"""Seconds that a stack which does not serve waits before it answers so: another one may serve the
+bus, and the caller takes the first answer."""
 GAUGES_PATIENCE = 5.0
 """Seconds that gauges wait for the vector worker and JetStream: Prometheus waits ten by default."""
 NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."

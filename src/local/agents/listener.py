@@ -25,7 +25,7 @@ from local.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"
 ACTION = "turn"
-"""What roles are asked for."""
+"""The actions that a role must permit."""
 
 log = structlog.get_logger()
 

@@ -39,13 +39,13 @@ from local.telemetry import memory_operation
 
 NAME = "memory_agent"
 ACTION = "turn"
-"""What roles are asked for."""
+"""The actions that a role must permit."""
 ATTEMPTS = 3
-"""Deliveries of a message that fails, before it becomes a dead letter: some failures pass."""
+"""Deliveries of a failing message before it becomes a dead letter: some failures pass."""
 MOST_SOURCES = 1_000
-"""Sources that are logged; it bounds the set, whatever names senders invent."""
+"""Sources that are logged; this bounds the set, whatever names senders invent."""
 MOST_LINES = 10
-"""Paths in one line of the log, of what could not be read."""
+"""Paths of unreadable fields in one line of the log."""
 
 log = structlog.get_logger()
 

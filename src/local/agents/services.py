@@ -45,10 +45,10 @@ P = TypeVar("P")
 LONGEST_LINE = 32_000_000
 """Bytes of a line that comes in pieces."""
 TRANSFERS = 4
-"""Lines that come in pieces at once; beyond, the one that began longest ago is given up."""
+"""Lines in pieces at the same time; beyond, the one that began longest ago is dropped."""
 OUTPUT_KEEPER = "output_keeper"
 READS, WRITES = "read_items", "write_items"
-"""What roles are asked for."""
+"""The actions that a role must permit."""
 
 
 class MemoryServices(Participant):

@@ -28,7 +28,7 @@ PROBE_PATIENCE = 3.0
 """Seconds to wait for the acknowledgement of a probe; after FAILURES of them the server
 restarts."""
 FAILURES = 2
-"""In a row, before the server is restarted: a disk may be slow."""
+"""Failures in a row before the server is restarted: a disk may be slow."""
 LAST_PAUSE = 10.0
 """Seconds between attempts once several have failed, so that waiting for space costs little."""
 

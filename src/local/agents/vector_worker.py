@@ -47,10 +47,9 @@ from local.vectors.store import Guard, VectorStore
 
 NAME = "vector_worker"
 HANGS = 60
-"""Seconds after which a call of Chroma does not return any more; one of the largest index takes a
-few."""
+"""Seconds after which a call of Chroma is taken to hang; one on the largest index takes a few."""
 M_PERTURB = -6
-"""Of `mallopt`: what is freed is filled with a byte."""
+"""An option of `mallopt`: freed memory is filled with a byte."""
 RELOAD_SECONDS = 60.0
 """Seconds for which a worker without an embedder serves that error before it ends, and the next one
 tries again: a download that failed may succeed later, and a loop of starts would cost a

@@ -24,7 +24,7 @@ FORMAT = 1
 MARKER = "local2-backup.json"
 PIECES = "pieces"
 PART = ".part"
-"""Of what is being written or deleted."""
+"""Suffix of what is being written or deleted."""
 TIME = "%Y%m%dT%H%M%SZ"
 NAME = re.compile(r"(\d{6,})-\d{8}T\d{6}Z")
 

@@ -33,7 +33,7 @@ from local.vectors.config import distrust_index
 SCRATCH = "restore.part"
 
 Keys = Mapping[str, ContentKey | None]
-"""By paths of ledgers; one that is encrypted, and whose key is not there, is missing."""
+"""By paths of ledgers; an encrypted one without its key is left out."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):

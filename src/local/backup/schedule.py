@@ -19,9 +19,9 @@ from local.settings import MemorySettings
 
 FAULT = "It failed; the server's log says where."
 SETTLING = 60.0
-"""Seconds after a start that belong to those who wait for it."""
+"""Seconds after a start that are left to those who wait for it."""
 LOOK_AGAIN = 600.0
-"""Seconds until the time is looked at again: a machine may sleep."""
+"""Seconds between two looks at the clock: a machine may sleep."""
 
 log = structlog.get_logger()
 

@@ -25,7 +25,8 @@ from local.ledger.door import Contents, contents_of, copy, counted, ledger_key, 
 SCRATCH = "backup.part"
 """In the data folder: the copies are as secret as the ledger, wherever the backup lies."""
 PIECE = 64 * 1024
-"""Bytes: 16 pages. Smaller pieces would share more with those before, and cost more files."""
+"""Bytes: 16 pages. Smaller pieces would have more in common with earlier ones, and need more
+files."""
 
 
 class Pieces:

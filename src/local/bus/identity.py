@@ -22,7 +22,7 @@ from local.tenants.directory import Directory, Tenant
 AUTHORIZATION = "Authorization"
 BEARER = "Bearer "
 REQUEST_INFO = "Nats-Request-Info"
-"""The server writes it, in the place of one of exactly that name that a client sends."""
+"""The server writes this header, and replaces one of exactly this name from a client."""
 SIGNATURE = "Local2-Signature"
 
 

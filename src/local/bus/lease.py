@@ -33,7 +33,7 @@ LEASE = 15.0
 RENEWAL = 3.0
 """Seconds between two renewals, so that a lease survives several that fail."""
 ATTEMPTS = 3
-"""To take a lease that ends, or is released, just while it is being read."""
+"""Attempts to take a lease that ends, or is released, while it is being read."""
 PATIENCE = 2.0
 """Seconds for a renewal, and for each answer of JetStream while the lease is being taken."""
 

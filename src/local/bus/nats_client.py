@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from local.telemetry.spans import Attributes, Tracer
 
 REQUEST_INFO = b"Nats-Request-Info"
-"""What the server appends to headers without an end gets into their last line, behind one of the
-sender's own making: headers that have the name twice say nothing."""
+"""The server appends it to headers without an end: it then gets into the last line, behind a header
+of the sender's. Headers that have the name twice are not believed."""
 
 TRACE_ROOM = 256
-"""Bytes that `traceparent` and the protocol around headers take at most. A message without so much
-room goes untraced: the server closes the connection of who sends too much."""
+"""The most bytes of `traceparent` and the protocol around headers. A message without so much room
+goes untraced: the server closes the connection of a client that sends too much."""
 TOOL_REQUEST = "tool.request."
 MESSAGES_A_TURN = 32
-"""Messages received before everything else on the loop has its turn: a read may hold a thousand
-small ones, and each becomes a task."""
+"""Messages received before the rest of the loop has its turn: a read may hold a thousand small
+ones, and each becomes a task."""
 OF_THE_SERVER = "$"
-"""The beginning of subjects that nats-server itself answers, as `$JS.API`."""
+"""The beginning of subjects that nats-server itself answers, such as `$JS.API`."""
 RECONNECT_WAIT = 0.25
 """Seconds between two attempts to reconnect: long enough to leave the processor alone, short enough
 that a restarted server is found before a request times out."""

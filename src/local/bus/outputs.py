@@ -22,12 +22,12 @@ BYTES_A_CHARACTER = 8
 """Bytes of a message for each character of a part: JSON makes up to six of one, and two are left
 for the envelope."""
 HEAD, TAIL = 3 / 8, 1 / 8
-"""Shares of the limit that a preview shows of the beginning and the end of an output; the rest is
-room for the line that says how to read on."""
+"""Shares of the limit for the beginning and the end of an output in its preview; the rest is room
+for the line with the key."""
 
 Store = Callable[[str], Awaitable[str]]
 READS_ON = "read_tool_output"
-"""The tool that reads what was cut; its own results are as long as they were asked to be."""
+"""The tool that reads the rest; its own results are as long as requested."""
 
 log = structlog.get_logger()
 

@@ -36,7 +36,7 @@ a stop should not make anybody wait."""
 
 
 Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
-"""Makes the payload that answers a request, or raises why there is none."""
+"""Returns the payload of the answer, or raises the reason why there is none."""
 
 log = structlog.get_logger()
 

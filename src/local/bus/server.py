@@ -36,7 +36,7 @@ PR_SET_PDEATHSIG = 1
 
 RELOADED = b"Reloaded server configuration"
 REFUSED = b"Failed to reload server configuration"
-"""In the server's log."""
+"""What the log of a server says after a reload."""
 
 CONFIG = """\
 listen: "{host}:{port}"
@@ -48,7 +48,7 @@ jetstream {{ store_dir: {store}, sync_interval: always{encryption} }}
 """
 KEY_VARIABLE = "LOCAL2_JETSTREAM_KEY"
 ENCRYPTION = f", cipher: chachapoly, key: ${KEY_VARIABLE}"
-"""The server takes the key from its environment, so it stands in no file and on no command line."""
+"""The server takes the key from its environment, so that no file and no command line has it."""
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 

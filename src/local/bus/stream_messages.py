@@ -27,12 +27,12 @@ from local.protocol.payloads import DeadLetter, Empty
 from local.protocol.reading import value_of
 
 SETTLED_WITHIN = 30.0
-"""Seconds: a turn that takes longer fails again and again, and waits for something to be mended."""
+"""Seconds: a turn that takes longer fails repeatedly, and waits for a repair."""
 LOOK_EVERY = 0.05
 STORED_BEFORE_ERASING = 3.0
-"""Seconds for turns on their way to be stored, before they are erased where they are."""
+"""Seconds for turns in progress to be stored, before they are erased in the stream."""
 _FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
-"""In what is no JSON, as a message that was cut."""
+"""Finds the sender in what is no JSON, such as a message that was cut."""
 
 
 async def all_letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:

@@ -30,7 +30,7 @@ from local.protocol.envelope import encode, seal
 from local.protocol.payloads import DeadLetter
 
 DUPLICATE_WINDOW = 120.0
-"""Seconds in which the server drops a second message of one id: enough for a sender that tries
+"""Seconds in which the server drops a second message of the same id: enough for a sender that tries
 again after a restart; the server remembers every id for as long."""
 ACK_WAIT = 30.0
 """Seconds until an unacknowledged turn is delivered again; longer than `turn_timeout` may be, so
@@ -44,12 +44,12 @@ pause, and a turn should not be missing for long."""
 PUBLISH_TIMEOUT = 5.0
 """Seconds to wait for JetStream's acknowledgement, which includes a sync of the disk."""
 DEAD_LETTER_AGE = 30 * 24 * 3600.0
-"""Seconds, a month: time to notice and mend a sender, without keeping other people's text for
-ever."""
+"""Seconds, a month: time to notice and correct a sender, without storing other people's text
+indefinitely."""
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
 """JetStream reserves them when the stream is made, so more would raise LEAST_FREE."""
 UNSAID = "Why, and what it was, only who runs the memory may read."
-"""With accounts all agents of a tenant hear that there is a letter."""
+"""With accounts, all agents of a tenant receive a notice of a letter, with this text."""
 LEAST_FREE = 100
 """Megabytes of free disk that a start needs: JetStream uses at most three quarters of what is free,
 and DEAD_LETTER_BYTES must fit into that (decision 0036)."""
@@ -78,7 +78,7 @@ class Delivery(NamedTuple):
     sequence: int
     at: datetime
     deliveries: int
-    """How often, this time included."""
+    """How often it was delivered, this time included."""
 
 
 def delivery_subject(name: str) -> str:

@@ -37,8 +37,8 @@ from local.settings import TOOL_OUTPUT_LIMIT
 
 FAULT = "The tool failed; the server's log says where."
 ASKED_TOGETHER = 0.02
-"""Seconds: everybody who asks for schemas within them gets one announcement, which bounds a burst
-of agents that start together and delays the answer less than anybody notices."""
+"""Seconds: requests for schemas within them get one announcement. This limits a burst of agents
+that start together, and delays the answer by less than anybody notices."""
 DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
 _Key = tuple[str, str | None, str | None, str]
 

@@ -43,7 +43,7 @@ class _Call(msgspec.Struct, eq=False):
     request: Envelope[Any]
     result: asyncio.Future[ToolResult]
     saw_unaddressed: bool = False
-    """Whether results came that do not say which request they answer."""
+    """Whether results came that do not name their request."""
 
 
 class _Listening(msgspec.Struct, eq=False):
@@ -81,7 +81,7 @@ class ToolResults:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._replies: dict[str, bool] = {}
-        """Whether a tool replies; False for good once a reply did not come."""
+        """Whether a tool replies; False for good after a missing reply."""
         self._listening: dict[str, _Listening] = {}
         self._subscribing = asyncio.Lock()
 

@@ -42,7 +42,7 @@ from local.telemetry import question_embedded
 BATCH_TIMEOUT = 300.0
 """Seconds for a batch, for the sake of slow embedders; a dead worker is noticed at once."""
 STATUS_TIMEOUT = 10.0
-"""Seconds to answer how things are, behind at most one step of a batch that is in progress."""
+"""Seconds to answer a request for the status, behind at most one step of a batch."""
 WORKER_ENDED = "The vector worker ended; it is being started again."
 NO_CONNECTION = "The connection to the bus was lost; it is being made again."
 

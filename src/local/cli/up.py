@@ -28,7 +28,7 @@ SWITCH_INTERVAL = 0.0005
 """Seconds that a thread may go on while the loop waits for the interpreter; Python's default is 5
 ms. Less would cost more in switching."""
 LOOK = 0.2
-"""Seconds between two looks whether a stack is still used, or still wanted."""
+"""Seconds between two checks whether a stack is still used, or still wanted."""
 ACCOUNTS = (
     "There are accounts, so a chat is a tenant's: `local2 --tenant NAME chat` in another terminal. "
     "[dim]Ctrl-C stops the stack.[/]"

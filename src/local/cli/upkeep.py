@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 MARKS: "dict[Verdict, str]" = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
 POLL = 0.5
-"""Seconds between two looks at the status: a progress bar moves, and a status counts all that waits
-(50 ms of 200,000), which the indexing of it would feel five times a second."""
+"""Seconds between two readings of the status: a progress bar moves, but a status counts all that
+waits (50 ms of 200,000), which would slow the indexing down at five times a second."""
 WORKER_PATIENCE = 60.0
 """Seconds for the vector worker to start; the first start may download a model."""
 BACKUP_POLL = 0.1
-"""Seconds between two looks at how far it is."""
+"""Seconds between two readings of the progress."""
 MEGABYTE = 1_000_000
 
 

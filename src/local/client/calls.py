@@ -74,7 +74,7 @@ class Following:
         self._closed = False
         self.tokens = OwnTokens(settings.bus)
         self.believed = not (settings.bus.credentials or settings.bus.token)
-        """Whether a user is whom a request names, or his token can be made here."""
+        """Whether the user is the one that a request names, or a token can be made here."""
         self.loop = asyncio.get_running_loop()
 
     async def __aenter__(self) -> Self:

@@ -29,7 +29,8 @@ from local.home import USED, make_private, running_url
 from local.settings import BusSettings, McpSettings, Settings
 
 POLL = 0.05
-"""Seconds between two attempts to share the lock while a stack stops, or looks while one starts."""
+"""Seconds between two attempts to share the lock while a stack stops, and between two checks while
+one starts."""
 LOG = Path("logs", "embedded.log")
 STARTING = "starting.lock"
 """Held by the one client that starts the stack; the others wait for it."""
@@ -38,7 +39,7 @@ START_PATIENCE = 60.0
 PROBE_PATIENCE = 1.0
 """Seconds for a server on this machine to accept a connection."""
 LAST_LINES = 10
-"""Of the log, in the error of a stack that did not start."""
+"""Lines of the log in the error of a stack that did not start."""
 
 
 class FileLock:

@@ -26,7 +26,7 @@ from local.protocol.items import (
 )
 
 MESSAGE_BYTES = 800_000
-"""Of the items in one message; the bus carries 1 MB."""
+"""Bytes of the items in one message; the bus carries 1 MB."""
 
 
 class Items:

@@ -29,7 +29,7 @@ from local.settings import Settings
 from local.tenants.directory import Entries
 
 RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
-"""Only these become memories, so publishing any other message again would change nothing."""
+"""Only these are stored, so publishing any other message again would change nothing."""
 REINDEX_TIMEOUT = 60.0
 """Seconds for the answer to a reindex, which comes once the index has been emptied."""
 READY_PATIENCE = 2.0

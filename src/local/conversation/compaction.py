@@ -28,11 +28,11 @@ REQUEST_BYTES: Mapping[str, int] = {
 RECOVERY_IMAGES = 5
 """Images that stay after a refused request, where `max_retained_images` is None."""
 RECOVERY_TEXT_SHARE = 0.5
-"""The most that a summary may have of the tokens that it replaces after a refused request. A short
-prefix would otherwise be replaced by a summary of its own size, and nothing gained."""
+"""The most that a summary may have of the tokens that it replaces after a refused request.
+Otherwise a short prefix might be replaced by a summary of its own size."""
 ROOM_FRACTION = 4
-"""One in four tokens: the least of the target that summarised messages have beside a long tail, and
-the most of that room for the instruction, for the open question, and for images."""
+"""One in four tokens: the least share of the target that summarised messages get beside a long
+tail, and the most of that room for the instruction, for the open question, and for images."""
 
 
 class SummaryLimits(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class SummaryLimits(Struct, frozen=True, kw_only=True):
 
     images: int | None = None
     image_bytes: int | None = None
-    """Of their URLs and data URIs together."""
+    """Bytes of their URLs and data URIs together."""
     text_share: float = 1.0
     """The most that the summary may have of the tokens of the text that it replaces."""
 

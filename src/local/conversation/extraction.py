@@ -54,8 +54,8 @@ THING = r"(?P<thing>\w[\w-]*(?: \w[\w-]*){0,2})"
 REST = r"(?P<object>\S.*)"
 VERB = rf"(?:{'|'.join(VERBS.values())}|{PAST})(?: {TOWARDS})?"
 NO_SUBJECT = rf"\b(?:he|she|they|we|you|it|that|who|which|{'|'.join(VERBS.values())}|{PAST})\b"
-"""Words that no subject contains: the fact would be about what somebody knows, or about another
-subject."""
+"""Words that no subject contains: with them the fact would be about somebody's knowledge, or about
+another subject."""
 
 STATED = (  # the form of a whole clause, its predicate
     (rf"{OF_WHOM}'s? {THING} {BE} {REST}", "has the {thing}"),

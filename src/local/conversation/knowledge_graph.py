@@ -23,7 +23,7 @@ MAX_NAMES = 100
 """Known names that a model is given with each text, the newest first. They let it call one thing by
 one name; each takes a few tokens of the same context."""
 MAX_PART = 300
-"""Characters of a subject, predicate or object. What is longer is no name, and the tool
+"""Characters of a subject, predicate or object. A longer text is no name, and the tool
 `add_knowledge` would refuse it."""
 
 INSTRUCTION = """\

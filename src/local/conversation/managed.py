@@ -31,7 +31,7 @@ from local.conversation.stages import Compaction, CompactionRuntime, Job
 from local.protocol.payloads import Json
 
 CACHE_KEEPING_EVENTS = ("add", "remove_by_id", "delete_memory", "get_messages")
-"""Events that the configuration may let the cache survive. Every other event makes it wrong."""
+"""Events that the configuration may let the cache survive. Every other event makes it invalid."""
 
 
 class ManagedConversationMemory(ConversationMemory):
@@ -61,12 +61,12 @@ class ManagedConversationMemory(ConversationMemory):
         self._retrieval = retrieval_strategy or WholeContext()
         self._context = Context(self._count)
         self._window: Context | None = None
-        """What of the context is handed out while it has more tokens than the limit."""
+        """The part of the context that is handed out while it has more tokens than the limit."""
         self._cache = Cache()
         self._due = False
         self._revision = 0
-        """Grows with every change that is not an addition, and so tells a compaction that it is out
-        of date."""
+        """Grows with every change that is not an addition, so that a compaction notices such
+        changes."""
         self._compacting = asyncio.Lock()
         super().__init__(description)
 

@@ -28,14 +28,14 @@ T = TypeVar("T")
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
 SUMMARY = "conversation_summary"
-"""The `name` of a message that stands for those before it."""
+"""The `name` of a message that replaces those before it."""
 MAX_NAME = 64
 """Characters of a message's name that OpenAI's chat API accepts."""
 REPLY = ("role", "content", "refusal", "tool_calls", "agent_calls", "structured_data", "images")
 """The fields of a model's reply that are read."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
-"""What OpenAI's chat API refuses in a message's name."""
+"""The characters that OpenAI's chat API refuses in a message's name."""
 
 
 class ToolCallMsg(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from local.protocol.payloads import Json
 Content = str | Json | list[Json]
 
 REASONING = ("reasoning", "reasoning_content", "thinking")
-"""What servers call the text of a reasoning; none of these names is standard."""
+"""The names that servers use for the text of a reasoning; none of them is standard."""
 
 
 def text_or_parts(content: Content | None) -> str | list[Json] | None:

@@ -23,9 +23,9 @@ class CompactionRuntime(Struct, frozen=True, kw_only=True):
 
     model: ChatModel | None = None
     context_tokens: int | None = None
-    """What the model takes at once, if that is known."""
+    """The model's context, if that is known."""
     provider: str | None = None
-    """Who serves the conversation's model; decides how many bytes a request may have."""
+    """The provider of the conversation's model; decides how many bytes a request may have."""
     within: float = 600.0
     """Seconds the model has for each of its answers. Generous, because a local model reads a long
     history for minutes, while nobody waits for a compaction; a model that hangs is given up."""

@@ -56,7 +56,7 @@ SHORT_SENTENCE = 4
 """Words. Added to the length by which worth is divided, so that fragments of one or two rare words
 do not win over sentences."""
 ROLE_WEIGHTS = {"user": 3.0, "assistant": 1.0, "tool": 0.5}
-"""Users state what counts; most of what tools return does not matter later."""
+"""Users state what matters; most results of tools do not matter later."""
 
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")  # noqa: RUF001 - CJK ends
 _WORD = re.compile(r"\w+")

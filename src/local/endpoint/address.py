@@ -24,22 +24,22 @@ PASSING = {
     httpx.codes.TOO_EARLY,
     httpx.codes.TOO_MANY_REQUESTS,
 }
-"""Client errors which say nothing of the request itself."""
+"""Client errors that are not about the request itself."""
 LONGEST_REPLY = 2_000
-"""Characters of what an endpoint says that are read."""
+"""Characters of an endpoint's error that are read."""
 BASE_URL = "openai_url is the base URL, such as http://127.0.0.1:8080/v1"
 _MISSING = re.compile(
     r"\bmodel\b.{0,120}\b(not found|not_found|(does )?not exist)|model_not_found|"
     r"(no such|unknown|invalid|not a valid) model\b",
     re.IGNORECASE,
 )
-"""What endpoints write that lack a model; some do so with status 400."""
+"""The errors of endpoints that lack a model; some have status 400."""
 _TOO_LARGE = re.compile(
     r"context.?(length|size|window|limit)|too (large|long|many tokens)|\(413\)|"
     r"(max|less than|exceeds?)\b.{0,40}\btokens|physical batch size",
     re.IGNORECASE,
 )
-"""What endpoints write when a text is too long."""
+"""The errors of endpoints for a text that is too long."""
 _QUOTA_USED_UP = re.compile(r"insufficient_quota|billing|credit", re.IGNORECASE)
 EndpointFailure = Literal["unreachable", "silent", "key", "model", "limited", "refused", "failed"]
 
@@ -61,7 +61,7 @@ class EndpointError(UnavailableError):
         self.kind = kind
         self.reply = reply
         self.again = again
-        """It may succeed if it is sent again."""
+        """Whether it may succeed if it is sent again."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

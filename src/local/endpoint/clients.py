@@ -20,10 +20,10 @@ from local.endpoint.address import Endpoint, EndpointError, failure, silent, unr
 
 ATTEMPTS = 4
 FIRST_PAUSE = 0.5
-"""Seconds before the second attempt; twice as long before each further one, more or less, so that
-those who were refused together do not come back together."""
+"""Seconds before the second attempt; twice as long before each further one, with some variation, so
+that requests which were refused together do not return together."""
 LONGEST_PAUSE = 300.0
-"""Seconds that an endpoint is left alone at most, whatever it asks for."""
+"""The most seconds for which an endpoint is left alone, whatever it asks for."""
 LIMITED = {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")

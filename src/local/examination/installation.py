@@ -25,7 +25,7 @@ from local.vectors import weights
 
 NAME = "local2"
 MEGABYTE = 1_000_000
-"""Bytes."""
+"""Bytes of free space."""
 
 
 def check_package() -> CheckResult:

@@ -16,7 +16,7 @@ from local.vectors.config import embeddings_endpoint
 from local.vectors.served import OPENAI_PREFIX, OpenAIEmbedder
 
 PATIENCE = 10.0
-"""Seconds in which a model of an endpoint must say a word."""
+"""Seconds in which a model of an endpoint must answer a word."""
 
 
 def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:

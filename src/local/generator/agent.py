@@ -30,8 +30,8 @@ from local.protocol.payloads import ClearSession, Empty, Query, ToolResult, Tool
 from local.settings import GeneratorSettings, SlotLimits
 
 MAX_SESSIONS = 1_000
-"""Sessions kept besides those in use. A session that is dropped costs its next turn one
-`load_session` of more messages; one that is kept costs its messages in memory."""
+"""Sessions in memory besides those in use. A session that is dropped costs its next turn one
+`load_session` of more messages; one that stays costs memory."""
 TURNS = 256
 """Turns at the same time, of all users (decision 0037). They mostly wait for the model."""
 TURNS_ADMITTED = 1_024

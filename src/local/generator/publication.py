@@ -34,8 +34,8 @@ PATIENCE = 2.0
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Bytes of turns that may wait for the stream. Bounds memory while a disk is full."""
 RECORDED_CHARACTERS = 10_000
-"""Characters of a tool's result that a turn records. Several results with all of their text would
-exceed what a message carries (1 MB by default)."""
+"""Characters of a tool's result that a turn records. Several complete results would exceed what a
+message carries (1 MB by default)."""
 NOT_YET_STORED = (
     "This turn is not stored yet: the bus does not take it. It is kept, and stored as soon as the "
     "bus does, unless the stack is stopped before. `local2 doctor` says what is wrong."
@@ -54,7 +54,7 @@ class _TurnMessage(NamedTuple):
     message_id: str
     query_id: str | None
     token: str | None
-    """Goes to the stream only: everybody hears the answer."""
+    """Goes to the stream only: everybody else receives the answer."""
 
     @property
     def headers(self) -> Headers:

@@ -7,4 +7,4 @@ A hook is a process of its own at every prompt, so it imports little: no `nats`,
 import time
 
 BEGAN = time.monotonic()
-"""When this process did, but for the start of its interpreter."""
+"""When this process began, apart from the start of its interpreter."""

@@ -34,11 +34,11 @@ from local.hooks.state import FinishedTurn, Outbox, Session, Sessions, Situation
 from local.protocol.envelope import new_id, utc_now
 
 LONGEST = 2.0
-"""Seconds after which a hook ends, whatever it is doing: a disk may hang, too."""
+"""Seconds after which a hook ends, whatever it is doing: even a disk may hang."""
 PROMPT_SECONDS = 0.25
-"""Until the answer to a prompt has to be there; 300 ms with the start of the interpreter."""
+"""Seconds for the answer to a prompt; 300 ms with the start of the interpreter."""
 START_SECONDS = 1.0
-"""That the start of a session waits for a stack; the first prompt brings what was not there."""
+"""Seconds that the start of a session waits for a stack; the first prompt makes up for the rest."""
 POLL = 0.02
 
 

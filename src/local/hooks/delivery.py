@@ -20,7 +20,7 @@ from local.protocol.subjects import RESPONSE_GENERATION
 LINGER = 1_800.0
 """Seconds that a stack stays after the last hook: people think and read between two prompts."""
 PATIENCE = 120.0
-"""Seconds for everything; what is left then goes with the next turn."""
+"""Seconds for everything; the rest is delivered with the next turn."""
 
 
 async def deliver(situation: Situation) -> None:

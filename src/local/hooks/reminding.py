@@ -26,7 +26,7 @@ RECALLED = 5
 LONGEST_QUERY = 2_000
 """Characters of a prompt that are searched for."""
 LEAST_RELEVANCE = 0.5
-"""Share of the best item's score: what is far behind it is seldom about the prompt."""
+"""Share of the best item's score: an item far behind it is seldom about the prompt."""
 NAME = "local2-memory"
 _ELEMENT = re.compile(rf"<{NAME}>.*?</{NAME}>\s*", re.DOTALL)
 FOREWORD = (

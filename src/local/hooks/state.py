@@ -28,7 +28,7 @@ FORGOTTEN = 7 * 24 * 3600.0
 """Seconds after which a session that never ended is over."""
 LOG_FILE = Path("logs", "hooks.log")
 LARGEST_LOG = 1_000_000
-"""Bytes; a larger one becomes the one before."""
+"""Bytes; a larger log becomes the former one."""
 
 
 class Situation(NamedTuple):

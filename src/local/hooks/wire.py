@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # needed with accounts only, and slow to import
 INBOX = "_INBOX"
 PORT = 4222
 LONGEST_LINE = 64 * 1024
-"""Bytes; INFO, which says much, is the longest of the protocol's lines."""
+"""Bytes; INFO is the longest of the protocol's lines."""
 MOST_BYTES = 8 * 1024 * 1024
 NOBODY = b" 503"
 """The status of the server's own answer where nobody serves a subject."""

@@ -29,7 +29,7 @@ MOST_ASKED = 4_096
 AT_ONCE = 500
 """Messages in one request."""
 OWN_TOOL = "load_memory"
-"""ADK's tool that asks this service: what it found is nothing new."""
+"""ADK's tool that calls this service: its results are nothing new."""
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from local.protocol.items import (
 
 CHECKPOINTS, WRITES, PIECES = "checkpoints", "writes", "pieces"
 PIECE = 300_000
-"""Bytes of a checkpoint in one item; what is longer comes in pieces."""
+"""Bytes of a checkpoint in one item; a longer one comes in pieces."""
 LARGEST = 64_000_000
 """Bytes of a checkpoint, or of what one task wrote to a channel."""
 DEPTH = 3

@@ -32,9 +32,9 @@ from local.text.features import HEAD_ENDS, Features
 from local.text.names import folded
 
 MOST_COUNTED = 15
-"""A stem that stands more often in a text counts no more."""
+"""A stem's count in a text is limited to this."""
 COUNT_BITS = 5
-"""Of a posting: a count up to that, and whether it is ahead."""
+"""A posting's code: its count, and whether it is ahead."""
 FIRST = 1_024
 
 
@@ -53,7 +53,7 @@ class Columns:
         self._view: View | None = None
         self.names = Names(*(Numbers() for _ in Names._fields))
         self.outdated = 0
-        """Positions that stand for nothing any more."""
+        """Positions that are no longer used."""
 
     def __len__(self) -> int:
         return len(self._stems)
@@ -199,7 +199,8 @@ class View:
         self._moved = np.full(len(columns), -1, np.int64)
         self._moved[chosen] = np.arange(self.size)
         self.near = _neighbours(self.column) if links is None else self._linked(links)
-        """By distance, from 1: the position before each one, and behind it; `size` for none."""
+        """By distance, from 1: the position before each one, and the one behind it; `size` for
+        none."""
 
     @property
     def names(self) -> "Names":

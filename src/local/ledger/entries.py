@@ -14,7 +14,7 @@ MACHINES = frozenset({"assistant", "tool"})
 ECHO, UNANSWERED, EXTRACTED = 1, 2, 3
 """In the column `echo`: answered from memory; found no answer; extracted from messages."""
 SPAN = 3
-"""As many messages before and after one are around it."""
+"""Messages before and after one that count as its neighbours."""
 
 Floats = npt.NDArray[np.float32]
 Array = npt.NDArray[np.float64]
@@ -73,9 +73,9 @@ class Candidate(NamedTuple):
     wish: int
     topic: str | None
     content: str | None
-    """Where there are no features: they are read from it."""
+    """Where there are no features: the text to read them from."""
     stands: float
-    """Where it stands in its session: as the row of its first version, or between two rows."""
+    """Its place in its session: the row of its first version, or between two rows."""
     memory_type: MemoryType | None
     source_class: SourceClass
     stated_by: str | None

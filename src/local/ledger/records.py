@@ -24,24 +24,25 @@ from local.text.features import Features, features
 from local.text.names import is_users
 
 TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
-"""`index`: put a record's vector into the index; `unindex`: take it out. `embed`: put its vector of
-another embedder into the index that is filled to take the place of that one. `extract`: read a
-message for facts. `judge`: compare a fact with older ones that it may contradict."""
+"""`index`: put a record's vector into the index; `unindex`: remove it. `embed`: put its vector of
+another embedder into the index that is filled to replace the present one. `extract`: read a message
+for facts. `judge`: compare a fact with older ones that it may contradict."""
 OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
-"""What is not to be done any more with a record that is superseded."""
+"""Tasks that are dropped when a record is superseded."""
 
 LAST_RETRY = timedelta(seconds=100)
-"""The longest that a task which has failed waits for another attempt."""
+"""The longest that a failed task waits for another attempt."""
 DERIVED_FROM = "derived_from"
-"""How an answer bears on the records that it rests on, and an extracted fact on its messages."""
+"""The relation of an answer to the records that it rests on, and of an extracted fact to its
+messages."""
 SHARES_ENTITY = "shares_entity"
-"""How facts bear on each other that name the same."""
+"""The relation of facts with a common name."""
 RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
-"""Those that are stated; all others are the ledger's own."""
+"""The relations that are stated; all others are the ledger's own."""
 EXTRACTED_FROM = "extracted_from"
-"""In the metadata of an extracted fact: the ids of the messages that it was read in."""
+"""In the metadata of an extracted fact: the ids of its messages."""
 OWN_ONLY = "own_only"
-"""In the metadata of a message: what is read in it becomes the user's own, and nobody else's."""
+"""In the metadata of a message: facts in it become the user's own, and nobody else's."""
 STRENGTH: dict[SourceClass, int] = {
     "stated": 3,
     "asserted": 3,
@@ -100,7 +101,7 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     features: Features | None = None
     """No column of its own: what ranking reads of it, if that was read ahead."""
     tasks: tuple[TaskKind, ...] = ()
-    """No column either: what is to be done with it once it is acknowledged."""
+    """No column either: the tasks that it brings once it is acknowledged."""
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
@@ -110,7 +111,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
     """
 
     row: int = 0
-    """Its place in the ledger: the later it was written the higher."""
+    """Its place in the ledger: later records have higher ones."""
     superseded_by: str | None = None
     score: float | None = None
     retired_at: datetime | None = None
@@ -225,9 +226,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: TaskKind
     row: int
-    """The record's."""
+    """The record's id."""
     id: str
-    """The record's, for people."""
+    """The record's name, for people."""
     attempts: int = 0
 
 

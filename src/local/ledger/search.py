@@ -86,7 +86,7 @@ class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
     phrases: list[list[int]]
     topics: list[int]
     counts: StemCounts | None = None
-    """Of the caller's memory, where the view is not all of it."""
+    """Its rows in the caller's memory, where the view is not all of it."""
 
     @property
     def total(self) -> float:
@@ -180,9 +180,9 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AskVectors = Callable[[int], Awaitable[Meaning]]
-"""Asks for the question's vector, and for so many of the nearest."""
+"""Returns the question's vector, and so many of the nearest hits."""
 Drafter = Callable[[WordMatches], D]
-"""Makes what can be made without the question's vector."""
+"""Makes what needs no vector of the question."""
 Choice = Generator[DetailRequest, Details, T]
 Chooser = Callable[[Matches, D], Choice[T]]
 

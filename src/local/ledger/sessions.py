@@ -18,11 +18,11 @@ from local.protocol.memories import MemoryType, Owning
 from local.protocol.payloads import Json
 
 CHARACTERS = 500_000
-"""Where reading a session backwards stops, after the message that reaches it."""
+"""Bytes at which reading a session backwards stops, after the message that reaches it."""
 LONGEST = 100_000
-"""Longer messages count as this much, since whoever shows them cuts them."""
+"""Longer messages count as this much, since they are cut where they are shown."""
 COMPARED = 3_000
-"""Long results that begin with as many same characters are one: some are reported cut."""
+"""Long results that begin with so many equal characters are the same: some are reported cut."""
 PREVIEW = "[Output of "
 
 
@@ -56,7 +56,7 @@ class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Merge = Callable[[Sequence[Note]], Note | None]
-"""From the notes before a new one: the note that stands for all up to its position from now on."""
+"""Returns, from the notes before a new one, the note that replaces all up to its position."""
 
 
 class Important(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ def _body(text: str) -> str:
 
 
 Wanted = Callable[[Any], bool]
-"""Whether an item of this value is wanted; called off the event loop."""
+"""Returns whether an item of this value matches; called off the event loop."""
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from local.ledger.search import Place
 from local.protocol.portable import SECTIONS
 
 SAMPLES = 20
-"""Of the erased texts, with which it is looked whether a search finds them still."""
+"""Of the erased texts, those that a search is tried with afterwards."""
 
 
 class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class Selected(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: tuple[int, ...]
     counts: Mapping[str, int]
-    """By what people call it: messages, facts, notes, …"""
+    """By their names for people: messages, facts, notes, …"""
 
 
 class Unindexed(msgspec.Struct, frozen=True):

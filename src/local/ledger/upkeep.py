@@ -16,11 +16,11 @@ from local.protocol.memories import Durability, Kind, Owning, RelationType, Sour
 from local.protocol.payloads import Json
 
 TEXT_BEFORE = 400
-"""Characters of what was said that its vector is made of: more of it blurs the vector."""
+"""Characters of a message that its vector is made of: more of it blurs the vector."""
 WRITTEN = 1_000
-"""Of everything else."""
+"""Characters of all other records."""
 FILLED = 300
-"""What was said in less is filled up to this with the end of the message before."""
+"""A shorter message is filled up to this with the end of the one before."""
 CONVERSATION = frozenset({"chat_message", "tool_output"})
 MOST_RELATIONS = 100
 """Relations of one record, in both directions: they are read whenever it is recalled."""

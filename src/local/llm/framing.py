@@ -28,7 +28,7 @@ SOURCES: dict[SourceClass, str] = {
     "asserted": "noted by an agent",
 }
 STATED: frozenset[SourceClass | None] = frozenset({"stated", "asserted", None})
-"""Of these it counts who stated it; None is not known."""
+"""The kinds whose author counts; None is not known."""
 JOINERS = "\u200c\u200d"
 """Invisible characters that are part of words in Persian, Hindi and other languages."""
 RULES = (
@@ -41,7 +41,7 @@ T = TypeVar("T", bound=Struct)
 
 _BRACKETS = str.maketrans("<>[]", "\u2039\u203a()")
 _CONTROL_TOKEN = re.compile(r"<|\[(?=[/A-Z])")
-"""How control tokens of chat templates begin. No list in JSON begins with such a letter."""
+"""The beginnings of control tokens in chat templates. No list in JSON begins with such a letter."""
 
 
 def visible(text: str) -> str:

@@ -47,7 +47,7 @@ class ChatChunk(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
-    """Of the last piece, where the model counts."""
+    """With the last piece, if the model counts."""
 
 
 class ChatModel(Protocol):

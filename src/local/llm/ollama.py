@@ -29,11 +29,10 @@ from local.telemetry import CountTokens, model_call
 
 PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
-"""How long a server may take to connect, and to answer which models it has. A start waits for
-it."""
+"""Seconds for a server to connect, and to list its models. A start waits for it."""
 SILENCE_SECONDS = 300.0
-"""How long a model may send nothing. Loading a large model from a slow disk takes minutes, and
-nothing is sent meanwhile."""
+"""Seconds for which a model may send nothing. Loading a large model from a slow disk takes
+minutes."""
 
 Capability = Literal["tools", "completion"]
 _LACKING: dict[Capability, str] = {
@@ -42,7 +41,7 @@ _LACKING: dict[Capability, str] = {
 }
 
 _TOO_LARGE = re.compile(r"context (length|size|window)|too (large|long)", re.IGNORECASE)
-"""What servers write when a prompt is too large. There is no error code for it."""
+"""The errors of servers for a prompt that is too large. There is no error code for it."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -40,17 +40,18 @@ from local.llm.openai_messages import (
 from local.telemetry import CountTokens, model_call
 
 PROVIDER = "openai"
-"""In traces: what the endpoint speaks, since nobody knows who it is."""
+"""In traces: the API of the endpoint, since its provider is not known."""
 CHAT = "chat/completions"
 PROBE_SECONDS = 2.0
-"""How long an endpoint may take to list its models; a start waits for it."""
+"""Seconds for an endpoint to list its models; a start waits for it."""
 SILENCE_SECONDS = 120.0
-"""How long a model may say nothing: one on this machine reads a long prompt for a minute."""
+"""Seconds for which a model may send nothing: one on this machine reads a long prompt for a
+minute."""
 OPTIONAL = ("temperature", "stream_options")
 """Parameters that some endpoints or models refuse, and others need."""
 FORMS = ("json_schema", "json_object", "text")
 SHAPES = 2
-"""How often an answer may have another shape than it was asked for."""
+"""How often an answer may have another form than requested."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")

@@ -26,7 +26,7 @@ class Tokens(Struct, frozen=True):
 class Function(Struct, frozen=True):
     name: str | None = None
     arguments: str | Json | None = None
-    """In pieces of JSON, or by some servers as an object."""
+    """In pieces of JSON; some servers send an object."""
 
 
 class CallPiece(Struct, frozen=True):

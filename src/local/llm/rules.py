@@ -66,8 +66,8 @@ ASKS_TO_SAVE = (
     r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
 )
 POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
-"""A request to save with a question mark that asks nothing. The group is atomic, so that a line
-with many such beginnings is read once."""
+"""A request to save with a question mark at its end, which is no question. The group is atomic, so
+that a line with many such beginnings is read once."""
 QUESTION = (
     r"(?:what|which|who|whose|when|where|why|how|do you|tell me|remind me|recall|search)\b|.*\?$"
 )

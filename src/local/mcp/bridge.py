@@ -52,8 +52,8 @@ DEFAULT_TOOLS = frozenset(
         "top_memories",
     }
 )
-"""Of the memory's own. What erases is not among them: a text that a model reads could ask for it,
-and nothing brings it back."""
+"""Of the memory's own. Tools that erase are not among them: a text that a model reads could request
+it, and the loss would be final."""
 Ask = Callable[[str, Json], Awaitable[ToolResult]]
 """A tool and its arguments, for somebody."""
 

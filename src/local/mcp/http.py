@@ -28,7 +28,7 @@ HOST = "127.0.0.1"
 TOKEN_FILE = "mcp-token"  # noqa: S105 - its name
 CONFIGURED = "LOCAL2_MCP__TOKEN or config/mcp.yaml"
 CLOSING = 1
-"""Seconds for answers under way when it stops; a client that listens would go on for ever."""
+"""Seconds for answers in progress when it stops; a listening client would go on without end."""
 
 
 class Address(NamedTuple):

@@ -43,9 +43,9 @@ UNKNOWN = "mcp"
 LONGEST_NAME = 64
 _OTHERS = re.compile(r"[^\w.-]+")
 SESSION_HEADER = "mcp-session-id"
-"""Which connection it is, over HTTP; the server made it."""
+"""The id of the connection, over HTTP; the server made it."""
 TOGETHER = 0.2
-"""Seconds: what changes within them is told once."""
+"""Seconds: changes within them are announced once."""
 Context = ServerRequestContext[Any, Any]
 
 

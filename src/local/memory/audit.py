@@ -17,9 +17,9 @@ SHOWN = 2_000
 UNDOABLE = frozenset({"archived", "merged", "contradicted", "superseded", "importance", "enriched"})
 UNDONE = "undone"
 DENIED = "denied"
-"""Whatever is refused to a role."""
+"""The reason of all that is denied to a role."""
 WAS = {"importance": "before", UNDONE: "action"}
-"""What of a change's detail says what was before it, beside what took a record's place."""
+"""The parts of a change's detail with the former state, beside the record's replacement."""
 STATES = frozenset({"importance", "enriched"})
 """They change an active record; the others retire it."""
 

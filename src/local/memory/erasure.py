@@ -30,12 +30,13 @@ REMOVED = 512
 """Vectors removed from the index in one request."""
 ID_PAGE = 5_000
 ROUNDS = 3
-"""What is written while it is erased is erased, too; who never stops writing has to ask again."""
+"""Rounds: content that is written during the erasure is erased, too; a caller that never stops
+writing has to ask again."""
 ASKED = 3
-"""Samples that are searched for as anybody would."""
+"""Samples that are searched for, as a user would."""
 FIRST = 20
 LOOKS, PAUSE = 30, 0.1
-"""Looks at the index, and seconds between two, while batches on their way arrive in it."""
+"""Checks of the index, and seconds between two, while batches on their way arrive in it."""
 SEARCHED = 200
 """Characters of a sample that are searched for."""
 ON_THE_BUS = "turns and dead letters"

@@ -24,7 +24,7 @@ OF_SCOPE: dict[Owning, tuple[Owning, ...]] = {
     "agent": ("agent",),
     "tenant": ("tenant",),
 }
-"""What belongs to a user are his sessions, too."""
+"""A user's records include those of the user's sessions."""
 
 
 class Portability:

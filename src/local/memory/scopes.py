@@ -23,9 +23,9 @@ from local.protocol.memories import By, Kind, Owning, Scope
 from local.settings import MemorySettings
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
-"""Of the command line, for what an envelope says."""
+"""The command line's option for a field of the envelope."""
 NO_SESSION = "\x00"
-"""A session that no record has."""
+"""A session without records."""
 
 KINDS: dict[Owning, tuple[Kind, ...]] = {
     "session": ("chat_message", "tool_output", "episode", "fact"),

@@ -28,16 +28,16 @@ from local.text.features import excerpt
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 SHARED_PART = 2
-"""Half of them may be those of an agent or of everybody."""
+"""The share of an agent's or everybody's facts: half."""
 SECTION = "pre-seeded-memories"
 ARGS_BYTES = 4_000
-"""Of a call's arguments, as JSON; longer ones are left out."""
+"""Bytes of a call's arguments as JSON; longer ones are left out."""
 MOST_NOTES = 15
 MERGED_AT_ONCE = 8
 EXCERPT = 160
-"""Characters that a merged note keeps of one."""
+"""Characters of a note in a merged one."""
 MERGED_SIZE = 2_000
-"""Characters of a merged note at most; beyond it the oldest lines go."""
+"""Characters of a merged note at most; beyond it the oldest lines are dropped."""
 EARLIER = "earlier notes"
 """The role of a merged note."""
 

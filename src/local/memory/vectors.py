@@ -25,7 +25,8 @@ BYTES_A_DIMENSION = 6
 """A float32 in base64, rounded up."""
 LEAST_RECORDS = 8
 BATCH_SECONDS = 0.4
-"""What a batch should take, with its wait for the one before: a new record waits behind both."""
+"""Seconds that a batch should take, with its wait for the one before: a new record waits for
+both."""
 UNDER_WAY = 2
 """One batch is embedded or stored while the other's vectors travel home and the next is read."""
 REMOVED = 512
@@ -35,10 +36,10 @@ SAMPLE = 300
 FIRST_PAUSE = 5.0
 LAST_PAUSE = 600.0
 STEADY = 600.0
-"""Seconds after which an index that was rebuilt has lasted, and a crash is forgotten."""
+"""Seconds after which a rebuilt index counts as lasting, and a crash is forgotten."""
 TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
 """A sound index misses some vectors, as its neighbour graph is approximate: one of a hundred in
-200,000 made-up ones. One whose files were cut or deleted misses most."""
+200,000 made-up ones. An index whose files were cut or deleted misses most."""
 
 log = structlog.get_logger()
 
@@ -143,7 +144,7 @@ class Damage:
         self._clock = clock
         self.reason = ""
         self.pending = False
-        """It has yet to be emptied; from then on it is being filled."""
+        """Whether it has yet to be emptied; after that it is being filled."""
         self._pause = 0.0
         self._due = 0.0
         self._rebuilt_until = -math.inf

@@ -129,7 +129,7 @@ class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ChangeAction = Literal["archived", "merged", "contradicted", "importance"]
-"""What consolidation does: it retires a fact, or changes its importance."""
+"""The actions of consolidation: it retires a fact, or changes its importance."""
 
 
 class ConsolidationChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

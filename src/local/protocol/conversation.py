@@ -20,8 +20,8 @@ from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import as_text, first_of, kind_of, name_of, value_of
 
 FIRST_MESSAGES = 3
-"""So many messages identify a conversation: one may be a common greeting, and more would give a
-conversation that is still short another id when it grows."""
+"""So many messages identify a conversation: a single one may be a common greeting; with more, a
+short conversation would get another id when it grows."""
 
 NAMES: Final = ("name", "tool", "tool_name", "function")
 ARGS: Final = ("args", "arguments", "input", "parameters")

@@ -19,7 +19,7 @@ from local.errors import BadRequestError, InvalidArgumentsError, echoed
 P = TypeVar("P")
 
 Role = Literal["reader", "writer", "curator", "admin"]
-"""Each may do what those before it may."""
+"""Each may do what the roles before it may."""
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 """The name or id of a thing or a person. Names become keys and return with every answer, so their
@@ -62,7 +62,7 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None = None
     """The turn that the message belongs to."""
     token: str | None = None
-    """What proves who the user is, on a server with accounts."""
+    """The proof of who the user is, on a server with accounts."""
 
 
 class Caller(Sender, frozen=True, kw_only=True):

@@ -16,15 +16,15 @@ from local.protocol.payloads import Json
 ITEM_BYTES = 600_000
 """Of an item as JSON: with its envelope it fits into a message of 1 MB, as does an answer of it."""
 ANSWER_BYTES = ITEM_BYTES
-"""Of the items of one answer, but for the first."""
+"""Bytes of the items of one answer, without the first."""
 PLACE_BYTES = 500
-"""Of an item's namespace, key and times, about."""
+"""Bytes of an item's namespace, key and times, approximately."""
 AT_ONCE = 1_000
 """Items in one request: they are stored in one transaction, behind which others' saves wait."""
 MOST = 10_000
 """Items, or namespaces, that are asked for at once."""
 INDEXED = 10_000
-"""Characters of an item's text by which it is found: an embedder reads fewer."""
+"""Characters of an item's text that searches find it by: an embedder reads fewer."""
 
 Collection = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Part = Annotated[str, msgspec.Meta(max_length=1024)]

@@ -18,12 +18,12 @@ Kind = Literal[
 ]
 """A `transcript` is a message that is stored in its conversation but not searched: instructions."""
 SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact", "note"]
-"""The kinds that `recall` finds: not episodes, which say what the messages of their turns do."""
+"""The kinds that `recall` finds: not episodes, which repeat the messages of their turns."""
 EPISODIC: tuple[Kind, ...] = ("episode", "note")
 """The kinds that `search_memory` finds, and that are rated by their query ids."""
 Owning = Literal["session", "user", "agent", "tenant"]
-"""Whose a record is: it belongs to one session of its owner, to the owner, to an agent, or to
-everybody in the tenant."""
+"""The owner of a record: one session of its owner, the owner, an agent, or everybody in the
+tenant."""
 Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
 """What a search may find: this session, the user's earlier ones, or records by their owner."""
 By = Literal["self", "other"]

@@ -35,9 +35,9 @@ CONTENT_FIELDS = ("content", "text", "parts", "tool_calls", "function_call", "re
 """A message without any of these has its text in a field that nobody would search."""
 CALL_KEYS = ("functionCall", "function_call")
 RESULT_KEYS = ("functionResponse", "function_response")
-"""Gemini's blocks have one of these keys; Anthropic's say what they are in `type`."""
+"""Gemini's blocks have one of these keys; Anthropic's name their kind in `type`."""
 THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-"""Types of blocks that were not said to the user, and so are not the text of a message."""
+"""Types of blocks that were not addressed to the user, and so are not the text of a message."""
 Id = Name | int
 CALLS_SCHEMA: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
 

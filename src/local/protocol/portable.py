@@ -26,7 +26,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 YEAR = len("2026")
 RatedAt = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}")]
-"""A time as the ledger has it; those of the first release may be a year alone."""
+"""A time in the ledger's form; those of the first release may be a year alone."""
 Stamp = Annotated[RatedAt, msgspec.Meta(min_length=YEAR + 1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Score = Annotated[float, msgspec.Meta(ge=-1, le=1)]
@@ -221,7 +221,7 @@ Stored = (
     | AccessLine
     | ItemLine
 )
-"""What a line says of the memory."""
+"""A line with content of the memory."""
 AnyLine = HeaderLine | Stored | EndLine
 SECTIONS: Final = (
     "record",
@@ -234,7 +234,7 @@ SECTIONS: Final = (
     "access",
     "item",
 )
-"""In the order of the file: what a line refers to comes before it, wherever that can be."""
+"""In the order of the file: a line comes after those that it refers to, wherever possible."""
 
 L = TypeVar("L")
 _any_line: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)

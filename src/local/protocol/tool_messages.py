@@ -35,7 +35,7 @@ CONTENT_KEYS = ("content", "result", "output", "text", "data")
 """Where the content of a result may stand, in this order."""
 OUTCOME_KEYS = ("ok", "success")
 FAILURE_KEYS = ("isError", "is_error")
-"""How MCP, and those who follow it, mark the result of a tool that failed."""
+"""The mark of MCP, and of those who follow it, for the result of a tool that failed."""
 SERVICE_ERROR = "Nats-Service-Error"
 """The header that NATS services use to report a failure."""
 ERROR_CODE = "Nats-Service-Error-Code"
@@ -44,7 +44,7 @@ RETRY_AFTER = "Retry-After"
 LONGEST_HEADER = 256
 """Characters of an error message that fit into a header; the answer has the whole message."""
 CORRELATION = ("correlation_id", "session_id", "query_id")
-"""What some tools put into the payload instead of the envelope."""
+"""Fields that some tools put into the payload instead of the envelope."""
 _TYPES = {
     field.name: field.type for field in msgspec.structs.fields(Envelope) if field.name != "payload"
 }

@@ -34,7 +34,7 @@ from local.stories.script import (
 )
 
 POLL = 0.05
-"""Seconds between two attempts at what must hold eventually: soon enough, at little cost."""
+"""Seconds between two attempts at a condition: soon enough, at little cost."""
 NOT_OWN = "the stack is not the story's own"
 DEFAULT_USER = "user"
 """The user of sessions that name none."""

@@ -27,7 +27,7 @@ from local.telemetry import Reading
 READ_TIMEOUT = 10.0
 """Seconds in which the gauges are read, as long as Prometheus waits by default."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Seconds: from a topic that is kept in memory to a turn of a slow model."""
+"""Seconds: from a topic in memory to a turn of a slow model."""
 
 log = structlog.get_logger()
 

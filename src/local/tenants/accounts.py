@@ -15,7 +15,7 @@ from local.tenants.directory import Agent, Entries, TenantEntry
 MEMORY = "MEMORY"
 """The account of the memory; no tenant's name has capitals."""
 PATIENCE = "30m"
-"""How long the server keeps the way back for an answer; models are slow."""
+"""How long the server remembers the way back of an answer; models are slow."""
 
 Line = str
 

@@ -23,7 +23,7 @@ MEMORY = "memory.nk"
 GENERATOR = "generator"
 """Answers the queries of its tenant."""
 OPERATOR = "local2"
-"""As whom the commands ask."""
+"""The agent of the commands."""
 SIGNING_KEY = "signing.pem"
 CONTENT_KEY = "content.key"
 """Encrypts what a tenant's ledger holds."""
@@ -31,7 +31,7 @@ JETSTREAM_KEY = "jetstream.key"
 """Encrypts what the embedded server stores, of all tenants."""
 SUFFIX = ".nk"
 VALID = timedelta(hours=1)
-"""Of tokens that are made where the key is."""
+"""The lifetime of tokens that are made where the key is."""
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):

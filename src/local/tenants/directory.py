@@ -24,7 +24,8 @@ from local.tenants.tokens import Person, TokenKey, Verifier
 
 ROLES: Sequence[Role] = get_args(Role)
 FORGET, FORGET_OWN = "forget", "forget_own"
-"""The tool: all that is a user's, or a session, topic or record of his where the role may write."""
+"""The tool: erases all of a user, or a session, topic or record of the user where the role may
+write."""
 FILE = "tenants.yaml"
 
 

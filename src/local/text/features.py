@@ -28,7 +28,7 @@ _ASKING = (
 )
 _ASKS_BACK = re.compile(rf"\W*(?:{_ASKING}|tell me|remind me)\b", re.IGNORECASE)
 _SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
-"""Politely requested, and yet a statement: "Could you remember that …?"."""
+"""A polite request that is still a statement: "Could you remember that …?"."""
 _WANTS = re.compile(
     rf"(?:please\s+)?(?:{_ASKING}|might|any|isn|aren|don|didn|doesn|tell|show|give|list|find|remind"
     r"|summari[sz]e|search|recall|remember|look\s+up|describe|explain|mention|name)\b",
@@ -39,12 +39,12 @@ HEAD = 800
 """Characters of the beginning, by which coverage and density are measured: the longer a text, the
 more words of a question it contains by chance."""
 STATEMENT_CHARACTERS = 4_000
-"""Characters that are searched for statements. Bounds the time that a pasted page takes; whoever
-states something with it does so at its beginning."""
+"""Characters that are searched for statements. Bounds the time that a pasted page takes; statements
+beside it come at its beginning."""
 MAX_FIRSTHAND = 4
 """The most first-person words that count. More show a longer text, not a more personal one."""
 HEAD_ENDS = " | "
-"""Stands between the stems of the beginning and all others, in the column `stems`."""
+"""Between the stems of the beginning and all others, in the column `stems`."""
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",

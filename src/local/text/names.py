@@ -9,12 +9,12 @@ from typing import NamedTuple
 from local.errors import InvalidArgumentsError, quoted
 
 MOST_WORDS = 1_000
-"""Words of a text that are looked at for names."""
+"""Words of a text that are searched for names."""
 LONGEST_NAME = 5
-"""Words of a name that is looked for."""
+"""The most words of a name."""
 
 _UNSAID = re.compile(r"['\u2019`]|(?<!\d)\.|\.(?!\d)")
-"""What two spellings of a name differ in: apostrophes, and points outside of numbers."""
+"""The differences between spellings of a name: apostrophes, and points outside numbers."""
 _BETWEEN = re.compile(r"(?<=\w)[-_](?=\w)|(?<!\d),|,(?!\d)")
 _INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
 """Between letters that stand alone."""
@@ -87,7 +87,7 @@ _OTHER = frozenset(
     """,
     )
 )
-"""Last words of what stands behind "is" in capitals, and is a role, an origin or a time."""
+"""Last words after "is" in capitals that are a role, an origin or a time."""
 _NAME_PARTS = frozenset({"of", "the", "de", "da", "di", "del", "van", "von", "der", "la", "le"})
 
 

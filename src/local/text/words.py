@@ -46,7 +46,7 @@ PIECE = 20_000
 (decision 0033)."""
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
-"""What is not a word of its own: a possessive, or the rest of a verb."""
+"""What is no word of its own: a possessive, or the rest of a verb."""
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MANY_MARKS = re.compile(r"([^\w\s]{30})[^\w\s]+")
 """More accents than any letter has. Bringing them into order takes time that grows with the square
@@ -67,7 +67,7 @@ _STOP_WORDS = frozenset(
 )
 
 BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
-"""What a word may have before and behind it, and says the same."""
+"""What a word may have before and behind it without a change of meaning."""
 
 
 def without_marks(text: str) -> str:

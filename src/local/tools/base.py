@@ -41,7 +41,7 @@ READS = ToolHints(read_only_hint=True, idempotent_hint=True, open_world_hint=Fal
 WRITES = ToolHints(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-"""Nothing is lost by it: what is replaced stays in the history, and what was stored is known."""
+"""Nothing is lost by it: a replaced version stays in the history, and a stored one is known."""
 ERASES = ToolHints(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )

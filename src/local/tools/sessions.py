@@ -92,7 +92,7 @@ MESSAGES_BYTES = 500_000
 """Of all messages together, as JSON; with notes and memories they fit the 1 MB of the bus."""
 MEMORIES_BYTES = 100_000
 TEXT_MESSAGES = 20
-"""So many of the newest are in the text for a model, each cut to its share."""
+"""The number of newest messages in the text for a model, each cut to its share."""
 
 
 class LoadSession(Args, frozen=True):

@@ -20,7 +20,7 @@ from local.vectors.embedder import KnownModel, known
 Slot = Literal["serving", "next"]
 """Beside the collection that serves a tenant there may be one that is filled to replace it."""
 DIRTY = ".dirty"
-"""A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
+"""A file in Chroma's folder: its last owner did not close it, or the ledger was replaced."""
 EXIT_SOFTWARE = 70
 """The exit code of a worker in which Chroma or the embedder failed with more than an exception
 (EX_SOFTWARE of sysexits.h)."""
@@ -87,7 +87,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     traces: bool = False
     log_file: Path | None = None
     overwrites_memory: bool = False
-    """What is freed, because texts are encrypted elsewhere."""
+    """Whether freed memory is overwritten, because texts are encrypted elsewhere."""
 
     @classmethod
     def of(

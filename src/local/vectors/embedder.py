@@ -18,7 +18,7 @@ from local.errors import VectorError
 FloatMatrix = npt.NDArray[np.float32]
 """One vector a row, each of unit length."""
 DEFAULT_MIN_SCORE = 0.3
-"""Where nobody measured. Fits models whose cosines of unrelated texts lie about 0."""
+"""For models without measurements. It suits those whose cosines of unrelated texts are about 0."""
 INSTRUCTION = (
     "Instruct: Given a web search query, retrieve relevant passages that answer the query\n"
 )
@@ -105,7 +105,8 @@ class KnownModel(msgspec.Struct, frozen=True):
     document_prefix: str = ""
     query_prefix: str = ""
     dimensions: int | None = None
-    """Of its vectors unless somebody shortens them; None: it has several sizes, or is unknown."""
+    """The length of its vectors unless it is shortened; None: it has several sizes, or is
+    unknown."""
     min_score: float = DEFAULT_MIN_SCORE
     """The cosine below which a hit is noise; where there is a floor, of what lies above it."""
     floor: float = 0.0
@@ -138,7 +139,7 @@ KNOWN_MODELS = (
         dimensions=1024,
     ),
 )
-"""Nobody has measured a `min_score` or a floor here but where a comment says so."""
+"""`min_score` and floor are measured only where a comment states it."""
 
 
 def known(name: str) -> KnownModel:

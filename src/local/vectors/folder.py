@@ -33,8 +33,8 @@ LOCK_POLL = 0.05
 
 
 NOT_DAMAGE = re.compile(r"\(code: (5|8|13)\)")
-"""SQLite's codes of a locked file, and of a read-only and a full disk, which no empty folder
-mends."""
+"""SQLite's codes of a locked file, and of a read-only and a full disk, which an empty folder does
+not help."""
 
 
 class IndexFolder:

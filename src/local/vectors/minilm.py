@@ -29,7 +29,7 @@ TokenMatrix = npt.NDArray[np.int32]
 """One text a row: token ids, or 1 for a token and 0 for the padding to its right."""
 
 MAX_TOKENS = 256
-"""What the published model is configured for; it ignores the rest of a text."""
+"""The published model's limit; it ignores the rest of a text."""
 LAYERS = 6
 
 # The pooled vector is the sum over the tokens: scaling it to length 1 makes it equal to the mean.
@@ -62,7 +62,8 @@ _LAYER = """
 """
 MODEL = weights.MODEL
 MAX_CHARACTERS = 16 * MAX_TOKENS
-"""Characters of a text that are tokenised; those far behind the last token used only cost time."""
+"""Characters of a text that are tokenised; those far behind the last token used would only cost
+time."""
 CHUNK_TOKENS = MAX_TOKENS
 """Tokens, padding included, that go through the network at once: 45 ms, and more are not faster."""
 

@@ -16,12 +16,12 @@ from local.errors import VectorError, VectorFaultError, without_credentials
 from local.vectors.embedder import FloatMatrix, KnownModel, known, unit_rows
 
 OPENAI_PREFIX = "openai:"
-"""Before the model in an embedder's name: another server may have a model of the same name."""
+"""Prefix of an embedder's name: another server may have a model of the same name."""
 QUERY_SECONDS = 4.0
-"""Less than a search waits (`vector_timeout`), so that it says what is wrong."""
+"""Less than a search waits (`vector_timeout`), so that the search can report what is wrong."""
 DOCUMENT_SECONDS = 60.0
 PATIENCE = 2.0
-"""Seconds that a call waits for an endpoint's rate limit. Whoever indexes comes again."""
+"""Seconds that a call waits for an endpoint's rate limit. Indexing tries again."""
 QUERY_ATTEMPTS = 2
 DOCUMENT_ATTEMPTS = 4
 SHORTEST = 200

@@ -40,7 +40,7 @@ T = TypeVar("T")
 MakeEmbedder = Callable[[str], Embedder]
 """Loads the embedder of a name; may raise VectorError."""
 Guard = Callable[[], AbstractContextManager[None]]
-"""Sees to it that what is done within ends."""
+"""Makes sure that its body ends."""
 
 
 def no_other(name: str) -> Embedder:

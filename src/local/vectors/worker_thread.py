@@ -24,7 +24,7 @@ from local.vectors.embedder import Embedder, FloatMatrix
 QUERIES_TOGETHER = 16
 """Questions embedded in one call: as many as searches run at once (decision 0037)."""
 QUERIES_CACHED = 64
-"""Vectors of recent questions: a search that looks further asks the same text again."""
+"""Vectors of recent questions: a search that reads further asks the same text again."""
 
 
 log = structlog.get_logger()

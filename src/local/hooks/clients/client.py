@@ -66,11 +66,11 @@ class Client(NamedTuple):
     entry: Callable[[str, int], Json]
     """The element of an event's list in the settings that runs a command so many seconds."""
     read: Callable[[bytes], Event | None]
-    """What happened; None if it is nothing to remember. Raises msgspec.MsgspecError."""
+    """Reads an event; returns None if there is nothing to store. Raises msgspec.MsgspecError."""
     answer: Callable[[str, str], msgspec.Struct]
     """What a hook writes to give the model a context, by the name of the event."""
     prompts_take_contexts: bool = True
-    """Whether a hook of a prompt may add to it."""
+    """Whether a hook of a prompt may add a context to it."""
     afterwards: str = "It reads them when it starts the next time."
     """What a user has to know once they are registered."""
     new_file: Mapping[str, Any] = {}

@@ -18,11 +18,11 @@ from local.protocol.envelope import Caller, utc_now
 READ = 1_000
 """Rows of one read, which others wait behind."""
 READS = 20
-"""Of one page at most: where a caller may see next to nothing, it ends before it is full."""
+"""Reads of one page at most: where a caller may see next to nothing, it ends before it is full."""
 LAST = 2**62
 CHANGED = "it has changed since"
 DENIED = "denied"
-"""What was refused stands in the place of a record's id."""
+"""What was denied takes the place of a record's id."""
 
 Seen = Callable[[AuditRow], bool]
 

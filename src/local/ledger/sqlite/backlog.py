@@ -18,14 +18,14 @@ from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import owner_of
 
 PLACES = 16
-"""Whose tasks are looked at together; the others come next."""
+"""Places whose tasks are examined together; the others come next."""
 FIRST = ""
 OLDEST_FIRST: frozenset[TaskKind] = frozenset({"extract", "judge"})
-"""What is stated later replaces what stood before. Of other kinds the newest are wanted first."""
+"""Later statements replace earlier ones. Of other kinds the newest tasks come first."""
 PAGE = 1_000
-"""Rows that one transaction changes at most, so that nobody's save waits long behind it."""
+"""The most rows that one transaction changes, so that no save waits long behind it."""
 ERRORS = 3
-"""Different reasons that are shown of what was set aside, among the first `PAGE` tasks."""
+"""Different reasons that are shown for tasks set aside, among the first `PAGE` of them."""
 
 
 class TaskQueue:

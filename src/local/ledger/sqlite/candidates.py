@@ -26,9 +26,9 @@ from local.text.names import folded
 TEXT = 400
 """Characters of a beginning."""
 RETIRED = 1_000
-"""Records that were retired since, which no index finds any more."""
+"""Records retired since that are read, as no index finds them any more."""
 NEIGHBOURED = 10
-"""Of a channel's best so many get the messages around them."""
+"""So many of a channel's best get their neighbouring messages."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,11 +44,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str | None
     source: str | None
     beyond: str | None
-    """The first text behind those that begin with `source`."""
+    """The first text after those that begin with `source`."""
     owner: str
     asking: str | None
     embedder: str
-    """Whose vectors the question's is compared with."""
+    """The embedder whose vectors the question's is compared with."""
 
     @property
     def in_time(self) -> bool:

@@ -33,11 +33,11 @@ TOGETHER = 2_000
 MERGED = 1_000
 """Pages of the full text merged in one transaction."""
 MERGES = 10_000
-"""At most: others may go on writing meanwhile."""
+"""Rounds at most: others may write meanwhile."""
 REDACTED = "[REDACTED]"
 WORD = re.compile(r"\w+")
 WORDS = 5
-"""Of a text, with which the full text is asked for it."""
+"""Words of a text with which the full text is searched for it."""
 
 
 class Erasures:

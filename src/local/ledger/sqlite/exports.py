@@ -40,7 +40,7 @@ FIRST_RELATION = ("", "", "")
 
 Key = int | tuple[str, str, str]
 Keyed = Iterator[tuple[Key, Line | None]]
-"""Lines with the keys after which the next page goes on; None is a row that is not wanted."""
+"""Lines with the keys after which the next page continues; None is a row that is left out."""
 
 
 class Exports:

@@ -21,7 +21,7 @@ from local.protocol.envelope import utc_now
 from local.text.words import informative_words
 
 CONTEXT = 10
-"""Messages before those that are read: they may say what "it" and "there" refer to."""
+"""Messages before those that are read: they may show what "it" and "there" refer to."""
 BEHIND = 1
 """Messages after them: an answer shows what of a statement matters."""
 MOST = 150
@@ -29,7 +29,7 @@ MOST = 150
 LIKE = 12
 """Facts that a new one is compared with, those with most of its words first."""
 WORDS = 16
-"""Of a fact, by which others like it are found."""
+"""Words of a fact that find others like it."""
 
 
 class Sources:

@@ -23,17 +23,17 @@ from local.text.words import stems
 BY_WORDS = 70
 """The best rows by words, from which a search goes on."""
 FURTHER_LOOK = 1_500
-"""Rows looked at where the best are not the caller's."""
+"""Rows that are read where the best are not the caller's."""
 SCORED = 2_000
 """Rows scored for a question because of its rare words."""
 PROBE = 2_000
 """Rows up to which those of a word are counted; beyond, they are estimated from the newest."""
 BROAD = 0.5
-"""A scope with more of all rows than this narrows nothing."""
+"""A scope with a larger share of all rows than this narrows nothing."""
 MARGIN = 1.5
-"""Rows found in everything over those expected, since not all of them are in the scope."""
+"""Rows found in all places over those expected, since not all of them are in the scope."""
 GROWTH = 1.25
-"""Of the table, after which words are counted again."""
+"""Growth of the table after which words are counted again."""
 
 COLUMNS = "{content topic label said pairs}"
 

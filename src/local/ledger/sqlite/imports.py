@@ -35,7 +35,7 @@ from local.protocol.portable import (
 from local.protocol.reading import in_utc
 
 REASON = "import"
-"""In the audit, of what was retired for something imported."""
+"""In the audit: the reason of what was retired for an imported record."""
 OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vector")
 
 

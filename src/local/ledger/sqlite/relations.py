@@ -33,9 +33,9 @@ from local.text.names import Run, entity_key, runs
 
 TYPES = as_json(RELATION_TYPES)
 LINKS = 4
-"""Of the facts that name an entity of a new one, in either role, the newest so many are linked."""
+"""Of the facts that name an entity of a new one, the newest so many in either role are linked."""
 MOST_LINKED = 50
-"""A fact that so many newer ones of an owner are linked with gets no more."""
+"""A fact with so many newer linked ones of an owner gets no more."""
 MOST_ALIASES = 8
 """Names of one thing that are looked up."""
 STATES, NAMES, ALSO = "states", "names", "also_names"

@@ -35,9 +35,10 @@ from local.protocol.vectors import VectorHits
 
 LOOK = 50
 ENOUGH = 20
-"""Of the nearest vectors, or the best rows, so many must be visible; else we look further."""
+"""So many of the nearest vectors, or the best rows, must be visible; otherwise the search goes
+on."""
 OWN = 3_000
-"""Records compared in one read, where the nearest of the index are others'."""
+"""Records compared in one read, where the nearest in the index are others'."""
 TURNS_TO_SEND = 5
 """Turns of the event loop until a question has left for the worker; a thread that reads the ledger
 meanwhile takes the interpreter from it for most of a millisecond."""

@@ -32,7 +32,7 @@ from local.text.names import folded
 
 OWNED: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
 OWN: tuple[Kind, ...] = ("fact", "note", "episode")
-"""What belongs to an owner himself, and to none of his sessions."""
+"""What belongs to an owner directly, and to no session."""
 NAMES: dict[str, str] = {
     "chat_message": "messages",
     "transcript": "messages",
@@ -42,9 +42,9 @@ NAMES: dict[str, str] = {
     "fact": "facts",
     "document_chunk": "document chunks",
 }
-"""What people call the kinds of records."""
+"""The kinds of records in words for people."""
 LEAST = 25
-"""Characters of a message that is known by its text: a shorter one is said again by chance."""
+"""Characters of a message that is recognised by its text: a shorter one is repeated by chance."""
 ON_PURPOSE = frozenset({"asserted", "document"})
 
 

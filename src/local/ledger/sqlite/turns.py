@@ -22,7 +22,7 @@ MOST_COMPARED = 1_000
 TOGETHER = 500
 """Records of a turn in one transaction, behind which everybody's saves wait."""
 _REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
-"""What tells a record of a turn from its others, beside the arguments of a call."""
+"""The columns that distinguish a turn's records, beside the arguments of a call."""
 
 _Existing = dict[tuple[Any, ...], list[Row]]
 

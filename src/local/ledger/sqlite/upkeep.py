@@ -42,7 +42,8 @@ class IndexedRecords:
         self._rows = rows
         self.tenant = rows.tenant
         self.next: str | None = None
-        """The embedder of the index that is filled beside the other: it gets what that one gets."""
+        """The embedder of the index that is filled beside the present one: it gets the same
+        records."""
 
     async def waiting(
         self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"

@@ -32,17 +32,17 @@ HELD_RECORDS = 120_000
 HELD_ROWS = 2_000_000
 """Rows of places, 8 bytes each."""
 HELD_TOPICS = 4_096
-"""Facts asked for lately: 16 MB of those that fit."""
+"""Facts that were looked up lately: 16 MB of those that fit."""
 HELD_WORDS = 50_000
 """Words, each with how many records have it."""
 FEW = 5_000
-"""New rows that are read with the table; more are found faster with the index."""
+"""New rows that are read with the table; a larger number is found faster with the index."""
 MOST = 12_000
-"""Records of a memory that is searched whole; of a larger one only candidates are looked at."""
+"""Records of a memory that is searched whole; of a larger one only candidates are scored."""
 PAGE = 500
-"""Records read at a time, so that nobody else's read waits long."""
+"""Records read at a time, so that no other read waits long."""
 OUTDATED = 0.25
-"""The share of changed records from which a memory is read anew."""
+"""The share of changed records from which a memory is read again."""
 
 Places = tuple[str, ...]
 

@@ -33,7 +33,7 @@ ADVERBS = (
     r"|mainly|never|often|sometimes|normally|typically|have|now|both) )*"
 )
 PREFERRED = re.compile(r"^(?:favou?rite|preferred)_(\w+)$")
-"""Of a key: an agent that is asked for a preference looks under `user.…_preference`."""
+"""Suffix of a key: an agent that needs a preference looks under `user.…_preference`."""
 MOST_TOPIC_CHARACTERS = 40
 
 

@@ -16,7 +16,7 @@ from local.text.words import informative_words, stems
 
 MESSAGE_CHARACTERS = 4_000
 CALL_CHARACTERS = 16_000
-"""Of the messages in one call: some 4,000 tokens, of the 8,192 that a model sees by default."""
+"""Characters of the messages in one call: some 4,000 tokens, of the 8,192 of a model's default."""
 CONTEXT = 4
 """Messages shown before those that items are extracted from."""
 LONGEST = 600
@@ -26,8 +26,8 @@ MAX_QUERIES = 3
 LONGEST_PHRASE = 120
 """Characters of a keyword, a question or a summary."""
 LEAST_FOUND = 0.5
-"""The share of an item's words that its messages must contain: a model rewords, but what shares
-less with what was said was made up."""
+"""The share of an item's words that its messages must contain: a model rewords, but an item that
+has fewer was made up."""
 
 INSTRUCTION = """\
 You decide what a memory keeps of a conversation. You are given numbered messages. Those marked \

@@ -18,7 +18,8 @@ from local.text.features import is_question, split_lazily
 from local.text.words import RUN, informative_words, stems
 
 MESSAGE_CHARACTERS = 2_000
-"""Characters of a message that are read. A longer one is mostly pasted, and says first what for."""
+"""Characters of a message that are read. A longer one is mostly pasted, and begins with its
+purpose."""
 LONGEST = 240
 """Characters of a sentence that is read; a longer one is prose, and slow to match."""
 
@@ -41,7 +42,7 @@ _PLAYS = re.compile(
     r"|you will (?:act|be)|play the (?:role|part))\b",
     re.IGNORECASE,
 )
-"""Whoever asks for a part to be played speaks for somebody else from there on."""
+"""After a request to play a part, the text speaks for somebody else."""
 _ENDS = re.compile(
     r"(?<=[.!?\u2026])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)"
     r"(?<!\b[A-Z]\.)[\"')]*\s+|;\s+|\s+[\u2013\u2014-]\s+"
@@ -135,7 +136,7 @@ _STANDING = re.compile(
     r"|^(?:please )?(?:answer|reply|respond|speak|talk)(?: to me)? (?:only |always )*in \w+",
     re.IGNORECASE,
 )
-"""What is asked for once and for all."""
+"""Requests that are meant for good."""
 
 
 _DENIES = re.compile(
@@ -174,13 +175,13 @@ def is_denied(clause: str) -> bool:
 READ = 2_000
 """Characters of each message that are compared."""
 TALK = 800
-"""Characters of a message that somebody says; whoever writes more composes a text."""
+"""Characters of a message in a talk; a longer one is a composed text."""
 SENTENCES = 3
-"""So many of them, and one in the first person, make talk of a message; a request has details."""
+"""So many sentences, with one in the first person, make a message talk; a request has details."""
 SHARED = 3
 """Informative words of a statement that other messages share."""
 TOGETHER = 200
-"""Characters of what is said together, in one message, about the same."""
+"""Characters of sentences in one message that belong together."""
 
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|we|our)\b", re.IGNORECASE)
 _UNCLEAR = re.compile(
@@ -200,7 +201,7 @@ _ORDERS = re.compile(
     r"|feel free|don't|such as|like|including|especially)\b",
     re.IGNORECASE,
 )
-"""How orders of the moment and mere additions begin."""
+"""The beginnings of orders of the moment and of mere additions."""
 
 
 class Salience:

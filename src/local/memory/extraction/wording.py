@@ -37,7 +37,7 @@ _UNSAFE = re.compile(
     r"|\"",
     re.IGNORECASE,
 )
-"""Persons whom third person would mix up with the speaker, or leave unclear."""
+"""Persons that the third person would confuse with the speaker, or leave unclear."""
 _PERSONS = re.compile(
     r"\b(?:i|my|me|mine|myself|you|your|yours|we|our|ours|us|let's)\b|\"", re.IGNORECASE
 )
@@ -51,7 +51,7 @@ _LATER = (
     (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
 )
 _NUMERAL = re.compile(r"\bI\b")
-"""Left of a sentence in the third person, it is none of the speaker's: "Book I"."""
+"""If this is left in the third person, it is not about the speaker: "Book I"."""
 _SENTENCE_STARTS = re.compile(r"(?<=\. )[a-z]")
 
 

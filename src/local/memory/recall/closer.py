@@ -31,23 +31,23 @@ from local.text.features import MONTHS
 from local.text.words import is_informative, stems
 
 LEADS = 8
-"""So many of the best hits may lead on,"""
+"""The most best hits that lead on, in a step,"""
 STEPS = 2
-"""so many times."""
+"""and the most steps."""
 ANSWERED = 0.8
-"""A best hit with such a share of the question's words answers it, and nothing need be led to."""
+"""A best hit with such a share of the question's words is an answer, and none need lead on."""
 MOST_NAMES = 8
-"""Stems of a record that leads, at most."""
+"""The most stems of a record that leads."""
 KNOWN_TO = 0.03
-"""A stem that more of the records have names nothing."""
+"""A stem in a larger share of the records names nothing."""
 NAMED = 0.5
 """How much of what is new in a lead a record needs, rare stems first."""
 LED = 0.8
-"""Of what the lead has, what a record gains that has all of it,"""
+"""The gain, of the lead's share, of a record with all of it,"""
 UNASKED = 0.5
-"""how much of that if it has nothing of the question that the lead lacks,"""
+"""the part of that for a record without anything of the question that the lead lacks,"""
 ASKED = 0.1
-"""and how much of the question is enough for the whole."""
+"""and the part of the question that is enough for the whole."""
 BEHIND_LEAD = 0.01
 """How far behind its lead it stays, in the score."""
 _MONTHS = frozenset(stems(month.lower() for month in MONTHS))
@@ -55,7 +55,7 @@ OWN_WORDS = STRENGTH["stated"]
 APART = 0.01
 """How far below what it stands behind, in the sum of shares."""
 COMPARED = 20
-"""Of the best so many are compared with one another, for what has changed."""
+"""The number of best hits that are compared with one another, for changes."""
 
 
 class Hops:
@@ -168,7 +168,7 @@ class Variants:
         self._pairs: set[tuple[int, int]] = set()
         self._again: defaultdict[int, set[int]] = defaultdict(set)
         self.stands: dict[int, int] = {}
-        """The position of what stands for each."""
+        """The position of what replaces each."""
         self.marks: dict[int, Mark] = {}
 
     def look_at(self, positions: Iterable[int]) -> Choice[None]:

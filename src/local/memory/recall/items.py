@@ -17,9 +17,9 @@ from local.text.words import bare_words
 COMPARED = 20_000
 """Characters of a text in which capitals and punctuation make no difference."""
 RELATIONS = 5
-"""Of an item so many are told."""
+"""The most relations shown of an item."""
 SPARE = 4
-"""Fetched beyond what is wanted, since some repeat others."""
+"""Items read beyond what is wanted, since some repeat others."""
 
 
 class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,9 +36,9 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     relations: tuple[ItemRelation, ...] = ()
     """A few, those to other items first."""
     outdated_by: str | None = None
-    """The id of what was stated of the same since, and says another value."""
+    """The id of a later statement about the same with another value."""
     contradicts: str | None = None
-    """The id of what a user stated of the same, which has more force."""
+    """The id of a user's statement about the same, which has more force."""
 
 
 def first_items(

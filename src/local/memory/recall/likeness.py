@@ -14,21 +14,21 @@ from local.text.words import stems
 from local.text.words import terms as terms_of
 
 WORDS, WORDS_STATING = 0.35, 0.2
-"""BM25, over the best one's; and what it counts more the more the question tells."""
+"""BM25, relative to the best one's; and the addition for a question that states something."""
 COVERAGE = 0.6
 """How much of the question the message covers, rare words first, with the messages around it."""
 LENT, LENT_ON = 0.6, 0.8
-"""What a word counts that only the next message has, and how much of that one step further."""
+"""The weight of a word that only the next message has, and its part one step further."""
 AROUND, AROUND_ON = 0.4, 0.7
-"""Of what the best message around got for the three, and how much of that one step further."""
+"""The part of the best neighbour's three shares that counts, and its part one step further."""
 AROUND_STATING = 0.5
-"""How much less that is where the question tells."""
+"""How much less that is where the question states something."""
 LONG = 1_200.0
-"""Characters at which the messages around count half: long messages speak for themselves."""
+"""Characters at which the neighbours count half: long messages speak for themselves."""
 SESSION = 0.15
 """How much of the question the session covers, against the best session."""
 SATURATION = 1.2
-"""BM25's k1. It has no b: that a text is short does not make it say more."""
+"""BM25's k1. It has no b: a short text does not say more."""
 EPSILON = 1e-9
 
 

@@ -27,23 +27,24 @@ from local.text.words import stems
 BEHIND = 0.01
 """How far below the best of its sources an echo stands, in the sum of shares."""
 WITHOUT_SOURCE = -0.3
-"""What an echo loses whose sources are not in what is searched."""
+"""The loss of an echo whose sources are not in what is searched."""
 NO_ANSWER = -3.0
 LOOKED_AT = 300
-"""Echoes; of the others none is among the best."""
+"""Echoes that are examined; none of the others is among the best."""
 ANSWERS = 0.5
-"""How much of the question a fact covers by itself that answers it,"""
+"""The share of the question that an answering fact covers by itself,"""
 NEAR = 0.15
-"""or how far its cosine lies above the least, of the nearest one if one asks about oneself."""
+"""or how far its cosine is above the least; above the nearest one's for questions about oneself."""
 SAME = 0.95
-"""A message of that cosine asks what is asked; else one of all of its words, and hardly more."""
+"""A message with such a cosine repeats the question; so does one of all its words and few
+others."""
 MORE = 1.25
 MOST_LIFTED = 3
-"""So many facts are lifted, those first that are most like the question."""
+"""The number of facts that are lifted, those most similar to the question first."""
 APART = 0.01
 """How far above what they stand above, in the sum of shares."""
 AHEAD = 100
-"""So many of the best are put into order at once; the others when somebody asks for them."""
+"""The number of best results that are sorted at once; the others when they are needed."""
 
 
 def weighed(sums: Array, weights: Array) -> Array:
@@ -203,7 +204,7 @@ def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness
 
 
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
-"""From the 11th place to the 20th, what a session gains that has no place before."""
+"""From the 11th place to the 20th: the gain of a session that has no place before."""
 
 
 def in_order(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> Iterator[list[int]]:

@@ -28,27 +28,27 @@ from local.protocol.memories import Owning
 
 SPEAKER = 0.1
 FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15
-"""What people say of themselves; more if the question names them, the more of it the more."""
+"""People's statements about themselves; more if the question names them, in proportion."""
 TIMED, TIMED_WHEN = 0.06, 0.12
-"""What people say of themselves with a time; any statement with one, if the question asks when."""
+"""Such statements with a time; any statement with one, if the question asks when."""
 DENSITY = 0.35
 WISH = 0.3
-"""How somebody always wants it, said to an assistant: it holds wherever it applies."""
+"""A standing wish, addressed to an assistant: it counts wherever it applies."""
 RECENT, RECENT_SESSIONS = 0.4, 10
-"""Where a conversation goes on: what the newest session gains, and how far back it is half."""
+"""In a continued conversation: the newest session's gain, and how far back it is half."""
 TIME = 0.25
 TOPIC = 1.0
 ENDED = 0.5
-"""What a task counts outside of its session."""
+"""The weight of a task outside its session."""
 RELATED, STATED = 0.6, 0.8
-"""How far a record is lifted towards the best hit that leads to it: by what both name, which many
-may, and by a relation that somebody stated."""
+"""How far a record is lifted towards the best hit that leads to it: by a common name, which many
+may share, and by a stated relation."""
 LEADING = 100
-"""Of the best hits so many may lead."""
+"""The number of best hits that may lead."""
 IMPORTANCE = 0.2
 NEW, NEW_DAYS = 0.02, 30.0
 FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
-"""What age takes away in the end, and the days after which half of it is gone."""
+"""The loss by age in the end, and the days after which half of it is reached."""
 FULL_SCORE = 2.5
 """The sum of shares that is shown as a score of 1."""
 DAY = 86_400.0

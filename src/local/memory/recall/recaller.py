@@ -33,7 +33,7 @@ D = TypeVar("D")
 T = TypeVar("T")
 RECALLED_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 SEARCHES = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
-"""More of them at once make no more of them a second, and each slower."""
+"""More searches at once would not be faster in total, and each would be slower."""
 SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
 """Where tenants share a stack: one waits while a batch of another's questions is embedded, and 16
 take long (decision 0067)."""
@@ -124,21 +124,20 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
-    """The moment from which "last week" counts, and after which nothing has happened yet.
-
-    What was retired since is there."""
+    """The moment that "last week" refers to, and after which nothing has happened yet. What was
+    retired since is found."""
     min_relevance: float = 0.0
     """The share of the best item's score, before a reranker, that an item needs."""
     rerank: bool = True
     candidates: int | None = None
-    """Of so many a reranker selects, where they are more than are wanted; None: it puts the best 20
-    into order in any case."""
+    """The number from which a reranker selects, if that is more than are wanted; None: it sorts the
+    best 20 in any case."""
     repetitions: bool = False
-    """Whether texts that say the same are all wanted."""
+    """Whether to return all of several equal texts."""
     weights: Weights | None = None
     """Instead of the configured ones."""
     source: str | None = None
-    """How the ids begin that their senders gave to what is wanted; None for any."""
+    """The beginning of the senders' ids of wanted records; None for any."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,14 +15,14 @@ from local.errors import UnavailableError
 from local.telemetry import model_call
 
 DEFAULT_PATH = "/rerank"
-"""Where vLLM, Infinity and llama.cpp serve it; Cohere and Jina want their whole URL."""
+"""Where vLLM, Infinity and llama.cpp serve it; Cohere and Jina need their whole URL."""
 DOCUMENT_CHARACTERS = 1_500
 QUERY_CHARACTERS = 500
 """Together about the 512 tokens that most cross-encoders read; some servers refuse more."""
 FAILURES_TO_OPEN = 3
 OPEN_SECONDS = 30.0
 UNNAMED = "reranker"
-"""In traces and metrics, where no model is configured; also its provider, which nobody knows."""
+"""In traces and metrics, where no model is configured; also its provider, which is not known."""
 
 
 log = structlog.get_logger()

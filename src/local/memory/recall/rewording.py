@@ -33,7 +33,7 @@ _PHRASES = tuple(
         ),
     )
 )
-"""What is put in other words where one of its signs is in a sentence, and which."""
+"""The replacements, each tried if one of its signs is in a sentence."""
 
 
 def reworded(text: str) -> str:

@@ -16,19 +16,19 @@ from local.text.features import asks
 from local.text.words import is_informative
 
 MOST = 12
-"""Sentences that are looked at in a text."""
+"""Sentences that are read of a text."""
 HELD = 2_000
 """Texts whose sentences stay in memory: the same ones are found again and again."""
 LONGEST, SHORTEST = 40, 3
-"""Words of one."""
+"""Words of a sentence."""
 LEAD_IN = 6
-"""Words before the first comma, without which a sentence is read as well: "As you know, …"."""
+"""Words before the first comma; the sentence is also read without them: "As you know, …"."""
 VALUE = 5
 """Words of a value."""
 SHARED = 3
-"""So many of them two values may begin with: "5 June", "5 July"."""
+"""Words that two values may have in common at the beginning: "5 June", "5 July"."""
 LEAST_INFORMATIVE = 2
-"""Words that show what a sentence is about that is denied."""
+"""Informative words that a denied sentence needs."""
 
 _ABBREVIATED = ("Dr", "Mr", "Ms", "St", "Co", "Jr", "Sr", "No", "Mrs", "Inc", "Ltd", "[A-Z]")
 _BREAK = re.compile(
@@ -59,7 +59,7 @@ _ANYBODY = _any_of(
     he she it they this that these those there you what which who here let
     """
 )
-"""Who or what a sentence with one of them first speaks of is not known."""
+"""The subject of a sentence that begins with one of them is not known."""
 _ARTICLES = frozenset({"a", "an"})
 _CHOSEN = _any_of(
     """
@@ -81,7 +81,7 @@ _STATE_VERBS = _any_of(
 _STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
 """Verbs of what is so, one way at a time."""
 _ALIKE = _BE | {f"{verb}s": verb for verb in _STATE_VERBS} | {"goes": "go", "studies": "study"}
-"""What is compared as another form of itself: "I live" is what "the user lives" says."""
+"""Equal forms for the comparison: "I live" is the same as "the user lives"."""
 _HOLD_MANY = _any_of(
     """
     like likes liked love loves loved enjoy enjoys hate hates dislike want wants visit
@@ -91,7 +91,7 @@ _HOLD_MANY = _any_of(
     kind part lot nervous scared keen full open curious thrilled busy called named titled
     """
 )
-"""What is said of several things at once, or of several of a kind."""
+"""What may be true of several things at once, or of several of a kind."""
 
 
 class Statement(NamedTuple):

@@ -17,7 +17,7 @@ from local.ledger.upkeep import Access
 EVERY = 5.0
 """Seconds for which counts are collected."""
 MOST = 10_000
-"""Records whose counts are held; of further ones nothing is noted until these are written."""
+"""Records whose counts are held; recalls of others are not counted until these are written."""
 TOGETHER = 500
 """Records of one transaction."""
 

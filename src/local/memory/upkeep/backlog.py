@@ -29,8 +29,8 @@ from local.ledger.records import LAST_RETRY, Task, TaskKind
 from local.protocol.envelope import utc_now
 
 ATTEMPTS = 4
-"""Failures of a task by itself, after which it is set aside: the last about two minutes after the
-first, which outlasts a restart of whatever was at fault."""
+"""Failures of a task by itself before it is set aside: the last one about two minutes after the
+first, which outlasts a restart of whatever failed."""
 FIRST_RETRY = timedelta(seconds=1)
 """After the first failure; ten times as long after each further one."""
 FIRST_PAUSE = 0.1
@@ -48,9 +48,9 @@ class Job(ABC):
     at_once: int = 1
     """Batches under way together."""
     longest_pause: float = 60.0
-    """Seconds at most until the job looks again whether what it needs is back."""
+    """The most seconds until the job checks again whether what it needs is back."""
     starting: bool = False
-    """What it needs was never there yet, which is no reason for a warning."""
+    """Whether what it needs has never been there yet, which is no reason for a warning."""
 
     def together(self, kind: TaskKind) -> int:
         """Return how many tasks a batch has at most."""
@@ -97,14 +97,14 @@ class Runner:
         self._work = asyncio.Event()
         self._resumed = asyncio.Event()
         self._kinds = list(job.kinds)
-        """Those whose turn it is first."""
+        """The kinds whose turn is first."""
         self._retry = False
         self._unlucky: set[Task] = set()
-        """Tasks that met something out of reach, until others succeed: they come after others."""
+        """Tasks that met something out of reach; they come after others, until others succeed."""
         self.caught_up = False
-        """Every task that was added before is done, but for those that failed."""
+        """Whether every task that was added before is done, except for failed ones."""
         self.moved_at = clock()
-        """When a task was done last, or the first of those that wait was added."""
+        """When a task was last done, or when the first of those that wait was added."""
         self.problem: str | None = None
         """Why the job pauses, until it succeeds."""
         self._reported: str | None = None

@@ -29,15 +29,15 @@ NAME = "consolidation"
 TOGETHER = 100
 """Changes of one transaction."""
 MOST = 1_000
-"""Facts that one run retires at most, of a caller's scopes together or else of each place."""
+"""The most facts that one run retires, of a caller's scopes together or else of each place."""
 REFUSED = 3
-"""Batches or places in a row that the ledger refuses: it is not their fault, and a run ends."""
+"""Batches or places that the ledger refuses in a row before a run ends: they are not at fault."""
 SHOWN = 500
 """Of what was left alone or not done, so much is reported."""
 SETTLING = 60.0
-"""Seconds after a start that belong to those who wait for it."""
+"""Seconds after a start that are left to those who wait for it."""
 LOOK_AGAIN = 600.0
-"""Seconds until the time is looked at again: a machine may sleep."""
+"""Seconds between two looks at the clock: a machine may sleep."""
 
 log = structlog.get_logger()
 

@@ -20,21 +20,21 @@ LOW = 0.5
 FAINT = 0.1
 """once less of it is left: it halves with every half-life since the fact was stated or recalled."""
 LASTING = frozenset({"instruction", "preference"})
-"""They hold until they are replaced, however long ago they were stated."""
+"""They are valid until they are replaced, however long ago they were stated."""
 ACCUMULATING = frozenset({"event", "interaction", "user_request", "summary"})
-"""The same words of another day are another one of these, and neither contradicts the other."""
+"""The same words on another day are another memory, and neither contradicts the other."""
 FILLERS = frozenset({"a", "an", "the", "that", "also", "just", "really", "please", "do", "does"})
-"""They say nothing; every other word may."""
+"""Words that add nothing; every other word may."""
 ALIKE = 0.97
-"""The cosine of two texts that say the same, if their words are the same but for fillers."""
+"""The cosine of two equal texts, if their words differ in fillers only."""
 FRAME = 2
-"""Words at least that two texts begin with, if they differ in one value only."""
+"""The least words that two texts must have in common at the beginning, if one value differs."""
 VALUE = 4
-"""Words at most of that value."""
+"""The most words of that value."""
 STEP, STEPS = 0.02, 5
-"""What being recalled once adds to an importance, and how often in one run at most."""
+"""How much a recall adds to an importance, and how often in one run at most."""
 HIGHEST = 0.75
-"""Up to here: being recalled does not make a fact one that agents are given unasked."""
+"""The limit: being recalled does not make a fact one that agents are given unasked."""
 DAY = 86_400.0
 
 

@@ -40,7 +40,7 @@ from local.text.names import folded
 from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
-"""Of the new fact to a known one; `outdated`: the known one was stated later."""
+"""The verdict on a new fact and a known one; `outdated`: the known one was stated later."""
 
 ACCUMULATING = frozenset({"event", "task", "interaction", "user_request", "summary"})
 """Types of which two never exclude each other."""
@@ -49,8 +49,8 @@ DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren"
 TOGETHER = 64
 """Messages read together: some 10 ms by rules."""
 GATHERING = 0.1
-"""Seconds in which more messages may come before few are read: every batch is a commit, behind
-which others wait that have yet to be acknowledged."""
+"""Seconds to wait for more messages if there are few: every batch is a commit, behind which others
+wait that have yet to be acknowledged."""
 COMPARED = 1_000
 """Facts whose stems are held: more than those of a batch are compared with."""
 

@@ -52,7 +52,7 @@ class Indexer(Job):
         self._vectors = vectors
         self._runner = backlog.add(self)
         self._worker: VectorStatus | None = None
-        """The one whose index was compared with the ledger."""
+        """The worker whose index was compared with the ledger."""
         self._batch_records = LEAST_RECORDS
         self.starting = True
         self._losses = 0
@@ -67,9 +67,10 @@ class Indexer(Job):
         self._may_index.set()
         self._backlog = backlog
         self.embedder: str | None = None
-        """The one that serves, or did last."""
+        """The worker that serves, or served last."""
         self._settled = asyncio.Event()
-        """No worker is starting: one is ready, or has died, or says why it cannot serve."""
+        """Set unless a worker is starting: one is ready, has died, or reports why it cannot
+        serve."""
         self._settled.set()
 
     @property

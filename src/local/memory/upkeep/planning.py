@@ -18,13 +18,13 @@ from local.memory.upkeep.supersession import Judge
 from local.protocol.answers import LeftAlone
 
 PAGE = 200
-"""Facts that are read, and looked at, at once: 3 ms of each."""
+"""Facts that are read, and compared, at once: 3 ms of each."""
 REST = 2.0
-"""As many times as long as a step took nothing is done behind it."""
+"""The pause after a step, as a multiple of its time."""
 PAIRS = 1_000
-"""Contradictions that are looked at, the newest ones."""
+"""The most contradictions that are examined, the newest ones."""
 JUDGED = 20
-"""Of these a model is asked about so many, the newest ones."""
+"""The most of these that a model is asked about, the newest ones."""
 
 log = structlog.get_logger()
 

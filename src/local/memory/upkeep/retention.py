@@ -22,7 +22,7 @@ AGENT = "retention"
 TOGETHER = 200
 """Records of one transaction, behind which everybody's saves wait."""
 EVERY = 3600.0
-"""Seconds between two runs; what is counted in days is not late by an hour."""
+"""Seconds between two runs; where days count, an hour is not late."""
 
 log = structlog.get_logger()
 

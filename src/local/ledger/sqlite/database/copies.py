@@ -21,13 +21,13 @@ from local.ledger.sqlite.database.connections import open_file
 from local.ledger.sqlite.database.soundness import as_storage_error
 
 PAGES = 256
-"""Copied at a time, about 1 MB: so often it can be stopped."""
+"""Pages copied at a time, about 1 MB; a copy can be stopped after each."""
 MEGABYTE = 1_000_000
 RESERVE = 64 * MEGABYTE
 """What a copy leaves free on a disk: JetStream and the ledger go on writing."""
 
 Copied = Callable[[int], None]
-"""Hears how many bytes more were copied; what it raises stops the copy."""
+"""Is called with how many further bytes were copied; an error that it raises stops the copy."""
 
 log = structlog.get_logger()
 

@@ -26,7 +26,7 @@ Work = Callable[[SqlConnection], T]
 
 BATCH_LIMIT = 512
 BATCH_SECONDS = 0.02
-"""After which a batch takes no more: who comes meanwhile waits for its end."""
+"""Seconds after which a batch takes no more jobs: later ones wait for its end."""
 SLOW_SECONDS = 0.001
 
 

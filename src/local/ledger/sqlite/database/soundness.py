@@ -32,11 +32,11 @@ REMEDIES = {
 """By SQLite's primary result code, https://sqlite.org/rescode.html."""
 DAMAGES = {"CORRUPT", "NOTADB"}
 START_SECONDS = 0.25
-"""What a start spends on it; about 100 MB, where the disk does not have to be read."""
+"""Seconds that a start spends on it; about 100 MB, if the disk does not have to be read."""
 MOST_LISTED = 20
 """Problems that are listed; a damaged page causes many."""
 SYNC_SECONDS = 1.0
-"""A kill leaves what was written; a power cut may set the file back by as much."""
+"""A kill loses nothing written; a power cut may set the file back by as much."""
 TABLE = """\
 CREATE TABLE IF NOT EXISTS tally (commits INTEGER NOT NULL);
 INSERT INTO tally SELECT 0 WHERE NOT EXISTS (SELECT * FROM tally);
