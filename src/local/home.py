@@ -189,7 +189,7 @@ def runtime_file(data_dir: Path, url: str, *, for_clients: bool = False) -> Iter
 
 
 def running_url(settings: Settings) -> str:
-    """The address of the running stack's bus.
+    """Return the address of the running stack's bus.
 
     Raises:
         StackNotRunningError: No address is configured, and no stack runs on the data folder.

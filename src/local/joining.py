@@ -151,7 +151,7 @@ async def _check_account(bus: Connection) -> None:
 
 
 def _register(settings: Settings) -> Register | None:
-    """The tenants, if there are accounts; without them only this machine may connect.
+    """Return the tenants, if there are accounts; without them only this machine may connect.
 
     Raises:
         ConfigError: The server would listen to others without knowing who they are.

@@ -173,11 +173,11 @@ class Connection:
             raise BusError(f"The NATS server does not answer: {error}.") from error
 
     def received_on(self, subject: str, tenant: str) -> str:
-        """The subject on which this connection receives what a tenant sends."""
+        """Return the subject on which this connection receives what a tenant sends."""
         return subjects.from_tenant(tenant, subject) if self.by_tenant else subject
 
     def sent_on(self, subject: str, tenant: str) -> str:
-        """The subject on which this connection sends what a tenant receives."""
+        """Return the subject on which this connection sends what a tenant receives."""
         return subjects.to_tenant(tenant, subject) if self.by_tenant else subject
 
     def with_token(self, headers: Headers | None) -> Headers | None:

@@ -144,7 +144,7 @@ def bearer(token: str | None) -> Headers | None:
 
 
 def new_secret() -> str:
-    """A secret for the processes of one stack, valid until it stops."""
+    """Return a secret for the processes of one stack, valid until it stops."""
     return secrets.token_hex(32)
 
 

@@ -123,11 +123,11 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
             raise ValueError("`eventually` needs something to `expect`")
 
     def names(self) -> Iterator[str]:
-        """The stored values that this step needs."""
+        """Return the stored values that this step needs."""
         yield from names_in([self.args, [check.result_data for check in self.expect]])
 
     def filled(self, stored: Mapping[str, Any]) -> Self:
-        """The step with stored values in place of their names."""
+        """Return the step with stored values in place of their names."""
         expect = tuple(
             check
             if check.result_data is None
@@ -163,7 +163,7 @@ class Publish(_Step, frozen=True, kw_only=True, tag="publish"):
     to: Literal["response.generation", "response.feedback"] = "response.generation"
 
     def names(self) -> Iterator[str]:
-        """The stored values that this step needs."""
+        """Return the stored values that this step needs."""
         yield from names_in(self.publish)
 
     def __str__(self) -> str:

@@ -88,7 +88,7 @@ _OF: WeakKeyDictionary[Database, Held] = WeakKeyDictionary()
 
 
 def held_of(database: Database) -> Held:
-    """The budgets that all ledgers over a database share."""
+    """Return the budgets that all ledgers over a database share."""
     return _OF.setdefault(database, Held())
 
 
