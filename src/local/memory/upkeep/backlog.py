@@ -8,7 +8,7 @@ alone, and is finally set aside, so that others go on.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -26,7 +26,7 @@ from local.errors import (
 )
 from local.ledger.door import TaskQueue
 from local.ledger.records import LAST_RETRY, Task, TaskKind
-from local.protocol.envelope import utc_now
+from local.protocol.envelope import Clock, utc_now
 
 ATTEMPTS = 4
 """Failures of a task by itself before it is set aside: the last one about two minutes after the
@@ -90,7 +90,7 @@ def out_of_reach(error: Exception) -> bool:
 class Runner:
     """Does the tasks of one job while `run` runs."""
 
-    def __init__(self, job: Job, queue: TaskQueue, clock: Callable[[], datetime]) -> None:
+    def __init__(self, job: Job, queue: TaskQueue, clock: Clock) -> None:
         self._job = job
         self._queue = queue
         self._clock = clock
@@ -247,7 +247,7 @@ async def _wait(event: asyncio.Event, seconds: float | None) -> None:
 class Backlog:
     """One tenant's jobs."""
 
-    def __init__(self, queue: TaskQueue, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, queue: TaskQueue, clock: Clock = utc_now) -> None:
         self._queue = queue
         self._clock = clock
         self._runners: dict[TaskKind, Runner] = {}
