@@ -51,7 +51,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tenants(self) -> list[str]:
-        """Return the tenants that the stack serves; without accounts there is one."""
+        """The tenants that the stack serves; without accounts there is one."""
         return list(self.register.entries.tenants) if self.register else [DEFAULT_TENANT]
 
 

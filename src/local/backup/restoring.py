@@ -231,8 +231,8 @@ def ways_back(data_dir: Path, key_of: KeyOf) -> list[WayBack]:
     """
     found = []
     for name, ledger in ledger_files(data_dir).items():
-        if kept := copies_before_migrations(ledger):
-            schema, file = max(kept.items())
+        if copies := copies_before_migrations(ledger):
+            schema, file = max(copies.items())
             now = LedgerFile(ledger, key_of_ledger(name, key_of))
             found.append(_way_back(name, now, schema, file))
     if not found:
@@ -249,8 +249,8 @@ def go_back(data_dir: Path, chroma_path: Path, ways: list[WayBack]) -> Path | No
     Raises:
         UnwritableError: A file cannot be moved.
     """
-    kept = {way.name: Path(way.kept) for way in ways}
-    aside = replace_ledgers(data_dir, kept, list(kept), datetime.now(UTC))
+    copies = {way.name: Path(way.kept) for way in ways}
+    aside = replace_ledgers(data_dir, copies, list(copies), datetime.now(UTC))
     distrust_index(chroma_path)
     return aside
 

@@ -79,7 +79,7 @@ class Lease:
 
     @property
     def is_ending(self) -> bool:
-        """Return whether the lease might end before another renewal succeeds."""
+        """Whether the lease might end before another renewal succeeds."""
         return time.monotonic() > self._until - RENEWAL - PATIENCE
 
     async def take(self) -> None:
@@ -188,7 +188,7 @@ class Serving:
 
     @property
     def serves(self) -> bool:
-        """Return whether every participant has started, and none was stopped."""
+        """Whether every participant has started, and none was stopped."""
         return self._running is not None
 
     async def keep(self) -> None:

@@ -207,7 +207,7 @@ class Participant:
         return encode(seal(reply, type="error", source=self.name)), error_headers(reply)
 
     def _discovery(self) -> Iterator[tuple[str, Handler]]:
-        """Return the subjects of ADR-32, with the handler of each."""
+        """Yield the subjects of ADR-32, with the handler of each."""
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
             for address in ((), (self.name,), (self.name, self.id)):

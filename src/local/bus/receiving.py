@@ -123,7 +123,7 @@ class Fanout:
 
     @property
     def is_left(self) -> bool:
-        """Return whether it has no receiver left."""
+        """Whether it has no receiver left."""
         return not self._receivers
 
     def join(self, receiver: Subscription) -> None:

@@ -46,8 +46,8 @@ log_file: {log_file}
 max_pending: 512MB
 jetstream {{ store_dir: {store}, sync_interval: always, max_buffered_size: 1GB{encryption} }}
 """
-"""Every write is synced, so publications wait for the disk: above its usual 128 MB of them the server
-would drop turns, without a word to those who wait for no acknowledgement.
+"""Every write is synced, so publications wait for the disk. Above its usual 128 MB of them the
+server would drop turns, silently for those who wait for no acknowledgement.
 """
 KEY_VARIABLE = "LOCAL2_JETSTREAM_KEY"
 ENCRYPTION = f", cipher: chachapoly, key: ${KEY_VARIABLE}"
@@ -156,7 +156,7 @@ class EmbeddedServer:
         await self.stop()
 
     async def reload(self) -> None:
-        """Tell the server the accounts of now; clients stay connected, as far as they may.
+        """Reload the server's accounts; clients stay connected, as far as they may.
 
         Done twice, because the first time the server adds a new account, but not its imports.
 

@@ -36,7 +36,7 @@ _FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 async def all_letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
-    """Return all letters, oldest first.
+    """Yield all letters, oldest first.
 
     Raises:
         BusError: The server does not answer, or has no such stream.

@@ -294,4 +294,4 @@ async def stream_state(bus: Connection, stream: str) -> StreamState:
     except nats.js.errors.NotFoundError:
         return StreamState(messages=0, bytes=0, first_seq=0, last_seq=0, consumer_count=0)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        raise BusError(f"JetStream does not tell of {stream}: {error!r}.") from error
+        raise BusError(f"JetStream does not report on {stream}: {error!r}.") from error

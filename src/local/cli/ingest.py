@@ -134,7 +134,7 @@ def _parsed(file: Path, session: str | None, *, allow_again: bool) -> ParsedFile
 
 
 def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
-    """Return the conversations in JSON lines; `session` is that of lines that name none.
+    """Yield the conversations in JSON lines; `session` is that of lines that name none.
 
     Raises:
         BadRequestError: A line is not a message; the error names the line and the reason.

@@ -39,7 +39,7 @@ PAGE_PATIENCE = 60.0
 
 
 async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
-    """Return all letters, oldest first.
+    """Yield all letters, oldest first.
 
     Raises:
         ForbiddenError: The caller may not see them.

@@ -208,17 +208,17 @@ class Toolbox:
 
     @property
     def schemas(self) -> list[ToolSchema]:
-        """Return every known tool, sorted by name."""
+        """Every known tool, sorted by name."""
         return [self._schemas[name] for name in sorted(self._schemas)]
 
     @property
     def announced(self) -> list[ToolSchema]:
-        """Return every known tool, in the order of the first announcements."""
+        """Every known tool, in the order of the first announcements."""
         return list(self._schemas.values())
 
     @property
     def own(self) -> frozenset[str]:
-        """Return the names of the memory's own tools."""
+        """The names of the memory's own tools."""
         return frozenset(self._own)
 
     def get(self, tool: str) -> ToolSchema | None:

@@ -80,7 +80,7 @@ ANY_CASE = re.IGNORECASE
 
 
 def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
-    """Return the facts that are plainly stated, in their order; `speaker` is the one called "I"."""
+    """Yield the facts that are plainly stated, in their order; `speaker` is the one called "I"."""
     for sentence in _sentences(text.replace("\u2019", "'")):
         stated = re.sub(LEAD_IN, "", sentence, count=1, flags=ANY_CASE)
         if len(stated) <= MAX_SENTENCE and not re.search(NO_STATEMENT, stated, ANY_CASE):

@@ -168,7 +168,7 @@ def _is_short(triplet: Triplet) -> bool:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Return the text in pieces that end between sentences, or else between words."""
+    """Yield the text in pieces that end between sentences, or else between words."""
     rest = text.strip()
     while len(rest) > PIECE:
         cut = max(rest.rfind("\n", 0, PIECE), rest.rfind(". ", 0, PIECE) + 1)

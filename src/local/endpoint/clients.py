@@ -74,7 +74,7 @@ class Retries:
 
     @property
     def left(self) -> float:
-        """Return the seconds for the attempt that begins now."""
+        """The seconds for the attempt that begins now."""
         return max(self._ends - time.monotonic(), 0.001)
 
     def pause(self) -> float:

@@ -144,7 +144,7 @@ def check_folder(path: Path) -> CheckResult:
 
 
 def _exposed(folder: Path) -> Iterator[Path]:
-    """Return the files that others may read or write; a private folder protects its content."""
+    """Yield the files that others may read or write; a private folder protects its content."""
     for place, folders, files in os.walk(folder):
         if not Path(place).stat().st_mode & PRIVATE:
             folders.clear()

@@ -43,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def diff(self) -> str:
-        """Return the change as a unified diff; empty for none."""
+        """The change as a unified diff; empty for none."""
         name = str(self.file)
         before, after = ((text or "").splitlines() for text in (self.before, self.after))
         return "\n".join(unified_diff(before, after, fromfile=name, tofile=name, lineterm=""))

@@ -156,7 +156,7 @@ class Outbox:
                 yield True
 
     def take(self) -> Iterator[tuple[Path, FinishedTurn]]:
-        """Return every turn with its file, which the delivery removes.
+        """Yield every turn with its file, which the delivery removes.
 
         A turn that is put meanwhile has a file of its own. A file without a turn is put aside.
         """

@@ -160,7 +160,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
                 await thread.drop([id_ async for id_ in self._before_the_last(thread)])
 
     async def _before_the_last(self, thread: Thread) -> AsyncIterator[str]:
-        """Return the ids of the checkpoints that the last one does not need."""
+        """Yield the ids of the checkpoints that the last one does not need."""
         needed: set[str] | None = None
         wanted: str | None = None
         async for one in thread.heads():

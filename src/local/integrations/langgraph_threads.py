@@ -108,7 +108,7 @@ class Thread:
     async def heads(
         self, *, id_: str | None = None, before: str | None = None, at_once: int = AT_ONCE
     ) -> AsyncIterator[Stored[Head]]:
-        """Return the checkpoints, the last first; or the one of this id."""
+        """Yield the checkpoints, the last first; or the one of this id."""
         path = self._path(CHECKPOINTS)
         if id_ is None:
             async for item in self._items.each_in(path, before=before, at_once=at_once):
@@ -149,7 +149,7 @@ class Thread:
     def _items_of(
         self, place: ItemKey, record: Serialized, data: bytes, *, of: str, keep: bool = False
     ) -> list[ItemPut]:
-        """Yield the item of the record, after the pieces of the data that it does not hold."""
+        """Return the item of the record, after the pieces of the data that it does not hold."""
         if len(data) > LARGEST:
             raise TooLargeError(
                 f"What is to be saved of the thread {self._id} has {len(data):,} bytes; "
@@ -179,7 +179,7 @@ class Thread:
 
 
 async def all_threads(items: Items, thread_id: str | None = None) -> list[Thread]:
-    """Yield every namespace that has checkpoints, of a thread or of all."""
+    """Return every namespace that has checkpoints, of a thread or of all."""
     suffix = NamespaceMatch(type="suffix", path=(CHECKPOINTS,))
     prefix = [NamespaceMatch(type="prefix", path=(thread_id,))] if thread_id is not None else []
     wanted = ListNamespaces(

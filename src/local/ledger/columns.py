@@ -213,7 +213,7 @@ class View:
 
     @cached_property
     def with_assistant(self) -> Flags:
-        """Return whether an assistant or a tool speaks in the session of each."""
+        """Whether an assistant or a tool speaks in the session of each."""
         session = self.column["session"]
         with_one = np.zeros(session.max(initial=-1) + 2, bool)
         with_one[session[self.column["machine"]]] = True
@@ -222,7 +222,7 @@ class View:
 
     @cached_property
     def sessions_back(self) -> Array:
-        """Return how many sessions are newer than that of each; infinite for none."""
+        """How many sessions are newer than that of each; infinite for none."""
         session = self.column["session"]
         newest = np.full(session.max(initial=-1) + 2, -1, np.int64)
         np.maximum.at(newest, session, self.column["row"])

@@ -38,7 +38,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def indexed_text(kind: Kind, text: str, before: str | None) -> str:
-    """Return the text to embed: its beginning, under speaker or key, then what was said before.
+    """Return the text to embed: its beginning, under speaker or key, then the message before.
 
     A short message often answers the one before. Its own words must come first.
     """

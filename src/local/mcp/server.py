@@ -105,14 +105,14 @@ class Changes:
 
     async def run(self) -> None:
         """Announce changes until cancelled."""
-        told = types.ToolListChangedNotification().method
+        method = types.ToolListChangedNotification().method
         while True:
             await self._changed.wait()
             await asyncio.sleep(TOGETHER)
             self._changed.clear()
             await self.listening.publish(ToolsListChanged())
             for connection in list(self._connections):
-                await connection.notify(told, None)
+                await connection.notify(method, None)
 
 
 class MemoryServer(Server[Any]):
@@ -161,8 +161,8 @@ class MemoryServer(Server[Any]):
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        async def report(said: ToolProgress) -> None:
-            await ctx.session.report_progress(said.progress, said.total, said.message)
+        async def report(progress: ToolProgress) -> None:
+            await ctx.session.report_progress(progress.progress, progress.total, progress.message)
 
         if not await self._offered(params.name):
             raise MCPError(types.INVALID_PARAMS, f"No tool {quoted(params.name)} is offered.")

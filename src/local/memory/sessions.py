@@ -218,7 +218,7 @@ def from_answered(messages: Sequence[SessionMessage], start: int) -> list[Sessio
 def _asking(
     before: Sequence[SessionMessage], results: Sequence[StoredMessage]
 ) -> Iterator[SessionMessage]:
-    """Return the message before the results with their calls, or a new one with them."""
+    """Yield the message before the results with their calls, or a new one with them."""
     calls = [_call(result) for result in results]
     if before and before[0].role == "assistant":
         answered = {call.id for call in calls}
@@ -255,7 +255,7 @@ def _call(result: StoredMessage) -> SessionCall:
     return _short(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
 
 
-def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - as it is kept
+def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - the field's name
     short = len(msgspec.json.encode(args)) <= ARGS_BYTES
     return SessionCall(id=id or "", name=name, args=args if short else {})
 
@@ -286,7 +286,7 @@ def merged(notes: Sequence[Note]) -> Note:
 
 
 def _lines(note: Note) -> Iterator[str]:
-    """Return the lines of a note in a merged one: its beginning, or the lines that it merges."""
+    """Yield the lines of a note in a merged one: its beginning, or the lines that it merges."""
     if note.merges:
         yield from note.content.split("\n")[1:]
         return

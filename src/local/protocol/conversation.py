@@ -113,7 +113,7 @@ def numbered(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMe
 def with_calls(
     messages: Sequence[ConversationMessage],
 ) -> Iterator[tuple[ConversationMessage, ToolCallRecord | None]]:
-    """Return the messages as `numbered`; a tool's message comes with the call that it answers."""
+    """Yield the messages as `numbered`; a tool's message comes with the call that it answers."""
     calls: dict[str, ToolCallRecord] = {}
     counts: Counter[tuple[str | None, ...]] = Counter()
     for message in messages:

@@ -34,8 +34,8 @@ reporter: ContextVar[Callable[[ToolProgress], Awaitable[None]] | None] = Context
 
 async def report(progress: float, total: float | None = None) -> None:
     """Report how far the current call is, if there is one."""
-    if (tell := reporter.get()) is not None:
-        await tell(ToolProgress(progress=progress, total=total))
+    if (report_progress := reporter.get()) is not None:
+        await report_progress(ToolProgress(progress=progress, total=total))
 
 
 class ToolOutput(msgspec.Struct, kw_only=True):

@@ -216,7 +216,7 @@ def text_of(value: Any) -> str:
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """Return the names of stored values that occur in a value as `$name`."""
+    """Yield the names of stored values that occur in a value as `$name`."""
     match value:
         case str() if match := _REFERENCE.fullmatch(value):
             yield match[1]

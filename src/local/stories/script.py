@@ -96,7 +96,7 @@ class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
     times: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     def texts(self) -> Iterator[str]:
-        """Return the texts of the user's messages, one after the other."""
+        """Yield the texts of the user's messages, one after the other."""
         for number in range(1, self.times + 1):
             yield self.say.replace("$number", str(number))
 
@@ -123,7 +123,7 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
             raise ValueError("`eventually` needs something to `expect`")
 
     def names(self) -> Iterator[str]:
-        """Return the stored values that this step needs."""
+        """Yield the stored values that this step needs."""
         yield from names_in([self.args, [check.result_data for check in self.expect]])
 
     def filled(self, stored: Mapping[str, Any]) -> Self:
@@ -163,7 +163,7 @@ class Publish(_Step, frozen=True, kw_only=True, tag="publish"):
     to: Literal["response.generation", "response.feedback"] = "response.generation"
 
     def names(self) -> Iterator[str]:
-        """Return the stored values that this step needs."""
+        """Yield the stored values that this step needs."""
         yield from names_in(self.publish)
 
     def __str__(self) -> str:

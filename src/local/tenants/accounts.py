@@ -106,7 +106,7 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
 
 
 def _shared_by(entry: TenantEntry) -> Iterator[Line]:
-    """Return the exports of the tools that a tenant lets others use."""
+    """Yield the exports of the tools that a tenant lets others use."""
     for tool, others in entry.shares.items():
         to = ", ".join(others)
         yield (
@@ -116,7 +116,7 @@ def _shared_by(entry: TenantEntry) -> Iterator[Line]:
 
 
 def _shared_with(name: str, entries: Entries) -> Iterator[Line]:
-    """Return the imports of the tools that others let a tenant use."""
+    """Yield the imports of the tools that others let a tenant use."""
     for owner, entry in entries.tenants.items():
         for tool in (tool for tool, others in entry.shares.items() if name in others):
             yield f'{{ service: {{ account: {owner}, subject: "{subjects.tool_request(tool)}" }} }}'

@@ -183,7 +183,7 @@ def _held_against(item: RecallItem, numbers: Mapping[str, int]) -> str:
 
 
 def _bears_on(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:
-    """Return how it relates to other items, by their numbers in the list."""
+    """Yield how it relates to other items, by their numbers in the list."""
     for relation in item.relations:
         if relation.id in numbers:
             yield f"{WORDS[relation.type][relation.incoming]} {numbers[relation.id]}"

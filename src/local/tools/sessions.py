@@ -139,7 +139,7 @@ def _short(message: SessionMessage) -> SessionMessage:
 
 
 def _lines(session: SessionContent) -> Iterator[str]:
-    """Return the session as text for a model."""
+    """Yield the session as text for a model."""
     share = TEXT_BYTES // 4
     newest = [message for message in session.messages if message.content][-TEXT_MESSAGES:]
     yield f"[Session {session.session_id}, its last {len(newest)} messages]"

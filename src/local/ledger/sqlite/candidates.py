@@ -52,12 +52,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_time(self) -> bool:
-        """Return whether the times are limited."""
+        """Whether the times are limited."""
         return self.since is not None or self.until is not None
 
     @property
     def is_open(self) -> bool:
-        """Return whether everything in the places is searched."""
+        """Whether everything in the places is searched."""
         in_session = self.only_session is not None or self.but_session is not None
         return not self.in_time and not in_session and self.source is None
 

@@ -269,7 +269,7 @@ class Knowledge:
     def _naming(
         self, connection: SqlConnection, record_id: str, within: Sequence[Place], name: str
     ) -> Iterator[str]:
-        """Return the newest facts that name the entity, as their subject or their object."""
+        """Yield the newest facts that name the entity, as their subject or their object."""
         scope, owner = within[0]
         most: dict[str, Any] = {"limit": LINKS, "most": MOST_LINKED}
         asked = {"id": record_id, "scope": scope, "owner": owner, **most}

@@ -264,7 +264,7 @@ class Tombstones:
 
 
 def _selections(row: Row) -> Iterator[Selection]:
-    """Return the selections by which a record, or a note, could have been erased."""
+    """Yield the selections by which a record, or a note, could have been erased."""
     owner = row["owner"]
     if owner is None:
         return

@@ -218,7 +218,7 @@ class Upkeep:
     async def contradictions(
         self, facts: Sequence[ActiveFact]
     ) -> list[tuple[ActiveFact, ActiveFact]]:
-        """Yield each of the facts that is said to contradict an active one, with that one."""
+        """Return each fact that contradicts an active one by a relation, with that one."""
         by_id = {fact.id: fact for fact in facts}
         ids = as_json(list(by_id))
 

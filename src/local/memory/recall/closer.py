@@ -103,7 +103,7 @@ class Hops:
         return found[enough], named[enough]
 
     def _new(self, lead: int) -> Iterator[tuple[Positions, float]]:
-        """Return where its stems occur that the question lacks and few have, and their weights."""
+        """Yield where its stems occur that the question lacks and few have, and their weights."""
         if self._view.column["wish"][lead]:
             return  # it wishes how to be answered, and names nothing
         names = list(islice(filter(_names, self._view.stems(lead)), MOST_NAMES + 1))
@@ -123,7 +123,7 @@ class Hops:
 
     @cached_property
     def _asked(self) -> tuple[Flags, Array]:
-        """Return the question's words that each has, and how rare these are."""
+        """The question's words that each has, and how rare these are."""
         terms = self._wording.terms
         has = np.zeros((len(terms), self._view.size), bool)
         for number, term in enumerate(terms):
@@ -238,7 +238,7 @@ class Variants:
                     held.discard(claim)
 
     def _outdates(self, older: int, newer: int) -> bool:
-        """Return whether a principal with authority stated another value since, and kept to it."""
+        """Return whether a principal with authority has stated another value since, for good."""
         principal = self._view.column["principal"]
         if principal[older] != principal[newer] or principal[older] < 0:
             return False

@@ -139,7 +139,7 @@ def _around(view: View, own: Array) -> Array:
 
 
 def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
-    """Return the terms; words that few records have weigh most."""
+    """Yield the terms; words that few records have weigh most."""
     each = dict.fromkeys(stems(query.terms))
     postings = {stem: worded.view.postings(stem) for stem in each}
     having = {stem: worded.having(stem, len(postings[stem].positions)) for stem in each}

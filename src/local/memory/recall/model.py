@@ -184,7 +184,7 @@ def _extract(items: Sequence[SynthesisItem]) -> Answer:
 
 
 def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
-    """Return the items that fit into the prompt."""
+    """Yield the items that fit into the prompt."""
     left = ALL_CHARACTERS
     for number, item in enumerate(items, start=1):
         if left == 0:

@@ -71,7 +71,7 @@ class Echoes:
 
     @property
     def rows(self) -> list[int]:
-        """Return those that may be among the best."""
+        """Those that may be among the best."""
         rows: list[int] = self._view.column["row"][self._best].tolist()
         return rows
 

@@ -154,7 +154,7 @@ def _keywords(suggested: Iterable[str]) -> Iterator[str]:
 
 
 def _topics(suggested: Iterable[str]) -> Iterator[str]:
-    """Return those that follow the rule for topics: a model does not always."""
+    """Yield those that follow the rule for topics: a model does not always."""
     for topic in dict.fromkeys(suggested):
         try:
             yield checked_topic(topic)

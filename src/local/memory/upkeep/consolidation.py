@@ -62,7 +62,7 @@ class Consolidated:
             self.changes += changes
 
     def refused(self, error: StorageError) -> None:
-        """Return whether the ledger refused: this happens repeatedly, and ends the run."""
+        """Record a refusal of the ledger: several in a row end the run."""
         self._refused += 1
         if self._refused == REFUSED:
             raise error

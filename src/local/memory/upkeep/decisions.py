@@ -212,7 +212,7 @@ class Survey:
 
 
 def by_meaning(facts: Iterable[ActiveFact]) -> list[list[ActiveFact]]:
-    """Yield those that may be merged with each other, together."""
+    """Return those that may be merged with each other, together."""
     groups: dict[Meaning | None, list[ActiveFact]] = {}
     for fact in facts:
         groups.setdefault(meaning(fact), []).append(fact)

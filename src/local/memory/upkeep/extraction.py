@@ -191,7 +191,7 @@ def _is_owner(message: Record) -> bool:
 
 
 def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
-    """Return a record for each scope that the item belongs to."""
+    """Yield a record for each scope that the item belongs to."""
     last = messages[-1]
     for scope, owner in _places(item, last):
         yield NewRecord(

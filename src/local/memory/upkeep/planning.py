@@ -79,7 +79,7 @@ class Planner:
         return Plan(changes=decisions.changes_of(survey, replaced, limits, now), left=left)
 
     async def _contradicted(self, pairs: Sequence[Pair], left: list[LeftAlone]) -> list[Change]:
-        """Yield the older one of contradicting facts, where there is no doubt."""
+        """Return the older one of contradicting facts, where there is no doubt."""
         replaced, judged = [], 0
         for one, other in pairs:
             newer, older = decisions.ordered(one, other)
@@ -106,7 +106,7 @@ class Planner:
         return None if verdicts == ["replaces"] else "a model judged that both may hold"
 
     async def _merged(self, survey: Survey, most: int) -> list[Change]:
-        """Yield facts that are equal to another one."""
+        """Return facts that are equal to another one."""
         changes: list[Change] = []
         for rows in survey.alike(PAGE):
             if len(changes) >= most:
