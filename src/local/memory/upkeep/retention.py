@@ -64,7 +64,7 @@ class Retention:
             before=self._due_before(), limit=TOGETHER, agent=AGENT, at=self._clock()
         ):
             done += len(changed)
-            await self._announce([MemoryChange(id=one.id, kind=one.kind) for one in changed])
+            await self._announce_all([MemoryChange(id=one.id, kind=one.kind) for one in changed])
         if done:
             forget_texts()
             log.info("anonymised", records=done)
@@ -85,7 +85,7 @@ class Retention:
             log.info("would_anonymise", records=due, remedy="set `anonymise: on` to do so")
         self._reported = due
 
-    async def _announce(self, changes: list[MemoryChange]) -> None:
+    async def _announce_all(self, changes: list[MemoryChange]) -> None:
         try:
             for change in changes:
                 await self._announce(subjects.MEMORY_ANONYMIZED, change)
