@@ -191,7 +191,7 @@ class StreamErasure:
                 *[
                     (self._letters, raw.seq or 0)
                     async for raw in letters
-                    if _is_of(_subject_of(raw), whose)
+                    if _is_of(_author_of(raw), whose)
                 ],
             ]
 
@@ -228,7 +228,7 @@ def _jetstream_errors() -> Iterator[None]:
         raise BusError(f"JetStream does not do what is asked of it: {error!r}.") from error
 
 
-def _subject_of(raw: RawStreamMsg) -> Sender:
+def _author_of(raw: RawStreamMsg) -> Sender:
     """Return the sender of the message that a dead letter is about."""
     data = raw.data or b""
     try:

@@ -15,11 +15,11 @@ from local.protocol.answers import ChangeAction
 from local.protocol.memories import Durability, Kind, Owning, RelationType, SourceClass
 from local.protocol.payloads import Json
 
-TEXT_BEFORE = 400
+MESSAGE_SIZE = 400
 """Characters of a message that its vector is made of: more of it blurs the vector."""
-WRITTEN = 1_000
+RECORD_SIZE = 1_000
 """Characters of all other records."""
-FILLED = 300
+LEAST_MESSAGE = 300
 """A shorter message is filled up to this with the end of the one before."""
 CONVERSATION = frozenset({"chat_message", "tool_output"})
 MOST_RELATIONS = 100
@@ -43,10 +43,10 @@ def indexed_text(kind: Kind, text: str, before: str | None) -> str:
     A short message often answers the one before. Its own words must come first.
     """
     if kind not in CONVERSATION:
-        return text[:WRITTEN]
-    room = FILLED - len(text)
+        return text[:RECORD_SIZE]
+    room = LEAST_MESSAGE - len(text)
     if before is None or room <= 0:
-        return text[:TEXT_BEFORE]
+        return text[:MESSAGE_SIZE]
     return f"{text}\n{before[-room:]}"
 
 
