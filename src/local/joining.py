@@ -159,7 +159,7 @@ def _register(settings: Settings) -> Register | None:
     register = Register.open(settings.bus.accounts, Roles(settings.roles))
     if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
         raise ConfigError(
-            f"Without accounts nobody knows who asks, and {settings.bus.host} is not loopback.",
+            f"Without accounts callers are not known, and {settings.bus.host} is not loopback.",
             remedy="Make accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
             "config/bus.yaml.",
         )

@@ -270,7 +270,7 @@ class RunningCalls:
                 raise
             task.uncancel()
             raise CancelledCallError(
-                "The call was cancelled by whoever asked.",
+                "The caller has cancelled the call.",
                 remedy="What was written before stays; ask again if it is needed.",
             ) from None
         finally:

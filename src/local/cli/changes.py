@@ -214,7 +214,7 @@ def _ask(settings: Settings, args: Json, caller: Sender) -> ToolResult:
 
 def _confirm(output: Output, preview: Receipt) -> None:
     if output.json:
-        raise InvalidArgumentsError("With --json nobody is asked.", remedy="Say --yes, too.")
+        raise InvalidArgumentsError("With --json there is no question.", remedy="Add --yes.")
     if preview.erased and not typer.confirm("Erase it for good?"):
         raise typer.Exit(FAILED)
 

@@ -92,7 +92,7 @@ def _go_back(settings: Settings, output: Output, *, yes: bool) -> None:
 
 def _confirm(output: Output) -> None:
     if output.json:
-        raise InvalidArgumentsError("With --json nobody is asked.", remedy="Say --yes, too.")
+        raise InvalidArgumentsError("With --json there is no question.", remedy="Add --yes.")
     if not typer.confirm("Go back?"):
         raise typer.Exit(FAILED)
 

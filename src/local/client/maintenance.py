@@ -79,7 +79,7 @@ async def publish_again(bus: Connection, stored: StoredLetter) -> None:
     if letter.subject not in RETRIED_SUBJECTS:
         raise BadRequestError(
             f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, "
-            "which nobody remembers.",
+            "which is not stored in the memory.",
             remedy="Drop it.",
         )
     await publish_durably(bus, letter.subject, letter.message.encode())

@@ -164,4 +164,4 @@ def check_key(settings: MemorySettings) -> Iterator[CheckResult]:
         yield broken(name, error)
     else:
         if key is not None:
-            yield CheckResult(name=name, verdict="ok", detail="it is there, for nobody else")
+            yield CheckResult(name=name, verdict="ok", detail="only its owner can read it")

@@ -51,10 +51,10 @@ class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
         try:
             cursor = msgspec.json.decode(text, type=cls)
         except msgspec.DecodeError as error:
-            raise BadRequestError(f"cursor: {text!r} is none.") from error
+            raise BadRequestError(f"cursor: {text!r} is not valid.") from error
         is_relation = isinstance(cursor.after, tuple)
         if cursor.section not in SECTIONS or is_relation != (cursor.section == "relation"):
-            raise BadRequestError(f"cursor: {text!r} is none.")
+            raise BadRequestError(f"cursor: {text!r} is not valid.")
         return cursor
 
     def text(self) -> str:

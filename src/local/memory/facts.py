@@ -252,9 +252,9 @@ class Relations:
                 check_may_write(older.scope, self._caller)
             if type_ == "supersedes" and not self._may_supersede(newer, older):
                 raise InvalidArgumentsError(
-                    "type: what supersedes a memory is stated by the same user, who says so, and "
-                    "weighs as much: a user's words weigh more than an assistant's, and these more "
-                    "than a tool's output or a document.",
+                    "type: only the user who stated both may relate them by supersedes, and the "
+                    "source must be as strong: a user's words are stronger than an assistant's, "
+                    "and these than a tool's output or a document.",
                     remedy="Use contradicts.",
                 )
 

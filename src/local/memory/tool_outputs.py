@@ -59,7 +59,7 @@ class ToolOutputs:
             )
         if not stored.complete:
             raise InvalidArgumentsError(
-                f"tool_output_key: {key} is not complete; whoever sent it stopped in the middle.",
+                f"tool_output_key: {key} is not complete; its sender stopped before the end.",
                 remedy="Call the tool again.",
             )
         if offset >= stored.total:

@@ -86,7 +86,9 @@ class Planner:
             reason = decisions.obstacle(newer, older)
             if reason is None and not decisions.is_certain(newer, older):
                 judged += 1
-                reason = await self._doubt(newer, older) if judged <= JUDGED else "nobody judged it"
+                reason = (
+                    await self._doubt(newer, older) if judged <= JUDGED else "it was not judged"
+                )
             if reason is None:
                 replaced.append(decisions.contradicted(older, newer))
             else:
