@@ -225,7 +225,7 @@ class _Slot:
 
 
 class Admission:
-    """What one stack admits; everyone who serves requests shares it."""
+    """The limits of one stack, and its work; everyone who serves requests shares it."""
 
     def __init__(self, limits: LimitSettings | None = None) -> None:
         self._limits = limits = limits or LimitSettings()

@@ -37,7 +37,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a role may use besides what the roles before it may, and which scopes it may write."""
+    """The tools of a role, besides those of the roles before it, and the scopes it may write."""
 
     tools: tuple[str, ...] = ()
     writes: tuple[Literal["session", "user", "agent", "tenant"], ...] = ()
@@ -186,7 +186,7 @@ Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class SlotLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many requests run at once, how many may wait or run, and how many bytes they may have.
+    """The limits of requests that run, of those that wait or run, and of their bytes.
 
     Each limit is given for all, for one tenant, and for one user. The defaults leave a fifth of
     everything to other tenants, and a part of their tenant's share to other users, whatever one

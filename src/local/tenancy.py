@@ -50,7 +50,7 @@ log = structlog.get_logger()
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What all tenants share. `chat` is None where no stack answers queries."""
+    """The parts that all tenants share. `chat` is None where no stack answers queries."""
 
     joined: Joined
     settings: Settings

@@ -51,7 +51,7 @@ TurnsProblem = Callable[[], str | None]
 
 
 class LedgerStatus(msgspec.Struct, kw_only=True):
-    """What the status reports of the ledger."""
+    """The ledger's part of the status."""
 
     counts: Counts = Counts(records=0, indexed=0, waiting=0)
     to_anonymise: int = 0
@@ -61,7 +61,7 @@ class LedgerStatus(msgspec.Struct, kw_only=True):
 
     @property
     def unread(self) -> int:
-        """How many records wait for an extractor."""
+        """The number of messages that wait for an extractor."""
         return sum(each.waiting for each in self.tasks if each.kind == "extract")
 
     @property

@@ -30,7 +30,7 @@ NAME = re.compile(r"(\d{6,})-\d{8}T\d{6}Z")
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose backups a folder holds: those of another ledger would push them out.
+    """The owner of a folder's backups: those of another ledger would push them out.
 
     `ledger`: the first one of the data folder when the first backup was made.
     """

@@ -37,7 +37,7 @@ Keys = Mapping[str, ContentKey | None]
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What to restore, and where. `generation` is its name; None means the newest.
+    """A restoration: what, and where. `generation` is its name; None means the newest.
 
     `key_of`: the keys of encrypted ledgers. `chroma_path`: the index of that data folder; None
     where the index is elsewhere. `replace`: move the existing files aside. `dry_run`: only read all

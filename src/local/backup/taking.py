@@ -104,7 +104,7 @@ class Progress:
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """Which ledgers to back up, by their paths in the data folder, and where to."""
+    """The ledgers to back up, by their paths in the data folder, and the target."""
 
     data_dir: Path
     ledgers: Mapping[str, LedgerFile]

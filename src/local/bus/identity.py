@@ -27,7 +27,7 @@ SIGNATURE = "Local2-Signature"
 
 
 class Identity(Protocol):
-    """How a connection knows who sent a message."""
+    """Determines for a connection who sent a message."""
 
     def caller_of(
         self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
@@ -59,7 +59,7 @@ class Claimed:
 
 
 class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server reports of the sender of a request."""
+    """The server's report of the sender of a request."""
 
     user: str | None = None
 

@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds the lease: a data folder, whose lock lets only one stack run on it."""
+    """The holder of the lease: a data folder, whose lock lets only one stack run on it."""
 
     host: str
     folder: str

@@ -184,7 +184,7 @@ class RefusedError(Exception):
 
 
 class _State:
-    """What nats-py reports of a connection; `refused` is done once the server refuses it."""
+    """A connection's state by nats-py; `refused` is done once the server refuses it."""
 
     def __init__(self, name: str, lost: asyncio.Event) -> None:
         self._name = name

@@ -73,7 +73,7 @@ def _dead_letters_subject(bus: Connection, tenant: str) -> str:
 
 
 class Delivery(NamedTuple):
-    """What a stream knows of a message that it delivers."""
+    """A stream's data about a message that it delivers."""
 
     sequence: int
     at: datetime

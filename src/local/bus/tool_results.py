@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 class Bus(Protocol):
-    """What is needed of a connection to call a tool."""
+    """The part of a connection that calls of tools need."""
 
     async def request(
         self,
@@ -76,7 +76,7 @@ class _Listening(msgspec.Struct, eq=False):
 
 
 class ToolResults:
-    """What one connection knows about how each tool answers."""
+    """One connection's knowledge of how each tool answers."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus

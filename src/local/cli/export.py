@@ -28,7 +28,7 @@ STANDARD_OUTPUT = Path("-")
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """How many lines of each type there are."""
+    """The number of lines of each type."""
 
     counts: dict[str, int]
 

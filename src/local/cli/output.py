@@ -25,7 +25,7 @@ INTERRUPTED = 130
 
 
 class Output:
-    """Where a command prints: `data` with --json, otherwise text and tables."""
+    """The output of a command: `data` with --json, otherwise text and tables."""
 
     def __init__(self, *, json: bool = False) -> None:
         self.json = json

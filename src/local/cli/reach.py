@@ -42,7 +42,7 @@ def serve_http(settings: Settings, output: Output) -> None:
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints. Without `--yes` nothing is `done`."""
+    """The output of `--json`. Without `--yes` nothing is `done`."""
 
     file: str
     diff: str

@@ -36,7 +36,7 @@ tail, and the most of that room for the instruction, for the open question, and 
 
 
 class SummaryLimits(Struct, frozen=True, kw_only=True):
-    """What may remain of summarised messages. The newest of their images remain."""
+    """The limits of a summary, and of the images that remain, the newest ones."""
 
     images: int | None = None
     image_bytes: int | None = None
@@ -160,7 +160,7 @@ PROCESSORS: Mapping[Stage, Processor] = {
 
 
 class MemoryState(Struct, frozen=True, kw_only=True):
-    """What a trigger judges: the context's size, and what just happened."""
+    """The input of a trigger: the context's size, and the latest event."""
 
     event: str
     tokens: int

@@ -134,7 +134,7 @@ class Context:
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the cache was used, and how large its sources are."""
+    """The uses of the cache, and the sizes of its sources."""
 
     valid: bool
     hits: int

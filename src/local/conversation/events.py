@@ -51,7 +51,7 @@ class EventSink(Protocol):
 
 
 class EventContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose conversation it is, and where its events go."""
+    """The owner of a conversation, and the sink of its events."""
 
     agent_name: str
     event_bus: EventSink

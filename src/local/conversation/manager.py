@@ -156,7 +156,7 @@ class MemoryManager:
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """What every version of the form contains."""
+    """The content of every version of the file."""
 
     version: Annotated[int, msgspec.Meta(ge=1)]
 

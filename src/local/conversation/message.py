@@ -91,7 +91,7 @@ class AgentCallMsg(msgspec.Struct, frozen=True):
 
 
 class MessageContent(msgspec.Struct, frozen=True):
-    """What an agent decided to do next; `to_dict` is the content of a Message."""
+    """An agent's decision about its next step; `to_dict` is the content of a Message."""
 
     thought: str | None = None
     next_action: Action | None = None

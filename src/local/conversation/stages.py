@@ -19,7 +19,7 @@ from local.llm.models import ChatModel
 
 
 class CompactionRuntime(Struct, frozen=True, kw_only=True):
-    """What the caller lends a compaction. Without a model, summaries are extracted; they say so."""
+    """The caller's means for a compaction. Without a model, summaries are extracted."""
 
     model: ChatModel | None = None
     context_tokens: int | None = None

@@ -49,7 +49,7 @@ class PromptMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Background(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt contains besides the conversation."""
+    """The content of a prompt besides the conversation."""
 
     notes: Sequence[PromptNote] = ()
     memories: Sequence[PromptMemory] = ()

@@ -25,7 +25,7 @@ from local.protocol.envelope import content_id
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put into a file. `new_file`, `new_folder`: which of the two did not exist before."""
+    """An addition to a file. `new_file`, `new_folder`: which of the two did not exist before."""
 
     file: str
     additions: list[str]

@@ -47,7 +47,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
     """One user's checkpoints. A thread is a session of his: `forget` of the session forgets it."""
 
     def __init__(self, memory: Memory, *, serde: SerializerProtocol | None = None) -> None:
-        """In an open memory, for its caller.
+        """Use an open memory, for its caller.
 
         `serde`: instead of LangGraph's own serializer, as one that encrypts.
         """

@@ -51,7 +51,7 @@ class LocalStore(AsyncBatchedBaseStore):
     """
 
     def __init__(self, memory: Memory, *, index: Fields = (WHOLE,)) -> None:
-        """In an open memory, for its caller and, if it has one, its session.
+        """Use an open memory, for its caller and, if it has one, its session.
 
         `index`: the fields by whose text an item is found, `$` for all of them; False for none.
         `put(…, index=…)` overrides it for one item.

@@ -54,7 +54,7 @@ class Head(Serialized, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Write(Serialized, frozen=True, kw_only=True, omit_defaults=True):
-    """What a task wrote to a channel. `number`: of several, or of a special channel."""
+    """A task's write to a channel. `number`: of several, or of a special channel."""
 
     channel: str
     task: str

@@ -90,7 +90,7 @@ class Candidate(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """Where a stem occurs, how often, and whether in the beginning of the text."""
+    """The places of a stem, with its count, and whether it is in the beginning of the text."""
 
     positions: Positions
     counts: Array

@@ -202,7 +202,7 @@ class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done with each chunk of a document; `surplus` are ids of older ones after them."""
+    """The results for each chunk of a document; `surplus` are ids of older ones after them."""
 
     written: list[Written]
     surplus: list[str]
@@ -245,7 +245,7 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """What one tenant may store: records that are not erased, and bytes; 0 means no limit.
+    """The quota of one tenant: records that are not erased, and bytes; 0 means no limit.
 
     The bytes are those of texts, notes, outputs and items.
     """

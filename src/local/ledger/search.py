@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for, and which records may be found.
+    """The words of a search, and the records that may be found.
 
     For records of sessions, `only_session` is the one to search, and `but_session` the one to leave
     out. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well.
@@ -77,7 +77,7 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
-    """What ranking chooses from, and what is known without the question's vector.
+    """The candidates for ranking, and what is known without the question's vector.
 
     `phrases` are the rows that have each of the question's phrases.
     """

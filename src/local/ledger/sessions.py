@@ -148,7 +148,7 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Storing(msgspec.Struct, frozen=True, kw_only=True):
-    """Who stores items, when, and in which session."""
+    """The owner who stores items, the time, and the session."""
 
     at: datetime
     agent: str | None = None
@@ -167,7 +167,7 @@ class ItemsWritten(msgspec.Struct, kw_only=True):
 
 
 class Within(msgspec.Struct, frozen=True, kw_only=True):
-    """Which items are wanted: all within a namespace, or `exact`: only its own."""
+    """A selection of items: all within a namespace, or `exact`: only its own."""
 
     namespace: tuple[str, ...] = ()
     exact: bool = False
@@ -178,7 +178,7 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundKey(ItemKey, frozen=True, kw_only=True):
-    """Where an item is, and the id of its record."""
+    """The place of an item, and the id of its record."""
 
     record: str | None = None
 

@@ -17,7 +17,7 @@ SAMPLES = 20
 
 
 class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is exported: everything, an owner's places, or one session of the owner.
+    """The records to export: all, an owner's places, or one session of the owner.
 
     `talks`: whether notes, ratings and tool outputs belong to it.
     """
@@ -30,7 +30,7 @@ class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where an export continues: in a section, after a row or a relation.
+    """The place where an export continues: in a section, after a row or a relation.
 
     `skip` are bytes of the next line that were exported already.
     """
@@ -62,7 +62,7 @@ class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class Importing(msgspec.Struct, frozen=True, kw_only=True):
-    """Who imports, and when."""
+    """The importing user and agent, and the time."""
 
     user: str | None
     agent: str | None
@@ -70,7 +70,7 @@ class Importing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """What an owner wants to have erased: one of the other fields, or everything of the owner.
+    """An owner's selection to erase: one of the other fields, or everything of the owner.
 
     This is what belongs to the owner or to the owner's sessions, and what the owner stated for an
     agent or everybody; limited to `scopes`, if they are given.
@@ -108,7 +108,7 @@ class Unindexed(msgspec.Struct, frozen=True):
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """What one transaction has erased."""
+    """The rows that one transaction has erased."""
 
     rows: tuple[int, ...]
     ids: tuple[str, ...]

@@ -63,7 +63,7 @@ class MessageGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bearing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a new fact relates to a known one."""
+    """The relation of a new fact to a known one."""
 
     type: RelationType
     target: str
@@ -151,7 +151,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """Who makes a change, and in which run."""
+    """The author of a change, and the run."""
 
     agent: str | None
     user: str | None = None
@@ -159,7 +159,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a record was recalled since the last count was written, and when last."""
+    """A record's recalls since the last count was written, and the time of the last one."""
 
     row: int
     times: int

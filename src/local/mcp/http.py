@@ -32,7 +32,7 @@ CLOSING = 1
 
 
 class Address(NamedTuple):
-    """Where the server is, and where its token is."""
+    """The address of the server, and the place of its token."""
 
     url: str
     token_is_in: str

@@ -74,7 +74,7 @@ class NoStreams:
 
 
 class Outside:
-    """Where a memory has content outside the ledger."""
+    """The places of a memory's content outside the ledger."""
 
     def __init__(
         self, backlog: Backlog, vectors: Vectors, streams: Streams, recaller: Recaller

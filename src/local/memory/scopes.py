@@ -67,7 +67,7 @@ ALIKE = Weights(session=1, history=1, user=1, agent=1, tenant=1)
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search may find.
+    """The records that a search may find.
 
     Of records in sessions, `only_session` is the one to search, and `but_session` the one to leave
     out.

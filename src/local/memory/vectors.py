@@ -138,7 +138,7 @@ async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus
 
 
 class Damage:
-    """What is known of one index; `reason` is empty while it is sound."""
+    """The condition of one index; `reason` is empty while it is sound."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -163,7 +163,7 @@ class NotDone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsolidationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consolidation changed, or would change; `run` is for `undo`.
+    """The changes of a consolidation, made or planned; `run` is for `undo`.
 
     `facts` is how many were examined. `not_done` are changes that failed, or whose facts changed
     meanwhile.
@@ -246,7 +246,7 @@ class ErasureCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What was erased, in words for people; of a dry run, what would be.
+    """The erased records, counted by their names for people; of a dry run, the planned ones.
 
     `complete`: no trace was found afterwards. `may_come_back`: an import may store it again.
     """

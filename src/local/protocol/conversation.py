@@ -66,7 +66,7 @@ class SkippedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an ingestion stored: `ids` are those of the records, in the order of the conversation.
+    """The result of an ingestion: `ids` are the records', in the order of the conversation.
 
     `added` of them are new, `changed` are newer versions, and `known` were there already. `erased`
     were erased on request before, and are not stored again.

@@ -35,7 +35,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
-    """What travels on the bus; a request needs no field but `payload`.
+    """The form of every message on the bus; a request needs only `payload`.
 
     The `correlation_id` of a result is the `id` of its request. Times without an offset are in UTC.
     """

@@ -104,7 +104,7 @@ class SearchItems(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class NamespaceMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """How a namespace begins, or ends; `*` stands for any part."""
+    """The beginning or end of a namespace; `*` stands for any part."""
 
     type: Literal["prefix", "suffix"]
     path: Namespace

@@ -85,7 +85,7 @@ class FunctionSchema(msgspec.Struct, kw_only=True):
 
 
 class ToolHints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What a tool does to its world, in the names of the Model Context Protocol.
+    """The effects of a tool, in the names of the Model Context Protocol.
 
     `destructive_hint`: it may undo or erase something; false if it only adds. `open_world_hint`: it
     reaches beyond what is stored here. None means not stated.

@@ -179,7 +179,7 @@ class AuditLine(StampedLine, frozen=True):
 
 
 class AccessLine(StampedLine, frozen=True):
-    """How often a record was recalled, and how many of these times its importance includes."""
+    """The number of a record's recalls, and of those that its importance includes."""
 
     stamp = "last"
     record: Text
@@ -189,7 +189,7 @@ class AccessLine(StampedLine, frozen=True):
 
 
 class ItemLine(StampedLine, frozen=True):
-    """What a framework stored; `record` is the id of the record that searches find it by."""
+    """An item of a framework; `record` is the id of the record that searches find it by."""
 
     stamp = "updated_at"
     owner: str

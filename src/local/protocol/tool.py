@@ -39,7 +39,7 @@ async def report(progress: float, total: float | None = None) -> None:
 
 
 class ToolOutput(msgspec.Struct, kw_only=True):
-    """What a tool returns: `content` is text for a model, `data` a Struct for programs."""
+    """The result of a tool: `content` is text for a model, `data` a Struct for programs."""
 
     content: str
     data: msgspec.Struct

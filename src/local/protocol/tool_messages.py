@@ -53,7 +53,7 @@ _NO_CONTENT = frozenset([*CORRELATION, *OUTCOME_KEYS, *FAILURE_KEYS, "error"])
 
 
 class _Parameters(msgspec.Struct):
-    """What models and the command line need of a tool's parameters."""
+    """The part of a tool's parameters that models and the command line need."""
 
     properties: dict[str, Json | bool] = {}
     required: list[str] = []

@@ -114,7 +114,7 @@ class VectorNext(msgspec.Struct, kw_only=True):
 
 
 class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is indexed, and by which embedder.
+    """The content of the index, and its embedder.
 
     `worker` is an id, a new one after every start. `clean` is False if the worker before was
     killed, so that the index must be compared with the ledger. `dimensions` is 0 while unknown.

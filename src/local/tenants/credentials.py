@@ -35,7 +35,7 @@ VALID = timedelta(hours=1)
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """Who connects to a server with accounts.
+    """The identity of a client of a server with accounts.
 
     `seed`: the nkey of a user. `inbox`: the prefix of the subjects that only this user may receive.
     `token`: that of the person for whom everything is asked, unless a message has another.

@@ -164,7 +164,7 @@ class Tenant:
 
 
 class Directory:
-    """Who may connect, and what they may do; call `replace` when the file has changed."""
+    """The agents that may connect, with their rights; call `replace` when the file changes."""
 
     def __init__(self, entries: Entries, roles: Roles) -> None:
         self.roles = roles

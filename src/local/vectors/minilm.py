@@ -71,7 +71,7 @@ log = structlog.get_logger()
 
 
 class SentenceEncoder:
-    """From token ids to unit vectors, on one thread."""
+    """Turns token ids into unit vectors, on one thread."""
 
     def __init__(self, tensors: Mapping[str, FloatMatrix]) -> None:
         """`tensors` are those of `model.safetensors` by their names."""

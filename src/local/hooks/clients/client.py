@@ -83,7 +83,7 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What Claude Code and Codex read from a hook."""
+    """A hook's output for Claude Code and Codex."""
 
     hook_specific_output: Addition
 

@@ -32,7 +32,7 @@ NEIGHBOURED = 10
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """What the statements require of every record. `words` are those of the places."""
+    """The conditions of the statements for every record. `words` are those of the places."""
 
     words: tuple[str, ...]
     places: str

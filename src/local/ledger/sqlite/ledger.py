@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 
 class Ledger:
-    """What the memory stores and finds, part by part."""
+    """One tenant's ledger, part by part."""
 
     def __init__(self, database: Database, tenant: str, quota: Quota = UNLIMITED) -> None:
         self._database = database

@@ -28,7 +28,7 @@ _Existing = dict[tuple[Any, ...], list[Row]]
 
 
 class Received:
-    """What one tenant received that no turn or conversation has reported yet."""
+    """One tenant's received messages that no turn or conversation has reported yet."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows

@@ -48,7 +48,7 @@ Places = tuple[str, ...]
 
 
 class Budget:
-    """What is held of one kind; beyond `most` pieces, the least recently used ones are dropped.
+    """The budget of one kind; beyond `most` pieces, the least recently used ones are dropped.
 
     Used by one thread at a time.
     """

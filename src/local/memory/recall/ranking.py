@@ -55,7 +55,7 @@ DAY = 86_400.0
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What each channel and signal adds to an item's score, before its scope's weight."""
+    """The shares of each channel and signal in an item's score, before its scope's weight."""
 
     meaning: float = 0.0
     words: float = 0.0

@@ -115,7 +115,7 @@ class Retrieval:
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to recall."""
+    """A request to recall."""
 
     query: str
     top_k: int

@@ -43,7 +43,7 @@ log = structlog.get_logger()
 
 
 class Consolidated:
-    """What a run changed, or would change."""
+    """The changes of a run, made or planned."""
 
     def __init__(self, run: str | None) -> None:
         self.run = run

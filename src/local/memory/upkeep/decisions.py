@@ -150,7 +150,7 @@ def _differ_in_one_value(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of a place's facts one run may change.
+    """The limits of one run's changes to a place's facts.
 
     Archiving leaves nothing in a fact's place, so small places are spared; one fact may always be
     merged or replaced. As many importances may change as facts may be retired.
@@ -168,7 +168,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Survey:
-    """What one pass over a place's facts finds, with little memory for each."""
+    """The findings of one pass over a place's facts, with little memory for each."""
 
     def __init__(self, limits: Limits, now: datetime) -> None:
         self._limits = limits
