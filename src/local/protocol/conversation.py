@@ -53,7 +53,7 @@ class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
         return is_blank(self.content or "")
 
     @property
-    def says_something(self) -> bool:
+    def has_content(self) -> bool:
         """Whether it holds more than tool calls."""
         return not self.is_blank or bool(self.parts or self.fields)
 

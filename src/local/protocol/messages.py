@@ -125,7 +125,7 @@ def _messages(received: Json, place: str) -> list[ConversationMessage]:
     if not results:
         return [message]
     answers = [_result(message, call, number) for number, call in enumerate(results)]
-    return [*answers, message] if message.says_something or message.tool_calls else answers
+    return [*answers, message] if message.has_content or message.tool_calls else answers
 
 
 def _located(problem: str, place: str) -> str:
