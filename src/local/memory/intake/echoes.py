@@ -233,9 +233,9 @@ def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]
     """
     asked, answered = words_of(query), words_of(answer)
     stated = words_of(statements(query))
-    stated = answered - asked
+    added = answered - asked
     used = [
-        (one.id, words) for one in shown if _rests_on(words := words_of(one.content), asked, stated)
+        (one.id, words) for one in shown if _rests_on(words := words_of(one.content), asked, added)
     ]
     known = _TALK.union(*map(words_of, results))
     if used:
@@ -243,9 +243,9 @@ def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]
         return Reading(
             sources=tuple(dict.fromkeys(id_ for id_, _ in used)),
             of_question=_adding(stated - known),
-            of_answer=_adding(stated - known),
+            of_answer=_adding(added - known),
         )
-    refused = len(stated - known) <= MOST_BESIDE and _REFUSAL.search(answer[:REFUSING])
+    refused = len(added - known) <= MOST_BESIDE and _REFUSAL.search(answer[:REFUSING])
     if not refused:
         return Reading()
     return Reading(of_question=unanswered(query), of_answer={UNANSWERED: True})
@@ -266,13 +266,13 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(stems(informative_words(text[:READ])))
 
 
-def _rests_on(source: frozenset[str], asked: frozenset[str], stated: frozenset[str]) -> bool:
+def _rests_on(source: frozenset[str], asked: frozenset[str], added: frozenset[str]) -> bool:
     """Return whether an answer that adds these words to its question's has them from the source."""
     news = source - asked
     if not news:
-        return bool(source) and source <= asked | stated
-    shared = len(news & stated)
-    return shared >= min(LEAST_SHARED, len(news)) and shared >= SHARED * min(len(news), len(stated))
+        return bool(source) and source <= asked | added
+    shared = len(news & added)
+    return shared >= min(LEAST_SHARED, len(news)) and shared >= SHARED * min(len(news), len(added))
 
 
 def _adding(words: frozenset[str]) -> Json:
