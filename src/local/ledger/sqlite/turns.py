@@ -24,7 +24,7 @@ TOGETHER = 500
 _REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
 """The columns that distinguish a turn's records, beside the arguments of a call."""
 
-_Existing = dict[tuple[Any, ...], list[Row]]
+_Known = dict[tuple[Any, ...], list[Row]]
 
 
 class Received:
@@ -151,7 +151,7 @@ class Turns:
     ) -> list[Written]:
         """Add the records of a turn, or a note; the first of them is its episode, if any.
 
-        An existing record stays as it is. Another answer to the question of the same query id
+        A known record stays as it is. Another answer to the question of the same query id
         replaces the older one; the newer one is the one whose time is later, or else that came
         later. Ratings that came before go to the first answer to a query id. `derived_from` are ids
         of the records that the answer rests on. Of a turn with very many calls, the results come
@@ -187,8 +187,8 @@ class Turns:
         if self._records.was_erased(connection, records[0]):
             return [Written(id=one.id, was_new=False, erased=True) for one in records]
         records = self._in_known_turn(connection, records)
-        existing = self._existing(connection, records)
-        written = [self._store_record(connection, record, existing) for record in records]
+        known = self._known_records(connection, records)
+        written = [self._store_record(connection, record, known) for record in records]
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
             self._take_ratings(connection, records[0], answer)
@@ -221,22 +221,20 @@ class Turns:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
 
-    def _existing(self, connection: SqlConnection, records: Sequence[NewRecord]) -> _Existing:
-        """Return the turn's existing records, read once: it may have thousands of calls."""
-        existing: _Existing = {}
+    def _known_records(self, connection: SqlConnection, records: Sequence[NewRecord]) -> _Known:
+        """Return the turn's known records, read once: it may have thousands of calls."""
+        known: _Known = {}
         if len(records) > 1:
             for row in self._rows.execute(connection, "told_in_turn", turn=records[0].turn):
-                existing.setdefault(tuple(row[name] for name in _REPORTED_COLUMNS), []).append(row)
-        return existing
+                known.setdefault(tuple(row[name] for name in _REPORTED_COLUMNS), []).append(row)
+        return known
 
-    def _store_record(
-        self, connection: SqlConnection, record: NewRecord, existing: _Existing
-    ) -> Written:
+    def _store_record(self, connection: SqlConnection, record: NewRecord, known: _Known) -> Written:
         if record.turn is None:
             return self._records.store(connection, record)
         if record.kind == "episode" or record.role == "assistant":
             return self._store_answer(connection, record)
-        alike = existing.get(tuple(getattr(record, name) for name in _REPORTED_COLUMNS), ())
+        alike = known.get(tuple(getattr(record, name) for name in _REPORTED_COLUMNS), ())
         if (same := first_same_call(alike, record)) is not None:
             return Written(id=same["id"], was_new=False)
         record = self._received.under_its_own_id(connection, record)
