@@ -47,14 +47,6 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Json
 
 
-class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes of a session after one was added; `merged` of them were just made one."""
-
-    notes: list[Note]
-    was_new: bool
-    merged: int = 0
-
-
 Merge = Callable[[Sequence[Note]], Note | None]
 """Returns, from the notes before a new one, the note that replaces all up to its position."""
 

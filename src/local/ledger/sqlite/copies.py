@@ -38,7 +38,6 @@ __all__ = [
     "forget_again",
     "ledger_key",
     "refuse_without_room",
-    "rows_of",
 ]
 
 

@@ -110,7 +110,7 @@ class ReceivedRows:
     def _long_or_same(
         self, connection: SqlConnection, statement: str, result: NewRecord
     ) -> Iterable[Row]:
-        """Yield results of the tool in the session with the same words, or as long as this one."""
+        """Return results of the tool in the session with the same words, or as long as this."""
         values: dict[str, Any] = {
             name: getattr(result, name)
             for name in ("owner", "session_id", "query_id", "label", "content")
@@ -155,8 +155,7 @@ class Turns:
         replaces the older one; the newer one is the one whose time is later, or else that came
         later. Ratings that came before go to the first answer to a query id. `derived_from` are ids
         of the records that the answer rests on. Of a turn with very many calls, the results come
-        first, in transactions of their own: if this is interrupted, the turn is completed when it
-        comes again.
+        first, in their own transactions: an interrupted turn is completed when it comes again.
         """
         lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
         question = [one for one in lead if one.kind != "episode"]
