@@ -236,7 +236,7 @@ async def test_a_ledger_of_before_starts_and_gets_its_count(folder: Path) -> Non
         connection.execute("DROP TABLE tally")
 
     assert await records_of(folder) == RECORDS
-    kept = Tally(folder / LEDGER).kept()
+    kept = Tally(folder / LEDGER).count_in_file()
     assert kept == Count(commits=0, rows=RECORDS)
 
 
@@ -244,14 +244,14 @@ async def test_a_count_that_cannot_be_read_is_written_anew(folder: Path) -> None
     flip(folder / TALLY, 10)
 
     assert await records_of(folder) == RECORDS
-    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS, rows=RECORDS)
+    assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS, rows=RECORDS)
 
 
 async def test_who_does_not_count_records_leaves_their_number_as_it_is(folder: Path) -> None:
     async with Database.open(folder / LEDGER, migrations()) as database:
         await database.write(lambda c: c.execute("UPDATE record SET agent = 'me'").rowcount)
 
-    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS + 1, rows=RECORDS)
+    assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS + 1, rows=RECORDS)
     assert await records_of(folder) == RECORDS
 
 
@@ -261,4 +261,4 @@ async def test_a_write_that_changes_nothing_is_not_counted(folder: Path) -> None
         with pytest.raises(StorageError):
             await ledger._rows.write(lambda c: c.execute("INSERT INTO record (row) VALUES (1)"))
 
-    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS, rows=RECORDS)
+    assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS, rows=RECORDS)

@@ -13,7 +13,7 @@ from local.app import open_stack
 from local.content_key import ContentKey, KeyOf
 from local.errors import LedgerKeyError
 from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.database.copies import kept_files
+from local.ledger.sqlite.database.copies import copies_before_migrations
 from local.ledger.sqlite.sql import migrations
 from local.ledger.transfer import Lifting, Selection
 from local.opening import content_keys
@@ -170,7 +170,7 @@ async def test_an_encrypted_ledger_is_migrated_and_the_way_back_is_encrypted_too
 ) -> None:
     done = await asyncio.to_thread(local2, tmp_path, "migrate")
     assert done.returncode == 0, done.stderr
-    kept = kept_files(old)
+    kept = copies_before_migrations(old)
     assert list(kept) == [SCHEMA - 1]
     assert not kept[SCHEMA - 1].read_bytes().startswith(b"SQLite format 3")
     async with ledger_in(old, "acme", key_in(tmp_path)):

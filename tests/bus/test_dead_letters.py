@@ -73,7 +73,7 @@ async def test_a_message_is_published_again_as_it_was(
         pytest.param({"cut": True}, "only the beginning was kept", id="cut"),
         pytest.param(
             {"subject": "$JS.API.STREAM.PURGE.local2-turns-default"},
-            "nobody remembers",
+            "is not stored in the memory",
             id="a subject that nobody should publish to",
         ),
     ],

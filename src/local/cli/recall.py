@@ -1,4 +1,4 @@
-"""`local2 recall`, `history`, `relations`: search, and show what a memory was and is to others."""
+"""`local2 recall`, `history`, `relations`: search, and show a memory's versions and relations."""
 
 from collections.abc import Sequence
 
@@ -71,7 +71,7 @@ def _item_head(number: int, item: RecalledItem) -> Text:
 
 
 def _shares(explanation: Explanation) -> Text:
-    """The shares that are not zero, and the weight of the scope."""
+    """Return the shares that are not zero, and the weight of the scope."""
     parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
     return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")
 

@@ -146,7 +146,9 @@ async def _call(
 
 
 def parsed(arguments: Sequence[str], schema: Json) -> Json:
-    """The arguments of `key=value` words, typed by the tool's schema; the tool validates them.
+    """Return the arguments of `key=value` words, typed by the tool's schema.
+
+    The tool itself validates them.
 
     Raises:
         InvalidArgumentsError: A word has no `=`, or a value that must be JSON is not.

@@ -45,8 +45,8 @@ from local.tenants.directory import Agent, Entries, TenantEntry, write_secret
 from local.tenants.tokens import TokenKey, new_signing_key, sign
 
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
-KEYS_KEPT = 2
-"""Of a tenant's tokens: those that the key before has signed are valid until they expire."""
+MAX_KEYS = 2
+"""Keys for a tenant's tokens: those that the former key has signed are valid until they expire."""
 EXAMPLE = """\
 An agent connects with them, in Python for example, to the `url` in .local2/runtime.json:
 
@@ -56,7 +56,7 @@ TAKEN_OVER_WITHIN = 10.0
 
 
 def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
-    """Make accounts: from now on nobody connects without credentials."""
+    """Create accounts: from now on nobody connects without credentials."""
     folder = settings.bus.accounts
     if Entries.read(folder) is not None:
         raise InvalidArgumentsError(
@@ -134,8 +134,8 @@ def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -
     entry = _tenant(entries, tenant)
     if agent is None:
         key = _new_token_key(folder, tenant)
-        kept = [*entry.tokens[-(KEYS_KEPT - 1) :], key]
-        _write(settings, entries, tenant, msgspec.structs.replace(entry, tokens=kept))
+        tokens = [*entry.tokens[-(MAX_KEYS - 1) :], key]
+        _write(settings, entries, tenant, msgspec.structs.replace(entry, tokens=tokens))
         output.data({"tenant": tenant, "key": key.id})
         output.text(f"Tokens of {tenant} are signed with {key.id} from now on.")
         return
@@ -148,7 +148,7 @@ def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -
 def share(
     settings: Settings, output: Output, tenant: str, tool: str, others: Sequence[str]
 ) -> None:
-    """Let other tenants use a tool of one; with none of them nobody may any more."""
+    """Let other tenants use a tool of one; without any, nobody else may any more."""
     entries = _entries(settings)
     entry = _tenant(entries, tenant)
     if tool in _own_tools():
@@ -188,7 +188,7 @@ def list_tenants(settings: Settings, output: Output) -> None:
 
 
 def server_config(settings: Settings, output: Output) -> None:
-    """Print what a NATS server of one's own must be told."""
+    """Print the accounts for a NATS server of your own."""
     from local.tenants.accounts import accounts  # noqa: PLC0415 - no other command needs it
 
     text = accounts(_entries(settings), _own_tools())
@@ -197,7 +197,7 @@ def server_config(settings: Settings, output: Output) -> None:
 
 
 def _own_tools() -> Sequence[str]:
-    """The names of the memory's tools, whether or not a role has them."""
+    """Return the names of the memory's tools, whether or not a role has them."""
     from local.tools.catalog import TOOL_NAMES  # noqa: PLC0415 - takes long, for two commands
 
     return sorted(TOOL_NAMES)
@@ -230,7 +230,7 @@ def _agent(entry: TenantEntry, tenant: str, name: str) -> Agent:
 
 
 def _with_key(folder: Path, tenant: str, name: str, agent: Agent) -> Agent:
-    """The agent with a new key, whose seed is stored."""
+    """Return the agent with a new key, whose seed is stored."""
     pair = new_key_pair()
     write_seed(folder, tenant, name, pair.seed)
     return msgspec.structs.replace(agent, key=pair.public)

@@ -1,4 +1,4 @@
-"""Reaching the running stack: connecting with the credentials of the settings, asking its services.
+"""Access to the running stack: connecting with the settings' credentials, asking its services.
 
 Services are no tools: they answer with a payload, or with an error, which is raised here.
 """
@@ -41,10 +41,10 @@ async def connected(
     patience: float = 5.0,
     operator: bool = False,
 ) -> AsyncIterator[Connection]:
-    """A connection to the running stack, as the tenant that the settings name, for this user.
+    """Connect to the running stack, for this user and as the tenant that the settings name.
 
-    `operator`: as whoever runs the stack, where there are accounts; the memory's own credentials
-    are needed.
+    `operator`: connect as the operator, where there are accounts; this needs the memory's own
+    credentials.
 
     Raises:
         StackNotRunningError: None runs, or it does not answer within `patience` seconds.
@@ -72,8 +72,9 @@ async def ask(  # noqa: PLR0913 - what a request consists of
     """Ask, and return the payload of the answer.
 
     Raises:
-        RequestError: What was asked for is refused; or another error, by its code.
-        BusError: Nobody answers, or not with such a payload, or what answers has a fault.
+        RequestError: The request is refused; or another error, by its code.
+        BusError: There is no answer, none with such a payload, or the answering service has a
+            fault.
     """
     request = encode(seal_from(caller, payload, type="request"))
     answer = await bus.request(subject, request, timeout=timeout, headers=bearer(caller.token))
@@ -86,9 +87,9 @@ async def ask(  # noqa: PLR0913 - what a request consists of
 
 
 async def ending_with(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
-    """What work over the bus returns; it ends with the connection, whose answers do not come again.
+    """Return the result of work over the bus; fail if the connection ends, as its answers are lost.
 
-    Work that begins while the connection is being made again waits for it.
+    Work that begins during a reconnect waits for it.
 
     Raises:
         StackNotRunningError: The connection was lost meanwhile.

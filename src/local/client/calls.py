@@ -1,7 +1,7 @@
 """One caller's calls of tools, over a connection that follows the stack to another address.
 
-An error is raised as the exception of its code, and data is typed. Standing facts are such calls,
-by their keys: `await memory.topics["user.name"]`.
+An error is raised as the exception of its code, and data is typed. Standing facts are read and
+written by their keys: `await memory.topics["user.name"]`.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def check_named(**who: str | None) -> None:
-    """Raise InvalidArgumentsError if a user, an agent or a session is given without a name."""
+    """Raise InvalidArgumentsError if a user, an agent or a session is given but blank."""
     for field, name in who.items():
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise InvalidArgumentsError(
@@ -53,7 +53,7 @@ def check_named(**who: str | None) -> None:
 
 
 def encoded(args: Json) -> Json:
-    """Each argument as JSON. Strictly: msgspec alone would make base64 of bytes, and null of NaN.
+    """Return each argument as strict JSON: msgspec would make base64 of bytes, and null of NaN.
 
     Raises:
         InvalidArgumentsError: One of them is no JSON.
@@ -70,7 +70,7 @@ def _encoded(name: str, value: Any) -> msgspec.Raw:
 
 
 class Following:
-    """A connection to the stack of some settings, while its context lasts, in the loop it is in."""
+    """A connection to the stack of some settings, while its context lasts, in the current loop."""
 
     def __init__(self, settings: Settings, *, name: str, user: str | None = None) -> None:
         self._settings = settings
@@ -83,7 +83,7 @@ class Following:
         self._closed = False
         self.tokens = OwnTokens(settings.bus)
         self.believed = not (settings.bus.credentials or settings.bus.token)
-        """Whether a user is whom a request names, or his token can be made here."""
+        """Whether the user is the one that a request names, or a token can be made here."""
         self.loop = asyncio.get_running_loop()
 
     async def __aenter__(self) -> Self:
@@ -95,9 +95,9 @@ class Following:
         await self._connection.aclose()
 
     async def bus(self) -> Connection:
-        """The connection. One that was lost reconnects by itself where the address is the same.
+        """Return the connection. A lost one reconnects by itself if the address is the same.
 
-        Where the stack is not elsewhere and none runs, one is started.
+        Where no stack runs, one is started, unless the settings name one elsewhere.
 
         Raises:
             StackNotRunningError: None runs or starts, or it does not answer.
@@ -118,9 +118,9 @@ class Following:
             return self._bus
 
     async def has_ended(self) -> bool:
-        """Whether there is no stack any more, or not yet another one.
+        """Return whether the stack has ended, and another one has not started yet.
 
-        Its server outlives it by a moment, and a killed process is there until it is reaped.
+        Its server outlives it by a moment, and a killed process exists until it is reaped.
         """
         if is_elsewhere(self._settings.bus) or self._bus is None:
             return False
@@ -160,33 +160,33 @@ class Calls:
         self._timeout = timeout
 
     def of(self, **named: str | None) -> "Calls":
-        """Those of a caller that differs in these fields, over the same connection."""
+        """Return the calls of a caller that differs in these fields, over the same connection."""
         given = {name: value for name, value in named.items() if value is not None}
         caller = msgspec.structs.replace(self.caller, **given)
         return Calls(self._following, caller, self._timeout)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The only one in which anything can be asked."""
+        """The only loop in which calls are possible."""
         return self._following.loop
 
     def may_be(self, user: str) -> bool:
-        """Whether a request may name the user without a token of his own."""
+        """Return whether a request may name the user without a token of that user."""
         return user == self.caller.user or self._following.believed
 
     async def bus(self) -> Connection:
         return await self._following.bus()
 
     async def proven(self) -> Sender:
-        """The caller, with a token where one can be made here."""
+        """Return the caller, with a token where one can be made here."""
         token = self.caller.token or await self._following.tokens.of(self.caller.user)
         return msgspec.structs.replace(self.caller, token=token)
 
     async def request(self, subject: str, payload: msgspec.Struct, into: type[T]) -> T:
-        """Ask a service of the memory, which is no tool.
+        """Ask a service of the memory that is no tool.
 
         Raises:
-            Local2Error: It refused, or could not be asked.
+            Local2Error: It refused, or could not be reached.
         """
         caller = await self.proven()
         bus = await self.bus()
@@ -198,7 +198,7 @@ class Calls:
         """Call a tool.
 
         Raises:
-            Local2Error: It failed, or could not be asked; its class is that of the code.
+            Local2Error: It failed, or could not be reached; the class is that of the code.
         """
         sent = encoded(args)
         seconds = self._timeout if within is None else within
@@ -221,7 +221,7 @@ class Calls:
         return result
 
     async def ask(self, into: type[T], tool: str, *, within: float | None = None, **args: Any) -> T:
-        """The data of a tool's result; an argument that is None has the tool's default.
+        """Return the data of a tool's result; an argument that is None has the tool's default.
 
         Raises what `call` raises.
         """
@@ -276,11 +276,11 @@ class Topic:
         return (await self._calls.ask(RecalledTopic, "recall_topic", topic=self.key)).content
 
     async def set(self, value: str) -> SavedTopic:
-        """Make this the value; the one before stays in the history."""
+        """Make this the value; the former one stays in the history."""
         return await self._calls.ask(SavedTopic, "save_topic", topic=self.key, content=value)
 
     async def history(self) -> list[Version]:
-        """Every version, newest first."""
+        """Return every version, newest first."""
         found = await self._calls.ask(Versions, "memory_history", topic_or_id=self.key)
         return found.versions
 

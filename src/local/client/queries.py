@@ -1,4 +1,4 @@
-"""Asking the GeneratorAgent over the bus: a query, pieces of its answer, the finished turn."""
+"""Asks the GeneratorAgent over the bus: a query, pieces of its answer, the finished turn."""
 
 import asyncio
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class QueryClient:
         on_delta: OnDelta = lambda _: None,
         timeout: float = 300.0,  # noqa: ASYNC109 - it depends on the model
     ) -> Generation:
-        """Ask, and return the finished turn; its `error` says why if there is no answer.
+        """Ask, and return the finished turn; its `error` is the reason if there is no answer.
 
         Args:
             text: The query.
@@ -117,7 +117,7 @@ def _query(text: str, caller: Sender) -> Envelope[Query]:
 
 
 def _refused(error: ErrorReply) -> Local2Error:
-    """The memory receives queries, too, so it replies for the server if nobody answers them."""
+    """Return the error; the memory, which receives queries, too, replies if no agent answers."""
     if error.code == NoRespondersError.code:
         return NoRespondersError(error.message)
     if error.code == OverloadedError.code:

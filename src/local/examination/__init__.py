@@ -1,4 +1,4 @@
-"""What `local2 doctor` looks at: what is there, what is missing, and what to do about it."""
+"""The checks of `local2 doctor`: what works, what is missing, and how to repair it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is on this machine: how local2 came here, its weights, a NATS server, folders, a key."""
+"""Checks of this machine: how local2 was installed, weights, a NATS server, folders, a key."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ from local.vectors import weights
 
 NAME = "local2"
 MEGABYTE = 1_000_000
-"""Bytes."""
+"""Bytes of free space."""
 
 
 def check_package() -> CheckResult:
-    """Say which local2 this is, since there may be several."""
+    """Report which local2 this is, since there may be several."""
     folder, installer = source_folder(), _installer()
     how = f"from {folder}" if folder else f"installed by {installer} in {sys.prefix}"
     detail = f"{__version__}, {how}; Python {platform.python_version()}"
@@ -37,7 +37,7 @@ def check_package() -> CheckResult:
 
 
 def check_home() -> Iterator[CheckResult]:
-    """Whether MCP, hooks and the Python client, started here, remember elsewhere."""
+    """Report whether MCP, hooks and the Python client use another home when started here."""
     home = home_of()
     if home != Path.cwd():
         detail = f"MCP, hooks and the Python client that are started here remember in {home}"
@@ -46,7 +46,7 @@ def check_home() -> Iterator[CheckResult]:
 
 
 def check_minilm(settings: MemorySettings) -> CheckResult:
-    """Where MiniLM's weights are, or will be downloaded to, and how to have them without that."""
+    """Report where MiniLM's weights are, or will be downloaded to, and how to install them."""
     name, models = "MiniLM", settings.data_dir / "models"
     folder = weights.download_folder(models)
     if weights.installed_folder() is not None:
@@ -70,7 +70,7 @@ def check_minilm(settings: MemorySettings) -> CheckResult:
 
 
 def source_folder() -> Path | None:
-    """The source tree that is installed as it is, None for an installed wheel."""
+    """Return the source tree of an editable install, None for an installed wheel."""
     origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
     if not origin.get("dir_info", {}).get("editable"):
         return None
@@ -82,7 +82,7 @@ def _installer() -> str:
 
 
 def _install() -> str:
-    """The command that installs the weights beside this local2, without torch."""
+    """Return the command that installs the weights beside this local2, without torch."""
     if find_spec("pip") is not None:
         install = f"{sys.executable} -m pip install"
     elif source_folder() is not None:
@@ -105,7 +105,7 @@ async def check_server() -> CheckResult:
 
 
 def check_folder(path: Path) -> CheckResult:
-    """Whether the folder, or the nearest existing one above it, can be written to."""
+    """Report whether the folder, or the nearest existing one above it, can be written to."""
     name = f"folder {path}"
     above = (path.resolve(), *path.resolve().parents)
     existing = next(p for p in above if os.path.exists(p))  # noqa: PTH110 - this never raises
@@ -144,7 +144,7 @@ def check_folder(path: Path) -> CheckResult:
 
 
 def _exposed(folder: Path) -> Iterator[Path]:
-    """The files that others may read or write; a private folder protects what is in it."""
+    """Yield the files that others may read or write; a private folder protects its content."""
     for place, folders, files in os.walk(folder):
         if not Path(place).stat().st_mode & PRIVATE:
             folders.clear()
@@ -156,7 +156,7 @@ def _exposed(folder: Path) -> Iterator[Path]:
 
 
 def check_key(settings: MemorySettings) -> Iterator[CheckResult]:
-    """Whether the key that is configured can be used, and nobody else may read it."""
+    """Report whether the configured key can be used, and only its owner may read it."""
     name = "content key"
     try:
         key = configured_key(settings)
@@ -164,4 +164,4 @@ def check_key(settings: MemorySettings) -> Iterator[CheckResult]:
         yield CheckResult.broken(name, error)
     else:
         if key is not None:
-            yield CheckResult(name, "ok", "it is there, for nobody else")
+            yield CheckResult(name, "ok", "only its owner can read it")

@@ -1,4 +1,4 @@
-"""Whether the models that are configured answer."""
+"""Checks of the configured models: they call them."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -16,11 +16,11 @@ from local.vectors.config import embeddings_endpoint
 from local.vectors.served import OPENAI_PREFIX, OpenAIEmbedder
 
 PATIENCE = 10.0
-"""Seconds in which a model of an endpoint must say a word."""
+"""Seconds in which a model of an endpoint must answer a word."""
 
 
 def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:
-    """The checks of the models that are configured."""
+    """Run the checks of the configured models."""
     memory, chat = settings.memory, settings.generator
     yield _model(
         chat,
@@ -54,7 +54,7 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
 
 
 def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
-    """Who serves the embedder of this name; None if the vector worker embeds by itself."""
+    """Return the server of this embedder; None if the vector worker embeds by itself."""
     if embedder in {None, weights.MODEL}:
         return None
     if not str(embedder).startswith(OPENAI_PREFIX):
@@ -65,7 +65,7 @@ def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None
 async def _model(
     chat: GeneratorSettings, name: str, model: str, *, needed: bool, without: str
 ) -> CheckResult:
-    """Whether a model answers where the settings say that models are."""
+    """Report whether a chat model answers where the settings name one."""
     if provider_of(chat) != "openai":
         return await _ollama(name, chat.ollama_url, model, needed=needed, without=without)
     verdict: Verdict = "broken" if needed else "note"
@@ -84,7 +84,7 @@ async def _model(
 
 
 async def _embeddings(memory: MemorySettings) -> CheckResult:
-    """Whether the endpoint embeds a text."""
+    """Report whether the endpoint embeds a text."""
     name = "embedding model"
     verdict: Verdict = "broken" if memory.embedder == "openai" else "note"
     try:
@@ -103,7 +103,7 @@ async def _embeddings(memory: MemorySettings) -> CheckResult:
 
 
 async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str) -> CheckResult:
-    """Whether Ollama has a model; it is a fault only if the configuration requires Ollama."""
+    """Report whether Ollama has a model; it is a fault only if the configuration requires it."""
     verdict: Verdict = "broken" if needed else "note"
     otherwise = "" if needed else f" Without it {without}."
     shown = without_credentials(url)
@@ -123,7 +123,7 @@ async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str
 
 
 async def _reranker(memory: MemorySettings) -> CheckResult:
-    """Whether the reranker answers; recall works without it."""
+    """Report whether the reranker answers; recall works without it."""
     try:
         reranker = await HttpReranker.open(
             str(memory.reranker_url),

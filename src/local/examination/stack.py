@@ -1,4 +1,4 @@
-"""Asks the running stack how its memory is, or reads the ledger itself where none runs."""
+"""Asks the running stack for its memory's condition, or reads the ledger where none runs."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
@@ -75,7 +75,7 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
 
 
 async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
-    """Without a stack every ledger is read; its index is compared at the next start."""
+    """Read every ledger, where no stack runs; its index is compared at the next start."""
     memory = settings.memory
     if memory.data_dir.is_file():  # the check of the folder reports it
         return
@@ -96,7 +96,7 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
 async def _ledger(
     memory: MemorySettings, ledgers: Ledgers, tenant: str, whole: set[Path] | None
 ) -> AsyncIterator[CheckResult]:
-    """Of one tenant; `whole`: files of which all was read, None where that is not wanted."""
+    """Report on a tenant's ledger; `whole`: the files that were read completely, or None."""
     try:
         path = await ledgers.found(tenant)
         if path is None:
@@ -153,7 +153,7 @@ def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
 
 
 def _what_hangs(status: MemoryStatus, memory: MemorySettings) -> str:
-    """What a batch waits for. The worker has just said how it is, so it waits for who embeds."""
+    """Report what a batch waits for: the worker has just answered, so for who embeds."""
     server = embedding_server(status.embedder, memory)
     if server is None:
         return "The vector worker takes long or hangs: see its log; then start the stack again."
@@ -220,7 +220,7 @@ def retention(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
 
 
 def dead_letters(status: MemoryStatus) -> CheckResult:
-    """Unreadable messages are no fault of the stack, but their senders should know."""
+    """Report unreadable messages: no fault of the stack, but their senders should know."""
     if not status.dead_letters:
         return CheckResult("dead letters", "ok", "every message could be read")
     return CheckResult(
@@ -236,7 +236,7 @@ def counted(counts: Counts | MemoryStatus) -> str:
 
 
 def _stalled_seconds(status: MemoryStatus) -> float:
-    """Seconds for which records have been waiting while none was indexed."""
+    """Return the seconds for which records have been waiting while none was indexed."""
     if not status.waiting or status.waiting_since is None:
         return 0.0
     return (utc_now() - status.waiting_since).total_seconds()

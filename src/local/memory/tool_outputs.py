@@ -1,4 +1,4 @@
-"""Long tool outputs: whole, under a key, for their owner only."""
+"""Long tool outputs: stored whole, under a key, for their owner only."""
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
@@ -7,7 +7,7 @@ from local.protocol.payloads import OutputPart, new_output_key
 
 
 class ToolOutputs:
-    """The outputs of one owner; another owner's of the same key are others."""
+    """The outputs of one owner; another owner's output of the same key is a different one."""
 
     def __init__(self, ledger: Ledger, owner: str) -> None:
         self._outputs = ledger.outputs
@@ -20,7 +20,7 @@ class ToolOutputs:
         return key
 
     async def store_part(self, part: OutputPart) -> None:
-        """Store the next part of an output. One that is stored already changes nothing.
+        """Store the next part of an output. A part that is stored already changes nothing.
 
         Raises:
             InvalidArgumentsError: The part before this one is missing, or the output is complete.
@@ -32,7 +32,7 @@ class ToolOutputs:
             )
 
     async def read(self, key: str, offset: int, limit: int) -> StoredOutput:
-        """Up to `limit` characters of an output from `offset` on.
+        """Return up to `limit` characters of an output from `offset` on.
 
         Raises:
             InvalidArgumentsError: The owner has no such output, its last part never came, or it
@@ -46,7 +46,7 @@ class ToolOutputs:
             )
         if not stored.complete:
             raise InvalidArgumentsError(
-                f"tool_output_key: {key} is not complete; whoever sent it stopped in the middle.",
+                f"tool_output_key: {key} is not complete; its sender stopped before the end.",
                 remedy="Call the tool again.",
             )
         if offset >= stored.total:

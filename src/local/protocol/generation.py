@@ -1,7 +1,7 @@
 """Questions, turns and ratings as other agents publish them, read as far as possible.
 
 The protocol requires only `query` and `answer` of a turn, so every message with these two is a
-turn. Other fields that cannot be read are left out and listed as `unread`. See decision 0025.
+turn. Other fields that are unreadable are left out and listed as `unread`. See decision 0025.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ RATING: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}
 
 
 class Reading(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
-    """A message as it was read; `unread` has the paths of what could not be, never the content."""
+    """A message as it was read; `unread` lists the paths of unreadable fields, without content."""
 
     envelope: Envelope[P]
     unread: tuple[str, ...]
@@ -113,7 +113,7 @@ def read_feedback(data: bytes) -> Reading[Feedback]:
 
 
 def source_of(data: bytes) -> str:
-    """The source of a message that cannot be read, or an empty text."""
+    """Return the source of a message that cannot be read, or an empty text."""
     try:
         whole = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -122,7 +122,7 @@ def source_of(data: bytes) -> str:
 
 
 def sender_of(data: bytes) -> Sender:
-    """The user and the session of a message, as far as it says them.
+    """Return the user and the session of a message, as far as it names them.
 
     Raises:
         BadRequestError: It is not JSON, or no object.
@@ -161,7 +161,7 @@ class _MessageFields:
         self._shape = shape
 
     def expected(self, field: str, wanted: str, got: str | None = None) -> BadRequestError:
-        """The error for a field of another form; `got` is the type of its value unless given."""
+        """Return the error for a field of another form; `got` defaults to its value's type."""
         got = got or kind_of(self.inner.get(field, MISSING))
         where = f"{self.path}{field}"
         return BadRequestError(
@@ -182,7 +182,7 @@ class _MessageFields:
         return text_of(thoughts), calls
 
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
-        """A required text, which must not be empty unless `blank`."""
+        """Return a required text, which must not be empty unless `blank`."""
         value = self.inner.get(field)
         text = text_of(value)
         if text is None and value not in (None, [], {}):
@@ -213,13 +213,13 @@ class _MessageFields:
         return {}
 
     def id(self, field: str) -> str | None:
-        """An id from the payload, or else from the envelope."""
+        """Return an id from the payload, or else from the envelope."""
         if self.inner.get(field) in (None, ""):
             return self._name(self.outer.get(field), field)
         return self._name(self.inner[field], f"{self.path}{field}")
 
     def read(self, payload: P) -> Reading[P]:
-        """The payload in its envelope, with the list of what could not be read."""
+        """Return the payload in its envelope, with the list of unreadable fields."""
         user = self.outer.get("user")
         if user is not None and name_of(user) is None:
             raise BadRequestError(
@@ -254,7 +254,7 @@ class _MessageFields:
 
 
 def _error(value: Any) -> ErrorReply | None:
-    """The error of a turn, in whatever form; null, false and empty values are none."""
+    """Return the error of a turn, in any form; null, false and empty values are none."""
     if not value:
         return None
     code: ErrorCode = "internal"

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 def in_parts(
     items: Iterable[Item], size_of: Callable[[Item], int], *, most_bytes: int, most: int
 ) -> Iterator[list[Item]]:
-    """The items in their order, in parts that fit into a message; a larger one is alone."""
+    """Yield the items in order, in parts that fit into a message; a larger one is alone."""
     part: list[Item] = []
     size = 0
     for item in items:
@@ -104,10 +104,10 @@ class FunctionSchema(msgspec.Struct, kw_only=True):
 
 
 class ToolHints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What a tool does to its world, in the names of the Model Context Protocol.
+    """The effects of a tool, in the names of the Model Context Protocol.
 
     `destructive_hint`: it may undo or erase something; false if it only adds. `open_world_hint`: it
-    reaches beyond what is stored here. None is not stated.
+    reaches beyond what is stored here. None means not stated.
     """
 
     read_only_hint: bool | None = None
@@ -138,7 +138,7 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Empty(msgspec.Struct, kw_only=True):
-    """A payload without fields, because the subject says everything."""
+    """A payload without fields, because the subject is enough."""
 
 
 class Query(msgspec.Struct, kw_only=True):
@@ -150,7 +150,7 @@ class Query(msgspec.Struct, kw_only=True):
 
 
 class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The session to begin anew; without an id, that of the envelope."""
+    """The session to clear; without an id, that of the envelope."""
 
     session_id: Name | None = None
 
@@ -183,8 +183,8 @@ class Delta(msgspec.Struct, kw_only=True):
 class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
-    `error` says why there is no answer; a turn without an answer is not remembered. `metadata` are
-    the sender's own, and are stored with the question and its answer.
+    `error` is why there is no answer; a turn without an answer is not stored as an episode.
+    `metadata` are the sender's own, and are stored with the question and its answer.
     """
 
     answer: str
@@ -210,7 +210,7 @@ class Feedback(msgspec.Struct, kw_only=True):
 
 
 def new_output_key() -> str:
-    """The key of another long output; nobody can guess it."""
+    """Return the key of a new long output; it cannot be guessed."""
     return f"tout_{secrets.token_hex(12)}"
 
 
@@ -227,10 +227,10 @@ class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
-    """`memory.dead_letter`: a message that can never become a memory, and why.
+    """`memory.dead_letter`: a message that can never be stored, and why.
 
-    `cut`: the message is not complete, because it was not UTF-8, or too long for a letter. `user`:
-    whose it is, as far as that is known of more than what it claims.
+    `cut`: the message is incomplete, because it was not UTF-8, or too long for a letter. `user`:
+    its sender, if that is known from more than its own claim.
     """
 
     subject: str

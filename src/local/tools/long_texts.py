@@ -1,4 +1,4 @@
-"""Tools for long texts: documents are added; they and outputs of tools are read piece by piece."""
+"""Tools for long texts: they add documents, and read these and outputs of tools piece by piece."""
 
 from typing import Annotated
 
@@ -34,19 +34,19 @@ class AddDocument(Args, frozen=True):
 async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
     check_size(args.content)
     source = args.source or args.title
-    kept = await memory.documents.store(
+    stored = await memory.documents.store(
         Document(title=args.title, source=source, content=args.content)
     )
     return ToolOutput(
-        content=f"Document kept in {_chunks(kept.chunks)}: {kept.added} new, {kept.replaced} "
-        f"replaced, {kept.unchanged} unchanged, {kept.removed} removed.",
+        content=f"Document kept in {_chunks(stored.chunks)}: {stored.added} new, "
+        f"{stored.replaced} replaced, {stored.unchanged} unchanged, {stored.removed} removed.",
         data=AddedDocument(
             source=source,
-            chunks=kept.chunks,
-            added=kept.added,
-            replaced=kept.replaced,
-            unchanged=kept.unchanged,
-            removed=kept.removed,
+            chunks=stored.chunks,
+            added=stored.added,
+            replaced=stored.replaced,
+            unchanged=stored.unchanged,
+            removed=stored.removed,
         ),
     )
 

@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local.memory.extraction.items import Item, Passage, Said
+from local.memory.extraction.items import Item, Passage, Utterance
 from local.memory.extraction.rules import RulesExtractor, extract
 from local.text.names import is_topic
 
 FRIDAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def said(content: str, *, id_: str = "1", role: str = "user", by: str | None = None) -> Said:
-    return Said(id=id_, role=role, content=content, at=FRIDAY, speaker=by)
+def said(content: str, *, id_: str = "1", role: str = "user", by: str | None = None) -> Utterance:
+    return Utterance(id=id_, role=role, content=content, at=FRIDAY, speaker=by)
 
 
 def items(content: str, *, by: str | None = None) -> list[Item]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.memory.recall.statements import forget_texts, say_otherwise, sentences_of
+from local.memory.recall.statements import differ_in_value, forget_texts, sentences_of
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from local.memory.recall.statements import forget_texts, say_otherwise, sentence
     ],
 )
 def test_another_value_of_the_same_and_a_denial_are_variants(older: str, newer: str) -> None:
-    assert say_otherwise(older, newer)
+    assert differ_in_value(older, newer)
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_another_value_of_the_same_and_a_denial_are_variants(older: str, newer: 
     ],
 )
 def test_lists_other_things_questions_and_details_are_none(older: str, newer: str) -> None:
-    assert not say_otherwise(older, newer)
+    assert not differ_in_value(older, newer)
 
 
 def test_what_an_assistant_says_to_the_user_is_about_him() -> None:
-    assert say_otherwise("My gate code is 4471.", "Your gate code is 9902.", to_user=True)
-    assert not say_otherwise("My gate code is 4471.", "Your gate code is 9902.")
+    assert differ_in_value("My gate code is 4471.", "Your gate code is 9902.", to_user=True)
+    assert not differ_in_value("My gate code is 4471.", "Your gate code is 9902.")
 
 
 def test_texts_are_held_in_memory_until_they_are_forgotten() -> None:

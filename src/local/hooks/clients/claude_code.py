@@ -1,8 +1,8 @@
 """Claude Code, and OpenAI's Codex CLI, whose hooks have the same form.
 
 The types are those of `HookInput` in @anthropic-ai/claude-agent-sdk 0.3.330, and of the schemas in
-codex-rs/hooks/schema/generated of openai/codex, as far as they are used. `last_assistant_message`
-makes it needless to read a transcript, whose format neither documents.
+codex-rs/hooks/schema/generated of openai/codex, as far as they are used. With
+`last_assistant_message` a transcript, whose format neither documents, need not be read.
 """
 
 import os
@@ -122,7 +122,7 @@ def group(command: str) -> Json:
 
 
 def settings_of_claude_code(scope: Scope) -> Path:
-    """A project's is the one that is not checked in: the hooks name a program of this machine."""
+    """Return the project's file that is not checked in: hooks name a program of this machine."""
     if scope == "project":
         return Path(".claude", "settings.local.json")
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude") / "settings.json"

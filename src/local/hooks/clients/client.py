@@ -1,4 +1,4 @@
-"""A client as its hooks see it: what happens in it, where they are registered, what they answer."""
+"""A client as its hooks see it: its events, where hooks are registered, what they answer."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionStarted(Event, frozen=True, kw_only=True):
-    """`compacted`: it goes on, with a summary in place of what was said."""
+    """The session began. `compacted`: it goes on, with a summary in place of its messages."""
 
     compacted: bool = False
 
@@ -32,21 +32,21 @@ class Interjected(Event, frozen=True, kw_only=True):
 
 
 class Answered(Event, frozen=True, kw_only=True):
-    """The assistant said something; its turn may go on."""
+    """The assistant wrote something; its turn may go on."""
 
     text: str
     turn: str | None = None
 
 
 class TurnEnded(Event, frozen=True, kw_only=True):
-    """`text` is the answer, of a client that did not say it before."""
+    """The turn ended. `text` is the answer, of a client that did not report it before."""
 
     text: str | None = None
     turn: str | None = None
 
 
 class Compacting(Event, frozen=True, kw_only=True):
-    """What was said so far is about to be replaced by a summary."""
+    """The messages so far are about to be replaced by a summary."""
 
 
 class SessionEnded(Event, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ PATIENCE = 5
 
 
 class Client(NamedTuple):
-    """`events`: those with a hook."""
+    """A client. `events`: those with a hook."""
 
     name: str
     settings_file: Callable[[Scope], Path]
@@ -68,11 +68,11 @@ class Client(NamedTuple):
     entry: Callable[[str], Json]
     """The element of an event's list in the settings that runs a command."""
     read: Callable[[bytes], Event | None]
-    """What happened; None if it is nothing to remember. Raises msgspec.MsgspecError."""
+    """Reads an event; returns None if there is nothing to store. Raises msgspec.MsgspecError."""
     answer: Callable[[str, str], msgspec.Struct]
     """What a hook writes to give the model a context, by the name of the event."""
     prompts_take_contexts: bool = True
-    """Whether a hook of a prompt may add to it."""
+    """Whether a hook of a prompt may add a context to it."""
     afterwards: str = "It reads them when it starts the next time."
     """What a user has to know once they are registered."""
     new_file: Mapping[str, Any] = {}

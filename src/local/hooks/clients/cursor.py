@@ -72,7 +72,7 @@ class AfterAgentResponse(Input, frozen=True, kw_only=True, tag="afterAgentRespon
 
 
 class Stop(Input, frozen=True, kw_only=True, tag="stop"):
-    """`status`: completed, aborted or error; only what is complete is a turn."""
+    """The end of a turn. `status`: completed, aborted or error; only a completed turn is stored."""
 
     status: str = "completed"
 

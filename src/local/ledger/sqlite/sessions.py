@@ -1,6 +1,6 @@
-"""What belongs to a session: its messages in one read, its notes, and long outputs of tools.
+"""The content of a session: its messages in one read, its notes, and long outputs of tools.
 
-A note that stands for others does not change them: they stay as they are.
+A note that replaces others does not change them: they stay as they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,9 +44,9 @@ class Sessions:
         important: Sequence[Important],
         make: Callable[[StoredSession], T],
     ) -> T:
-        """What `make` makes of a session, off the event loop: long ones take milliseconds.
+        """Load a session, and return the result of `make`, off the event loop: long ones take time.
 
-        It is given the newest messages, `limit` at most, the notes, and the most important facts.
+        `make` gets the newest messages, `limit` at most, the notes, and the most important facts.
         """
 
         def load(connection: SqlConnection) -> T:
@@ -62,13 +62,13 @@ class Sessions:
         return await self._rows.read(load)
 
     async def important(self, important: Sequence[Important]) -> list[list[Record]]:
-        """The facts that matter most, as they are asked for."""
+        """Return the facts that matter most, as requested."""
         return await self._rows.read(lambda c: self._facts(c, important))
 
     def _newest(
         self, connection: SqlConnection, session: SessionOf, limit: int
     ) -> tuple[list[StoredMessage], bool]:
-        """Messages in their order, and whether there are more before them."""
+        """Return messages in their order, and whether there are more before them."""
         messages: list[StoredMessage] = []
         characters = 0
         asked = msgspec.structs.asdict(session)
@@ -87,7 +87,7 @@ class Sessions:
         return [self._most_important(connection, wanted) for wanted in important]
 
     def _most_important(self, connection: SqlConnection, wanted: Important) -> list[Record]:
-        """The most important first."""
+        """Return the facts, the most important first."""
         tenant = self._rows.tenant
         places = [place_word(tenant, Place(*whose, "fact")) for whose in wanted.whose]
         found = self._rows.execute(
@@ -117,7 +117,7 @@ class Notes:
     async def store(
         self, session: SessionOf, role: str, content: str, at: datetime, *, merge: Merge
     ) -> SessionNotes:
-        """Add a note; what the role has noted already, word for word, is not noted again."""
+        """Add a note, unless the role has noted the same, word for word, already."""
 
         def store(connection: SqlConnection) -> SessionNotes:
             notes = notes_in(self._rows, connection, session)
@@ -146,7 +146,7 @@ class Notes:
 
 
 def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) -> list[Note]:
-    """The notes in their order, inside a read or write."""
+    """Return the notes in their order, inside a read or write."""
     found = rows.execute(connection, "notes", **msgspec.structs.asdict(session))
     return [
         Note(
@@ -161,15 +161,15 @@ def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) ->
 
 
 class Outputs:
-    """One tenant's outputs; another owner's of the same key are others."""
+    """One tenant's outputs; another owner's output of the same key is a different one."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     async def store(self, owner: str, part: OutputPart) -> bool:
-        """Add the next part of an output, which may be there already.
+        """Add the next part of an output, which may have been stored already.
 
-        False if the part before it is missing, or the output is complete.
+        Return False if the part before it is missing, or the output is complete.
         """
         values = {
             "owner": owner,
@@ -189,7 +189,7 @@ class Outputs:
         return await self._rows.write(store)
 
     async def read(self, owner: str, key: str, offset: int, limit: int) -> StoredOutput | None:
-        """What is stored under a key, with up to `limit` characters of it from `offset` on."""
+        """Return the output under a key, with up to `limit` characters of it from `offset` on."""
 
         def read(connection: SqlConnection) -> StoredOutput | None:
             size = self._rows.execute(connection, "output_size", owner=owner, key=key).fetchone()

@@ -1,4 +1,4 @@
-"""The forms in which people speak of themselves, and of what they do together or have to do."""
+"""The forms in which people speak of themselves, of joint work, and of what they have to do."""
 
 from local.memory.extraction.forms import ADVERBS, BE, COMING, DATE, GONE, NAME, Form, form
 

@@ -1,8 +1,8 @@
 """A question that was asked gives way to what was said in reply.
 
 It has the words of whoever asks the same, and so is nearer to what he asks than its answer. That
-holds of what a model asks, and of the same question asked before. What else people ask tells of
-them as well ("Shall we try the new hall?"), and stays where it is.
+holds of what a model asks, and of the same question asked before. What else people ask is
+about them as well ("Shall we try the new hall?"), and stays where it is.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ def give_way(
 ) -> Choice[Array]:
     """The scores once questions have given way to replies, which are then relevant."""
     view, ordered = wording.view, scores.copy()
-    if query.telling or not view.near:
+    if query.stating or not view.near:
         return ordered
     may_ask = relevant & (view.column["machine"] | is_as_asked(query, wording, like))
     answered = _answered(wording, scores, may_ask)
@@ -63,10 +63,10 @@ def _texts(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
 
 
 def _asks_it(text: str, asked: frozenset[str]) -> bool:
-    """Whether it has words of the question where it asks, and none where it tells."""
+    """Whether it has words of the question where it asks, and none where it states."""
     every = [(one, asks(one)) for one in sentences(text)]
-    asking, telling = (
+    asking, stating = (
         frozenset(stems(words(" ".join(one for one, wants in every if wants is sought))))
         for sought in (True, False)
     )
-    return asked.isdisjoint(telling) and not asked.isdisjoint(asking)
+    return asked.isdisjoint(stating) and not asked.isdisjoint(asking)
