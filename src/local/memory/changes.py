@@ -3,9 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-import structlog
-
-from local.errors import BusError
 from local.ledger.records import NewRecord, TaskKind, Written, sources_of
 from local.ledger.upkeep import AuditRow, Change
 from local.memory.upkeep.backlog import Backlog
@@ -13,16 +10,17 @@ from local.protocol import subjects
 from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 
+MANY = 8
+"""Records of one write that come with more of their kind, as a conversation is sent among others."""
 AT_ONCE = 50
 """Announcements, which wait for nobody; then others have their turn."""
 
 Announce = Callable[[str, MemoryChange], Awaitable[None]]
-
-log = structlog.get_logger()
+"""Raises nothing: what is written stays written, whether or not anybody hears of it."""
 
 
 class Changes:
-    """What is written stays written, whether or not anybody hears of it."""
+    """What was changed in one tenant's memory."""
 
     def __init__(self, backlog: Backlog, announce: Announce) -> None:
         self._announce = announce
@@ -43,33 +41,28 @@ class Changes:
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
-        self._backlog.wake("index", *{kind for record in records for kind in record.tasks})
-        try:
-            for number, (one, record) in enumerate(new, start=1):
-                if number % AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                saved = MemoryChange(
-                    id=one.id,
-                    kind=record.kind,
-                    topic=record.topic,
-                    memory_type=record.memory_type,
-                    sources=sources_of(record),
-                )
-                await self._announce(subjects.MEMORY_SAVED, saved)
-                for replaced in one.replaced:
-                    await self._tell_replaced(replaced, record, one.id)
-                if one.superseded_by:
-                    await self._tell_replaced(one.id, record, one.superseded_by)
-        except BusError as error:
-            log.warning("change_not_announced", count=len(new), reason=str(error))
+        kinds = {kind for record in records for kind in record.tasks}
+        self._backlog.wake("index", *kinds, many=len(new) >= MANY)
+        for number, (one, record) in enumerate(new, start=1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            saved = MemoryChange(
+                id=one.id,
+                kind=record.kind,
+                topic=record.topic,
+                memory_type=record.memory_type,
+                sources=sources_of(record),
+            )
+            await self._announce(subjects.MEMORY_SAVED, saved)
+            for replaced in one.replaced:
+                await self._tell_replaced(replaced, record, one.id)
+            if one.superseded_by:
+                await self._tell_replaced(one.id, record, one.superseded_by)
 
     async def replaced(self, record_id: str, by: NewRecord) -> None:
         """One record took the place of another."""
         self._backlog.wake("unindex")
-        try:
-            await self._tell_replaced(record_id, by, by.id)
-        except BusError as error:
-            log.warning("change_not_announced", id=record_id, reason=str(error))
+        await self._tell_replaced(record_id, by, by.id)
 
     async def retired(self, changes: Sequence[Change]) -> None:
         """Facts were retired by upkeep."""
@@ -118,13 +111,10 @@ class Changes:
         )
 
     async def _tell_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
-        try:
-            for number, change in enumerate(changes, start=1):
-                if number % AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                await self._announce(subject, change)
-        except BusError as error:
-            log.warning("change_not_announced", count=len(changes), reason=str(error))
+        for number, change in enumerate(changes, start=1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            await self._announce(subject, change)
 
     async def _tell_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
         """Both are of one kind, and of one topic if they have any."""
