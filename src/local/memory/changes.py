@@ -11,7 +11,7 @@ from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 
 MANY = 8
-"""Records of one write that come with more of their kind, as a conversation is sent among others."""
+"""So many records of one write are likely to be followed by more: another conversation."""
 AT_ONCE = 50
 """Announcements, which wait for nobody; then others have their turn."""
 
@@ -41,8 +41,8 @@ class Changes:
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
-        kinds = {kind for record in records for kind in record.tasks}
-        self._backlog.wake("index", *kinds, many=len(new) >= MANY)
+        self._backlog.wake("index", many=len(new) >= MANY)
+        self._backlog.wake(*{kind for record in records for kind in record.tasks})
         for number, (one, record) in enumerate(new, start=1):
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)

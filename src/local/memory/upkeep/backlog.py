@@ -35,8 +35,8 @@ first, which outlasts a restart of whatever was at fault."""
 FIRST_RETRY = timedelta(seconds=1)
 """After the first failure; ten times as long after each further one."""
 GATHERING, LONGEST_GATHERING = 0.1, 1.0
-"""Seconds without another addition after which many tasks that were added together are begun, and
-those after which they are in any case: an embedder at work slows what has yet to be acknowledged."""
+"""Seconds that many tasks wait for more, from the last addition, and at most: an embedder at work
+slows whatever has yet to be acknowledged."""
 FIRST_PAUSE = 0.1
 """Seconds that a job pauses where what it needs is out of reach; twice as long each time."""
 
