@@ -14,6 +14,7 @@ from local.backup.generations import BackupFolder
 from local.backup.sealing import Seal
 from local.backup.taking import Ask, Progress, Taken, take
 from local.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError
+from local.protocol.envelope import Clock
 from local.protocol.maintenance import BackupReport, BackupRequest, BackupStatus
 from local.settings import MemorySettings
 
@@ -34,7 +35,7 @@ class Backups:
         settings: MemorySettings,
         ledgers: Callable[[], dict[str, LedgerFile]],
         settled: Callable[[], Awaitable[int]],
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         """`settled` waits until the turns that were published are stored; how many are not."""
         self._settings = settings

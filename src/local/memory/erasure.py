@@ -6,8 +6,7 @@ so: what has to leave the vector index stays a task, all else is erased by askin
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from typing import Protocol
 
 import structlog
@@ -22,7 +21,7 @@ from local.memory.scopes import check_may_write, how_to_send
 from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
 from local.protocol.answers import ErasureCheck, Receipt
-from local.protocol.envelope import Caller, Sender
+from local.protocol.envelope import Caller, Clock, Sender
 from local.protocol.tool import report
 from local.text.names import checked_topic
 
@@ -88,9 +87,7 @@ class Outside:
 class Erasure:
     """What one caller erases, and nobody else's."""
 
-    def __init__(
-        self, ledger: Ledger, outside: Outside, caller: Caller, clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, ledger: Ledger, outside: Outside, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
         self._outside = outside
         self._caller = caller

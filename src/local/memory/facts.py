@@ -5,7 +5,6 @@ All of it is as far as he may see and write.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -34,7 +33,7 @@ from local.memory.scopes import (
     own_places,
     owner_in,
 )
-from local.protocol.envelope import Caller, new_id
+from local.protocol.envelope import Caller, Clock, new_id
 from local.protocol.memories import Owning, RelationType, Triplet
 from local.text.names import checked_topic, is_topic, is_users, states_alias
 
@@ -47,7 +46,7 @@ class Facts:
         ledger: Ledger,
         changes: Changes,
         caller: Caller,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._changes = changes
@@ -209,7 +208,7 @@ def _checked(number: int, triplet: Triplet) -> Triplet:
 class Relations:
     """What one caller says of memories that he may see, which are all in places of his."""
 
-    def __init__(self, ledger: Ledger, caller: Caller, clock: Callable[[], datetime]) -> None:
+    def __init__(self, ledger: Ledger, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
         self._caller = caller
         self._clock = clock

@@ -6,7 +6,6 @@ which namespaces a listing, are pure functions, which the ledger calls.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from local.memory.changes import Changes
 from local.memory.intake.episodes import EPISODE
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local.memory.scopes import Weights, check_may_write
-from local.protocol.envelope import Caller, new_id
+from local.protocol.envelope import Caller, Clock, new_id
 from local.protocol.items import (
     INDEXED,
     DeleteItems,
@@ -56,7 +55,7 @@ class Items:
         changes: Changes,
         recaller: Recaller,
         caller: Caller,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._changes = changes

@@ -4,8 +4,7 @@ Whoever exports or imports does so for the tenant: an import may bring whatever 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import get_args
 
 from local.ledger.door import Ledger
@@ -13,7 +12,7 @@ from local.ledger.search import Place
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local.memory.scopes import owner_in
 from local.memory.upkeep.backlog import Backlog
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Caller, Clock
 from local.protocol.maintenance import ExportPage, ExportRequest, ImportReport
 from local.protocol.memories import Kind, Owning
 from local.protocol.portable import stored_line
@@ -30,9 +29,7 @@ OF_SCOPE: dict[Owning, tuple[Owning, ...]] = {
 class Portability:
     """What one caller takes out of a tenant's memory, and brings into it."""
 
-    def __init__(
-        self, ledger: Ledger, backlog: Backlog, caller: Caller, clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, ledger: Ledger, backlog: Backlog, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
         self._backlog = backlog
         self._caller = caller

@@ -8,18 +8,20 @@ line a memory.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
 
 import msgspec
 
+from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, class_of
 from local.ledger.upkeep import Actor
 from local.llm.framing import fact_line, section
 from local.memory.audit import Audit
-from local.memory.erasure import Erasure
+from local.memory.changes import Changes
+from local.memory.erasure import Erasure, Outside
 from local.memory.facts import Facts, Relations
 from local.memory.intake.documents import Documents
-from local.memory.intake.echoes import UNANSWERED
+from local.memory.intake.echoes import UNANSWERED, Echoes
 from local.memory.intake.intake import Intake
 from local.memory.items import Items
 from local.memory.portability import Portability
@@ -30,11 +32,13 @@ from local.memory.scopes import ALIKE, by, places_of_facts
 from local.memory.sessions import Sessions, TopMemories
 from local.memory.tool_outputs import ToolOutputs
 from local.memory.upkeep.access import AccessLog
+from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.consolidation import Consolidated, Consolidation
 from local.protocol.answers import Hit
-from local.protocol.envelope import Caller, new_id
+from local.protocol.envelope import Caller, Clock, new_id
 from local.protocol.memories import EPISODIC, Answer, Scope
 from local.protocol.payloads import Json
+from local.settings import MemorySettings
 
 HEADINGS: dict[Scope, str] = {
     "session": "memories-of-this-session",
@@ -45,6 +49,8 @@ HEADINGS: dict[Scope, str] = {
     "any": "memories",
 }
 
+ABOUT = ("session_id", "query_id", "agent", "score")
+"""What a hit's metadata say of its record, beside the record's own metadata."""
 STRONG = 0.3
 """An episode with this share of the question's words stands by itself, near in meaning or not."""
 
@@ -83,26 +89,77 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
-    """One caller's memory. What it stores is on disk when a method returns."""
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """What all callers of one tenant's memory have in common."""
 
-    caller: Caller
-    facts: Facts
-    relations: Relations
-    intake: Intake
-    documents: Documents
-    items: Items
-    sessions: Sessions
-    outputs: ToolOutputs
-    portability: Portability
-    erasure: Erasure
+    ledger: Ledger
+    settings: MemorySettings
+    clock: Clock
+    changes: Changes
+    echoes: Echoes
     recaller: Recaller
     synthesis: Synthesis
-    audit: Audit
     consolidation: Consolidation
     accesses: AccessLog
-    top_k: int
-    """Of searches that do not say how many they want."""
+    backlog: Backlog
+    outside: Outside
+
+
+class MemoryService:
+    """One caller's memory. What it stores is on disk when a method returns.
+
+    A service is made for each request, and a room when the request enters it.
+    """
+
+    def __init__(self, shared: Shared, caller: Caller) -> None:
+        self.caller = caller
+        self._shared = shared
+
+    @cached_property
+    def facts(self) -> Facts:
+        shared = self._shared
+        return Facts(shared.ledger, shared.changes, self.caller, shared.clock)
+
+    @cached_property
+    def relations(self) -> Relations:
+        return Relations(self._shared.ledger, self.caller, self._shared.clock)
+
+    @cached_property
+    def intake(self) -> Intake:
+        shared = self._shared
+        return Intake(shared.ledger, shared.changes, shared.echoes, self.caller, shared.clock)
+
+    @cached_property
+    def documents(self) -> Documents:
+        shared = self._shared
+        return Documents(shared.ledger, shared.changes, caller=self.caller, clock=shared.clock)
+
+    @cached_property
+    def items(self) -> Items:
+        shared = self._shared
+        return Items(shared.ledger, shared.changes, shared.recaller, self.caller, shared.clock)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        shared = self._shared
+        return Sessions(shared.ledger, self.caller, shared.settings, shared.clock)
+
+    @cached_property
+    def outputs(self) -> ToolOutputs:
+        return ToolOutputs(self._shared.ledger, self.caller.user or TENANT_OWNED)
+
+    @cached_property
+    def portability(self) -> Portability:
+        shared = self._shared
+        return Portability(shared.ledger, shared.backlog, self.caller, shared.clock)
+
+    @cached_property
+    def erasure(self) -> Erasure:
+        return Erasure(self._shared.ledger, self._shared.outside, self.caller, self._shared.clock)
+
+    @cached_property
+    def audit(self) -> Audit:
+        return Audit(self._shared.ledger, self._shared.changes, self.caller)
 
     async def write_topic(self, topic: str, content: str) -> str:
         """Make `content` the value of a standing fact; returns the id of the active version.
@@ -136,13 +193,15 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
             query: What to look for, in any words.
             top_k: How many at most; None means the setting.
         """
-        ask = RecallRequest(query=query, top_k=top_k or self.top_k, kinds=EPISODIC, weights=ALIKE)
+        ask = RecallRequest(
+            query=query, top_k=top_k or self._shared.settings.top_k, kinds=EPISODIC, weights=ALIKE
+        )
         return search_result(await self.recall(ask))
 
     async def recall(self, ask: RecallRequest) -> RecallResult:
         """Find whatever was stored and answers a question; see Recaller."""
-        recalled = await self.recaller.recall(self.caller, ask)
-        self.accesses.add(item.record.row for item in recalled.items)
+        recalled = await self._shared.recaller.recall(self.caller, ask)
+        self._shared.accesses.add(item.record.row for item in recalled.items)
         return recalled
 
     async def consolidate(self, *, dry_run: bool) -> Consolidated:
@@ -150,7 +209,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
         caller = self.caller
         actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
         places = places_of_facts(caller)
-        return await self.consolidation.of_places(places, actor, dry_run=dry_run)
+        return await self._shared.consolidation.of_places(places, actor, dry_run=dry_run)
 
     async def search_tenant(self, query: str, top_k: int = RESULTS) -> RecallResult:
         """Search what everybody in the tenant may know, documents too."""
@@ -209,7 +268,7 @@ class MemoryService(msgspec.Struct, frozen=True, kw_only=True):
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
         """An answer that rests on what was recalled alone; empty if that does not answer."""
         items = [SynthesisItem.of(item.record) for item in recalled.items]
-        return await self.synthesis.answer(query, items)
+        return await self._shared.synthesis.answer(query, items)
 
 
 def search_result(recalled: RecallResult) -> SearchResult:
@@ -227,16 +286,10 @@ def search_result(recalled: RecallResult) -> SearchResult:
 
 def _hit(item: RecallItem) -> Hit:
     record = item.record
-    about: dict[str, Any] = {
-        "session_id": record.session_id,
-        "query_id": record.query_id,
-        "agent": record.agent,
-        "score": record.score,
-    }
     metadata = {
         **{key: value for key, value in record.metadata.items() if key != "score"},
         "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
-        **{key: value for key, value in about.items() if value is not None},
+        **{name: value for name in ABOUT if (value := getattr(record, name)) is not None},
     }
     return Hit(
         id=record.id,

@@ -6,8 +6,7 @@ in the ledger.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -20,7 +19,7 @@ from local.ledger.sessions import Important, SessionOf, StoredMessage, StoredNot
 from local.llm.framing import fact_line, section
 from local.memory.scopes import by, how_to_send, own_places
 from local.protocol.answers import Note, SessionCall, SessionContent, SessionMessage, TopMemory
-from local.protocol.envelope import Caller, content_id
+from local.protocol.envelope import Caller, Clock, content_id
 from local.protocol.memories import MemoryType
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
@@ -113,7 +112,7 @@ class Sessions:
         ledger: Ledger,
         caller: Caller,
         settings: MemorySettings,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._caller = caller

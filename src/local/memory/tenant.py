@@ -1,31 +1,23 @@
 """Each tenant's memory: its parts wired together once, and handed out to one caller at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 
 from local.admission import FairSlots
 from local.errors import ForbiddenError, InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED
 from local.llm.models import StructuredModel
-from local.memory.audit import Audit
 from local.memory.changes import Announce, Changes
-from local.memory.erasure import Erasure, NoStreams, Outside, Streams
+from local.memory.erasure import NoStreams, Outside, Streams
 from local.memory.extraction.items import Extractor
-from local.memory.facts import Facts, Relations
-from local.memory.intake.documents import Documents
 from local.memory.intake.echoes import Announced, AnswerLog, Echoes, KnownTools
-from local.memory.intake.intake import Intake
-from local.memory.items import Items
-from local.memory.portability import Portability
 from local.memory.recall.model import Synthesis
 from local.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
 from local.memory.scopes import Weights
-from local.memory.service import MemoryService
-from local.memory.sessions import Sessions
-from local.memory.tool_outputs import ToolOutputs
+from local.memory.service import MemoryService, Shared
 from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.consolidation import Consolidation
@@ -35,11 +27,9 @@ from local.memory.upkeep.reembedding import Reembedding
 from local.memory.upkeep.retention import Retention
 from local.memory.upkeep.supersession import Judge, Supersession
 from local.memory.vectors import Vectors
-from local.protocol.envelope import Caller, utc_now
+from local.protocol.envelope import Caller, Clock, utc_now
 from local.settings import MemorySettings
 from local.tenants.directory import Roles
-
-Clock = Callable[[], datetime]
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,24 +98,22 @@ class Memory:
         """
         if caller.tenant != self.tenant:
             raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
-        ledger, changes, clock = self.ledger, self.changes, self.clock
-        return MemoryService(
-            caller=caller,
-            facts=Facts(ledger, changes, caller, clock),
-            relations=Relations(ledger, caller, clock),
-            intake=Intake(ledger, changes, self.echoes, caller, clock),
-            documents=Documents(ledger, changes, caller=caller, clock=clock),
-            items=Items(ledger, changes, self.recaller, caller, clock),
-            sessions=Sessions(ledger, caller, self.settings, clock),
-            outputs=ToolOutputs(ledger, caller.user or TENANT_OWNED),
-            portability=Portability(ledger, self.backlog, caller, clock),
-            erasure=Erasure(ledger, self.outside, caller, clock),
+        return MemoryService(self._shared, caller)
+
+    @cached_property
+    def _shared(self) -> Shared:
+        return Shared(
+            ledger=self.ledger,
+            settings=self.settings,
+            clock=self._now,
+            changes=self.changes,
+            echoes=self.echoes,
             recaller=self.recaller,
             synthesis=self.synthesis,
-            audit=Audit(ledger, changes, caller),
             consolidation=self.consolidation,
             accesses=self.accesses,
-            top_k=self.settings.top_k,
+            backlog=self.backlog,
+            outside=self.outside,
         )
 
     def _now(self) -> datetime:

@@ -5,7 +5,7 @@ need defaults, so that older bytes still decode.
 """
 
 import hashlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -17,6 +17,9 @@ import uuid_utils
 from local.errors import BadRequestError, InvalidArgumentsError, echoed
 
 P = TypeVar("P")
+
+Clock = Callable[[], datetime]
+"""Says what time it is, in UTC."""
 
 Role = Literal["reader", "writer", "curator", "admin"]
 """Each may do what those before it may."""

@@ -7,7 +7,7 @@ parser, nobody else has a turn.
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, NewRecord, checked_text
 from local.memory.changes import Changes
 from local.memory.scopes import check_may_write
-from local.protocol.envelope import Caller, new_id
+from local.protocol.envelope import Caller, Clock, new_id
 
 LABEL = 200
 SEPARATOR = " › "  # noqa: RUF001 - as between breadcrumbs
@@ -59,7 +59,7 @@ class Documents:
         changes: Changes,
         *,
         caller: Caller,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._changes = changes

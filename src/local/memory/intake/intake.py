@@ -1,7 +1,7 @@
 """What reaches the memory from one caller: conversations, turns, notes, questions, ratings."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from local.protocol.conversation import (
     SkippedMessage,
     session_of,
 )
-from local.protocol.envelope import Caller, content_id, new_id
+from local.protocol.envelope import Caller, Clock, content_id, new_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 MANY = 100
@@ -65,7 +65,7 @@ class Intake:
         changes: Changes,
         echoes: Echoes,
         caller: Caller,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._changes = changes

@@ -4,7 +4,7 @@ The vectors and the ledger are asked at once: meaning, words, topic keys, relati
 answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TypeVar, get_args
@@ -24,7 +24,7 @@ from local.memory.recall.reranker import Reranker, RerankError
 from local.memory.scopes import Reach, Weights, own_places, reach
 from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import Vectors
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Caller, Clock
 from local.protocol.memories import Kind, Scope, SourceKind
 from local.protocol.reading import in_utc
 from local.settings import SlotLimits
@@ -171,7 +171,7 @@ class Recaller:
         feedback_weight: float,
         min_score: float | None,
         models: RecallModels,
-        clock: Callable[[], datetime],
+        clock: Clock,
         slots: FairSlots | None = None,
     ) -> None:
         """`slots`: those of every tenant."""

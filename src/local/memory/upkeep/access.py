@@ -5,14 +5,14 @@ of the last seconds, which no promise rests on.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Iterable
 
 import structlog
 
 from local.errors import StorageError
 from local.ledger.door import Upkeep
 from local.ledger.upkeep import Access
+from local.protocol.envelope import Clock
 
 EVERY = 5.0
 """Seconds for which counts are collected."""
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 class AccessLog:
     """One tenant's."""
 
-    def __init__(self, upkeep: Upkeep, clock: Callable[[], datetime]) -> None:
+    def __init__(self, upkeep: Upkeep, clock: Clock) -> None:
         self._upkeep = upkeep
         self._clock = clock
         self._counts: dict[int, int] = {}

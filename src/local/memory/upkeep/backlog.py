@@ -9,7 +9,7 @@ itself it is tried again later, alone, and is set aside in the end, so that othe
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -27,7 +27,7 @@ from local.errors import (
 )
 from local.ledger.door import TaskQueue
 from local.ledger.records import LAST_RETRY, Task, TaskKind
-from local.protocol.envelope import utc_now
+from local.protocol.envelope import Clock, utc_now
 
 ATTEMPTS = 4
 """Failures of a task by itself, after which it is set aside: the last about two minutes after the
@@ -94,7 +94,7 @@ def out_of_reach(error: Exception) -> bool:
 class Runner:
     """Does the tasks of one job while `run` runs."""
 
-    def __init__(self, job: Job, queue: TaskQueue, clock: Callable[[], datetime]) -> None:
+    def __init__(self, job: Job, queue: TaskQueue, clock: Clock) -> None:
         self._job = job
         self._queue = queue
         self._clock = clock
@@ -267,7 +267,7 @@ async def _wait(event: asyncio.Event, seconds: float | None) -> None:
 class Backlog:
     """One tenant's jobs."""
 
-    def __init__(self, queue: TaskQueue, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, queue: TaskQueue, clock: Clock = utc_now) -> None:
         self._queue = queue
         self._clock = clock
         self._runners: dict[TaskKind, Runner] = {}

@@ -7,8 +7,8 @@ reads and writes with pauses leave the ledger to others meanwhile.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 
 import structlog
 
@@ -21,7 +21,7 @@ from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.planning import Planner, rest
 from local.memory.upkeep.supersession import Judge
 from local.protocol.answers import ConsolidationStatus, LeftAlone, NotDone
-from local.protocol.envelope import new_id
+from local.protocol.envelope import Clock, new_id
 from local.protocol.tool import report
 from local.settings import MemorySettings
 
@@ -86,7 +86,7 @@ class Consolidation:
         accesses: AccessLog,
         *,
         settings: MemorySettings,
-        clock: Callable[[], datetime],
+        clock: Clock,
         judge: Judge | None = None,
     ) -> None:
         self._ledger = ledger

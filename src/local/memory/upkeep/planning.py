@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 import msgspec
 import structlog
@@ -16,6 +15,7 @@ from local.memory.upkeep import decisions
 from local.memory.upkeep.decisions import Limits, Survey
 from local.memory.upkeep.supersession import Judge
 from local.protocol.answers import LeftAlone
+from local.protocol.envelope import Clock
 
 PAGE = 200
 """Facts that are read, and looked at, at once: 3 ms of each."""
@@ -46,9 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class Planner:
     """One tenant's. It changes nothing."""
 
-    def __init__(
-        self, ledger: Ledger, share: float, clock: Callable[[], datetime], judge: Judge | None
-    ) -> None:
+    def __init__(self, ledger: Ledger, share: float, clock: Clock, judge: Judge | None) -> None:
         self._ledger = ledger
         self._share = share
         self._clock = clock

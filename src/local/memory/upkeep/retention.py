@@ -5,7 +5,6 @@ transaction, so a kill in between leaves whole records, and the next run goes on
 """
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import structlog
@@ -15,6 +14,7 @@ from local.ledger.door import Ledger
 from local.memory.changes import Announce
 from local.memory.recall.statements import forget_texts
 from local.protocol import subjects
+from local.protocol.envelope import Clock
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 
@@ -35,7 +35,7 @@ class Retention:
         ledger: Ledger,
         settings: MemorySettings,
         announce: Announce,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._settings = settings
