@@ -216,8 +216,8 @@ async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
     async def publish() -> None:
         while waiting:
             subject, change = waiting.popleft()
-            message = encode(seal(change, type="event", source="memory"))
             try:
+                message = encode(seal(change, type="event", source="memory"))
                 await bus.publish(subject, message, tenant=tenant)
             except Local2Error as error:
                 log.warning("changes_not_announced", count=len(waiting) + 1, reason=str(error))
