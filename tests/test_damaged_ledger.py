@@ -14,16 +14,16 @@ import pytest
 
 from commands import in_a_process
 from harm import flip
+from ledgers import open_ledger
 from local import examination
 from local.app import open_stack
 from local.errors import DamagedError, StorageError
-from local.examination.result import CheckResult
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.database.soundness import Count, Tally
 from local.ledger.sqlite.sql import migrations
-from local.opening import open_ledger
 from local.protocol.envelope import utc_now
+from local.protocol.maintenance import CheckResult
 from local.settings import Settings
 from stacks import in_step, save, settings_in
 

@@ -148,15 +148,6 @@ async def open_ledgers(
         await ledgers.close()
 
 
-@asynccontextmanager
-async def open_ledger(
-    settings: MemorySettings, tenant: str, key: ContentKey | None = None
-) -> AsyncIterator[Ledger]:
-    """Open one tenant's ledger alone; raises what `Ledgers.opened` raises."""
-    async with open_ledgers(settings, lambda _: key) as ledgers, ledgers.opened(tenant) as ledger:
-        yield ledger
-
-
 def refuse_a_missing_ledger(
     settings: MemorySettings, tenant: str, key: ContentKey | None = None
 ) -> None:

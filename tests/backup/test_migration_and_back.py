@@ -7,8 +7,8 @@ import pytest
 
 from backups import rows
 from commands import local2
+from ledgers import ledger_in
 from local.errors import StorageError
-from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database, SqlConnection, copies
 from local.ledger.sqlite.database.copies import kept_files
 from local.ledger.sqlite.sql import migrations
@@ -106,7 +106,7 @@ async def test_going_back_says_what_is_lost_and_does_it_when_asked_to(
 
 async def test_what_is_forgotten_is_not_kept_either(ledger: Path) -> None:
     await write(ledger, "f3")
-    async with Ledger.open(ledger, "default") as opened:
+    async with ledger_in(ledger) as opened:
         await opened.erasures.scrub()
 
     assert kept_files(ledger) == {}

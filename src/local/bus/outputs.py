@@ -13,7 +13,7 @@ from local.bus.connection import Connection
 from local.bus.identity import bearer
 from local.errors import BusError, Local2Error
 from local.protocol import subjects
-from local.protocol.envelope import Sender, decode, encode, seal
+from local.protocol.envelope import Sender, decode, encode, seal_from
 from local.protocol.payloads import Json, OutputPart, ToolResult, new_output_key
 
 KEEP_TIMEOUT = 5.0
@@ -76,16 +76,9 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
         part = OutputPart(
             key=key, offset=offset, text=content[offset:end], last=end >= len(content)
         )
-        request = seal(
-            part,
-            type="request",
-            source=caller.agent or "client",
-            user=caller.user,
-            session_id=caller.session_id,
-        )
         answer = await bus.request(
             subjects.MEMORY_OUTPUT_KEEP,
-            encode(request),
+            encode(seal_from(caller, part, type="request")),
             timeout=KEEP_TIMEOUT,
             headers=bearer(caller.token),
         )

@@ -46,8 +46,8 @@ log_file: {log_file}
 max_pending: 512MB
 jetstream {{ store_dir: {store}, sync_interval: always, max_buffered_size: 1GB{encryption} }}
 """
-"""Every write is synced, so publications wait for the disk: above its usual 128 MB of them the server
-would drop turns, without a word to those who wait for no acknowledgement.
+"""Every write is synced, so publications wait for the disk: above its usual 128 MB of them the
+server would drop turns, without a word to those who wait for no acknowledgement.
 """
 KEY_VARIABLE = "LOCAL2_JETSTREAM_KEY"
 ENCRYPTION = f", cipher: chachapoly, key: ${KEY_VARIABLE}"

@@ -35,18 +35,6 @@ _FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
 """In what is no JSON, as a message that was cut."""
 
 
-async def all_letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
-    """All letters, oldest first.
-
-    Raises:
-        BusError: The server does not answer, or has no such stream.
-    """
-    sequence = 0
-    while (stored := await next_letter(bus, sequence + 1, tenant)) is not None:
-        sequence = stored.sequence
-        yield stored
-
-
 async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLetter | None:
     """The first letter of this number or a higher one; None if there is none.
 

@@ -144,7 +144,6 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
     *,
     message_id: str | None = None,
     headers: Headers | None = None,
-    tenant: str | None = None,
     timeout: float = PUBLISH_TIMEOUT,  # noqa: ASYNC109 - the caller chooses it
 ) -> None:
     """Publish into a stream; return once the server has the message on disk.
@@ -155,7 +154,6 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
         data: The encoded envelope.
         message_id: The server drops a second message of this id within two minutes.
         headers: More of them.
-        tenant: Who receives it, if the memory sends it to its tenants.
         timeout: Seconds to wait for the acknowledgement.
 
     Raises:
@@ -164,8 +162,6 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
     named: Headers = {"Nats-Msg-Id": message_id} if message_id else {}
     headers = bus.with_token({**named, **(headers or {})} or None)
     bus.check_size(data, headers)
-    if tenant is not None:
-        subject = bus.sent_on(subject, tenant)
     try:
         acknowledgement = await bus.client.jetstream().publish(
             subject, data, timeout=timeout, headers=headers

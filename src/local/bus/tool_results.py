@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import msgspec
-import structlog
 
 from local.bus.receiving import BusMessage, Handler, Headers, Subscription
 from local.errors import BadRequestError, BusTimeoutError
@@ -19,8 +18,6 @@ from local.protocol import subjects
 from local.protocol.envelope import Envelope, encode
 from local.protocol.payloads import ToolResult
 from local.protocol.tool_messages import read_result
-
-log = structlog.get_logger()
 
 
 class Bus(Protocol):

@@ -47,9 +47,8 @@ async def answer_on(
     bus: Connection, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
 ) -> ToolResult:
     """Call one tool, as a turn of its own; fail at once if the connection is lost."""
-    asked = asyncio.create_task(
-        call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=patience)
-    )
+    caller = msgspec.structs.replace(caller, query_id=new_id())
+    asked = asyncio.create_task(call_tool(bus, tool, args, caller=caller, timeout=patience))
     lost = asyncio.create_task(bus.lost.wait())
     try:
         await asyncio.wait((asked, lost), return_when=asyncio.FIRST_COMPLETED)

@@ -27,7 +27,7 @@ from local.protocol.conversation import (
 )
 from local.protocol.envelope import Sender
 from local.protocol.messages import Id, messages_of
-from local.protocol.payloads import Json
+from local.protocol.payloads import Json, in_parts
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
@@ -170,24 +170,18 @@ def _line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessag
 
 
 def _fitting(message: ConversationMessage) -> ConversationMessage:
-    if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
+    if _size(message) > LARGEST_MESSAGE:
         raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
     return message
 
 
+def _size(message: ConversationMessage) -> int:
+    return len(msgspec.json.encode(message))
+
+
 def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
     """The messages in order, in requests as large as the limits allow."""
-    batch: list[ConversationMessage] = []
-    size = 0
-    for message in messages:
-        length = len(msgspec.json.encode(message))
-        if batch and (size + length > BATCH_BYTES or len(batch) == BATCH_MESSAGES):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += length
-    if batch:
-        yield batch
+    return in_parts(messages, _size, most_bytes=BATCH_BYTES, most=BATCH_MESSAGES)
 
 
 async def _send_all(

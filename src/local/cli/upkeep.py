@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.progress import (
     BarColumn,
@@ -39,13 +38,10 @@ from local.errors import (
     VectorError,
 )
 from local.logs import logging_to
-from local.protocol.maintenance import BackupReport, BackupRequest, MemoryStatus
+from local.protocol.maintenance import BackupReport, BackupRequest, MemoryStatus, Verdict
 from local.settings import Settings
 
-if TYPE_CHECKING:
-    from local.examination.result import Verdict
-
-MARKS: "dict[Verdict, str]" = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
 POLL = 0.5
 """Seconds between two looks at the status: a progress bar moves, and a status counts all that waits
 (50 ms of 200,000), which the indexing of it would feel five times a second."""

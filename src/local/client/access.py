@@ -13,19 +13,15 @@ import msgspec
 from local.bus.connection import Connection, connect
 from local.bus.identity import bearer
 from local.errors import (
-    BadRequestError,
     BusError,
-    ForbiddenError,
-    InvalidArgumentsError,
-    Local2Error,
     OverloadedError,
-    QuotaError,
+    RequestError,
     StackNotRunningError,
-    StorageError,
-    TooLargeError,
+    UnavailableError,
+    error_of,
 )
 from local.home import running_url
-from local.protocol.envelope import Sender, decode, encode, seal
+from local.protocol.envelope import Sender, decode, encode, seal_from
 from local.protocol.payloads import ErrorReply
 from local.protocol.tool_messages import ERROR_CODE
 from local.settings import Settings
@@ -34,18 +30,6 @@ from local.tenants.directory import Entries
 
 T = TypeVar("T")
 CLIENT = Sender(agent="client")
-_ERRORS: dict[str, type[Local2Error]] = {
-    error.code: error
-    for error in (
-        BadRequestError,
-        InvalidArgumentsError,
-        ForbiddenError,
-        OverloadedError,
-        QuotaError,
-        StorageError,
-        TooLargeError,
-    )
-}
 
 
 @asynccontextmanager
@@ -88,24 +72,17 @@ async def ask(  # noqa: PLR0913 - what a request consists of
     """Ask, and return the payload of the answer.
 
     Raises:
-        RequestError: What was asked for is refused.
-        BusError: Nobody answers, or not with such a payload.
+        RequestError: What was asked for is refused; or another error, by its code.
+        BusError: Nobody answers, or not with such a payload, or what answers has a fault.
     """
-    request = seal(
-        payload,
-        type="request",
-        source=caller.agent or "client",
-        user=caller.user,
-        session_id=caller.session_id,
-    )
-    answer = await bus.request(
-        subject, encode(request), timeout=timeout, headers=bearer(caller.token)
-    )
-    code = (answer.headers or {}).get(ERROR_CODE)
-    if code is None:
+    request = encode(seal_from(caller, payload, type="request"))
+    answer = await bus.request(subject, request, timeout=timeout, headers=bearer(caller.token))
+    if ERROR_CODE not in (answer.headers or {}):
         return decode(answer.data, into).payload
-    problem = decode(answer.data, ErrorReply).payload.message
-    raise _ERRORS.get(code, BusError)(problem)
+    problem = decode(answer.data, ErrorReply).payload
+    error = error_of(problem.code, problem.message, problem.retry_after)
+    known = isinstance(error, RequestError | OverloadedError | UnavailableError)
+    raise error if known else BusError(problem.message)
 
 
 async def ending_with(bus: Connection, work: Coroutine[Any, Any, T]) -> T:

@@ -30,7 +30,7 @@ from local.errors import (
 from local.home import running_url
 from local.protocol import subjects
 from local.protocol.answers import RecalledTopic, Receipt, SavedTopic
-from local.protocol.envelope import Sender, encode, seal
+from local.protocol.envelope import Sender, encode, seal_from
 from local.protocol.memories import Version, Versions
 from local.protocol.payloads import Feedback, Json, ToolResult
 from local.settings import Settings
@@ -39,6 +39,7 @@ from local.tenants.credentials import OwnTokens
 ERASING = 3600.0
 """Seconds for an erasure: of a million records it takes minutes."""
 BINARY = (bytes, bytearray, memoryview)
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 T = TypeVar("T")
 
 
@@ -51,13 +52,21 @@ def check_named(**who: str | None) -> None:
             )
 
 
-def check_sendable(args: Json) -> None:
-    """Raise InvalidArgumentsError if an argument is no JSON; msgspec makes base64 of bytes."""
-    for name, value in args.items():
-        try:
-            json.dumps(msgspec.to_builtins(value, builtin_types=BINARY), allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
+def encoded(args: Json) -> Json:
+    """Each argument as JSON. Strictly: msgspec alone would make base64 of bytes, and null of NaN.
+
+    Raises:
+        InvalidArgumentsError: One of them is no JSON.
+    """
+    return {name: _encoded(name, value) for name, value in args.items()}
+
+
+def _encoded(name: str, value: Any) -> msgspec.Raw:
+    try:
+        plain = msgspec.to_builtins(value, builtin_types=BINARY)
+        return msgspec.Raw(_json.encode(plain).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
 
 
 class Following:
@@ -191,13 +200,13 @@ class Calls:
         Raises:
             Local2Error: It failed, or could not be asked; its class is that of the code.
         """
-        check_sendable(args)
+        sent = encoded(args)
         seconds = self._timeout if within is None else within
         caller = await self.proven()
         bus = await self.bus()
         try:
             result = await ending_with(
-                bus, ask_tool(bus, tool, args, caller=caller, timeout=seconds)
+                bus, ask_tool(bus, tool, sent, caller=caller, timeout=seconds)
             )
         except UnknownToolError as error:
             if not await self._following.has_ended():
@@ -229,14 +238,8 @@ class Calls:
     async def rate(self, rating: Feedback) -> None:
         """Publish a rating, and return once JetStream has it."""
         caller = await self.proven()
-        message = seal(
-            rating,
-            type="feedback",
-            source=caller.agent or "client",
-            user=caller.user,
-            session_id=rating.session_id or caller.session_id,
-            query_id=rating.query_id,
-        )
+        of = {"session_id": rating.session_id or caller.session_id, "query_id": rating.query_id}
+        message = seal_from(msgspec.structs.replace(caller, **of), rating, type="feedback")
         await publish_durably(
             await self.bus(),
             subjects.RESPONSE_FEEDBACK,

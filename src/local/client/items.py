@@ -1,6 +1,6 @@
 """Storing and finding items over the bus, in as many messages as they need."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
 import msgspec
@@ -24,6 +24,7 @@ from local.protocol.items import (
     check_size,
     size_of,
 )
+from local.protocol.payloads import in_parts
 
 MESSAGE_BYTES = 800_000
 """Of the items in one message; the bus carries 1 MB."""
@@ -49,7 +50,7 @@ class Items:
         """
         for item in items:
             check_size(item)
-        for part in _parts(items):
+        for part in in_parts(items, _size, most_bytes=MESSAGE_BYTES, most=AT_ONCE):
             request = PutItems(collection=self.collection, items=part)
             await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
 
@@ -108,16 +109,5 @@ class Items:
         return changed.deleted
 
 
-def _parts(items: Sequence[ItemPut]) -> Iterator[list[ItemPut]]:
-    """As many as fit into a message, each time."""
-    part: list[ItemPut] = []
-    size = 0
-    for item in items:
-        more = size_of(item) + len(item.text or "") + 1_000
-        if part and (size + more > MESSAGE_BYTES or len(part) == AT_ONCE):
-            yield part
-            part, size = [], 0
-        part.append(item)
-        size += more
-    if part:
-        yield part
+def _size(item: ItemPut) -> int:
+    return size_of(item) + len(item.text or "") + 1_000

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
+import msgspec
 import structlog
 
 from local.bus.connection import BusMessage, Connection, Subscription
@@ -16,7 +17,7 @@ from local.errors import (
     RequestError,
 )
 from local.protocol import subjects
-from local.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal
+from local.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal_from
 from local.protocol.generation import read_generation
 from local.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 
@@ -73,7 +74,7 @@ class QueryClient:
         answer = self._answers[query_id] = asyncio.get_running_loop().create_future()
         self._listeners[query_id] = on_delta
         try:
-            await self._submit(_query(text, query_id, caller))
+            await self._submit(_query(text, msgspec.structs.replace(caller, query_id=query_id)))
             return await asyncio.wait_for(answer, timeout)
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
@@ -110,15 +111,9 @@ class QueryClient:
             answer.set_result(turn)
 
 
-def _query(text: str, query_id: str, caller: Sender) -> Envelope[Query]:
-    return seal(
-        Query(query=text, session_id=caller.session_id, query_id=query_id),
-        type="query",
-        source=caller.agent or "client",
-        user=caller.user,
-        session_id=caller.session_id,
-        query_id=query_id,
-    )
+def _query(text: str, caller: Sender) -> Envelope[Query]:
+    query = Query(query=text, session_id=caller.session_id, query_id=caller.query_id)
+    return seal_from(caller, query, type="query")
 
 
 def _refused(error: ErrorReply) -> Local2Error:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 import structlog
@@ -33,6 +33,7 @@ from local.protocol.envelope import (
     encode,
     header_of,
     seal,
+    seal_from,
     utc_now,
 )
 from local.protocol.payloads import Empty, Json, ToolProgress, ToolRequest, ToolResult, ToolSchema
@@ -59,7 +60,6 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     args: Json,
     *,
     caller: Sender,
-    query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
     on_progress: OnProgress | None = None,
 ) -> ToolResult:
@@ -69,13 +69,7 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     """
     try:
         return await ask_tool(
-            bus,
-            tool,
-            args,
-            caller=caller,
-            query_id=query_id,
-            timeout=timeout,
-            on_progress=on_progress,
+            bus, tool, args, caller=caller, timeout=timeout, on_progress=on_progress
         )
     except Local2Error as error:
         return ToolResult.failed(error)
@@ -87,7 +81,6 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     args: Json,
     *,
     caller: Sender,
-    query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
     on_progress: OnProgress | None = None,
 ) -> ToolResult:
@@ -97,8 +90,7 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         bus: The connection to use.
         tool: The tool's name.
         args: Its arguments, which the tool itself validates.
-        caller: Who the envelope says is calling; the server decides the tenant.
-        query_id: The turn this call belongs to.
+        caller: Who the envelope says is calling, in which turn; the server decides the tenant.
         timeout: Seconds to wait; the tool does not begin after them.
         on_progress: Called with what the tool says of how far it is.
 
@@ -108,12 +100,12 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         BusError: It cannot be asked.
         RequestError: It was not asked, because the arguments cannot be sent.
     """
-    request = _request(args, caller, query_id, timeout)
+    request = _request(args, caller, timeout)
     try:
         async with hearing(bus, tool, request.id, on_progress):
             return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
     except asyncio.CancelledError:
-        await take_back(bus, tool, request, caller)
+        await take_back(bus, tool, request.id, caller)
         raise
     except NoRespondersError as error:
         raise _unknown(tool) from error
@@ -144,33 +136,17 @@ async def hearing(
         await subscription.stop(grace=1.0)
 
 
-async def take_back(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
+async def take_back(bus: Connection, tool: str, request_id: str, caller: Sender) -> None:
     """Say that the answer is not wanted any more; nobody replies to it."""
-    cancel = seal(
-        Empty(),
-        type="cancel",
-        source=request.source,
-        user=request.user,
-        session_id=request.session_id,
-        correlation_id=request.id,
-    )
+    cancel = seal_from(caller, Empty(), type="cancel", correlation_id=request_id)
     with suppress(Local2Error):
         subject = subjects.tool_cancel(tool)
         await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
 
 
-def _request(
-    args: Json, caller: Sender, query_id: str | None, seconds: float
-) -> Envelope[ToolRequest[Json]]:
-    request = seal(
-        ToolRequest(args=args),
-        type="request",
-        source=caller.agent or "client",
-        user=caller.user,
-        session_id=caller.session_id,
-        query_id=query_id,
-        deadline_utc=utc_now() + timedelta(seconds=seconds),
-    )
+def _request(args: Json, caller: Sender, seconds: float) -> Envelope[ToolRequest[Json]]:
+    deadline = utc_now() + timedelta(seconds=seconds)
+    request = seal_from(caller, ToolRequest(args=args), type="request", deadline_utc=deadline)
     # Some tools answer with the id of the request as correlation_id, others copy the field.
     return msgspec.structs.replace(request, correlation_id=request.id)
 

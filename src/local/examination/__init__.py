@@ -11,8 +11,8 @@ from local.examination.installation import (
     check_server,
 )
 from local.examination.models import check_models
-from local.examination.result import CheckResult
 from local.examination.stack import check_stack
+from local.protocol.maintenance import CheckResult
 from local.settings import Settings
 
 

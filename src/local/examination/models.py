@@ -5,11 +5,11 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from local.errors import ConfigError, Local2Error, ModelError, VectorError, without_credentials
-from local.examination.result import CheckResult, Verdict, broken
 from local.llm.choice import chat_endpoint, provider_of
 from local.llm.ollama import installed_models
 from local.llm.openai import OpenAIModel
 from local.memory.recall.reranker import HttpReranker, RerankError
+from local.protocol.maintenance import CheckResult, Verdict
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors import weights
 from local.vectors.config import embeddings_endpoint
@@ -76,11 +76,11 @@ async def _model(
         finally:
             await opened.close()
     except ConfigError as error:
-        return broken(name, error)
+        return CheckResult.broken(name, error)
     except ModelError as error:
-        return CheckResult(name=name, verdict=verdict, detail=error.message, remedy=error.remedy)
+        return CheckResult(name, verdict, error.message, remedy=error.remedy)
     shown = without_credentials(str(chat.openai_url))
-    return CheckResult(name=name, verdict="ok", detail=f"{model}, of the endpoint {shown}")
+    return CheckResult(name, "ok", f"{model}, of the endpoint {shown}")
 
 
 async def _embeddings(memory: MemorySettings) -> CheckResult:
@@ -95,11 +95,11 @@ async def _embeddings(memory: MemorySettings) -> CheckResult:
         finally:
             embedder.close()
     except ConfigError as error:
-        return broken(name, error)
+        return CheckResult.broken(name, error)
     except VectorError as error:
-        return CheckResult(name=name, verdict=verdict, detail=error.message, remedy=error.remedy)
+        return CheckResult(name, verdict, error.message, remedy=error.remedy)
     detail = f"{memory.embedding_model}, of the endpoint {endpoint.shown}: {dimensions} dimensions"
-    return CheckResult(name=name, verdict="ok", detail=detail)
+    return CheckResult(name, "ok", detail)
 
 
 async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str) -> CheckResult:
@@ -111,13 +111,13 @@ async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str
         models = await installed_models(url)
     except Local2Error as error:
         detail = error.message + otherwise
-        return CheckResult(name=name, verdict=verdict, detail=detail, remedy="ollama serve")
+        return CheckResult(name, verdict, detail, remedy="ollama serve")
     if model in models or f"{model}:latest" in models:
-        return CheckResult(name=name, verdict="ok", detail=f"{model}, Ollama at {shown}")
+        return CheckResult(name, "ok", f"{model}, Ollama at {shown}")
     return CheckResult(
-        name=name,
-        verdict=verdict,
-        detail=f"Ollama at {shown} does not have {model}.{otherwise}",
+        name,
+        verdict,
+        f"Ollama at {shown} does not have {model}.{otherwise}",
         remedy=f"ollama pull {model}",
     )
 
@@ -136,9 +136,7 @@ async def _reranker(memory: MemorySettings) -> CheckResult:
         finally:
             await reranker.close()
     except ConfigError as error:
-        return broken("reranker", error)
+        return CheckResult.broken("reranker", error)
     except RerankError as error:
-        return CheckResult(
-            name="reranker", verdict="note", detail=error.message, remedy=error.remedy
-        )
-    return CheckResult(name="reranker", verdict="ok", detail="it answers")
+        return CheckResult("reranker", "note", error.message, remedy=error.remedy)
+    return CheckResult("reranker", "ok", "it answers")

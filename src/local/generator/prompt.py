@@ -56,11 +56,10 @@ class Background(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """`tokens` is what the counter counts, without tools; `compressed`: messages are left out."""
+    """`tokens` is what the counter counts, without tools."""
 
     messages: list[ChatMessage]
     tokens: int
-    compressed: bool
 
 
 class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,16 +85,11 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         system = self._system(compressed=False)
         shown: Sequence[Message] = [message for message in messages if message.role != "system"]
         tokens = self._tokens(system, shown)
-        compressed = tokens > self.room
-        if compressed:
+        if tokens > self.room:
             system = self._system(compressed=True)
             shown = self._end_of(shown, self.room - self.count(system))
             tokens = self._tokens(system, shown)
-        return Prompt(
-            messages=[chat_message(message) for message in (system, *shown)],
-            tokens=tokens,
-            compressed=compressed,
-        )
+        return Prompt(messages=list(map(chat_message, (system, *shown))), tokens=tokens)
 
     def _tokens(self, system: Message, messages: Sequence[Message]) -> int:
         return self.count(system) + sum(map(self.count, messages))

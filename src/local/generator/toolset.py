@@ -44,13 +44,11 @@ class Toolset:
         settings: GeneratorSettings,
         tools: Sequence[ToolSchema],
         caller: Sender,
-        query_id: str,
     ) -> None:
         self._bus = bus
         self._settings = settings
         self._tools = {tool.name: tool for tool in tools}
         self._caller = caller
-        self._query_id = query_id
         self.definitions = [_definition(tool) for tool in tools]
 
     async def call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
@@ -83,7 +81,6 @@ class Toolset:
             call.name,
             call.arguments,
             caller=self._caller,
-            query_id=self._query_id,
             timeout=self._settings.tool_timeout,
         )
         return await self._previewed(call, result, self._settings.tool_output_limit)

@@ -75,7 +75,8 @@ class GeneratorTurn:
         recent = recent_tools.of(caller.user)
         offered = fit_tools(tools, own, recent, room, session.count)
         self._recent_tools = recent_tools
-        self._tools = Toolset(bus, settings, offered, caller, query_id)
+        asking = msgspec.structs.replace(caller, query_id=query_id)
+        self._tools = Toolset(bus, settings, offered, asking)
         self._deltas = 0
         self._thinking: list[str] = []
         self._calls: list[ToolCallRecord] = []

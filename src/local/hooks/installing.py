@@ -135,13 +135,13 @@ def installed(client: Client, scope: Scope) -> Installation:
     """
     file, text = _settings(client, scope)
     found = registered(client, read_settings(file, text)) if text and text.strip() else {}
-    events = [event for event in client.seconds if found.get(event)]
+    events = [event for event in client.events if found.get(event)]
     return Installation(
         client=client.name,
         scope=scope,
         file=str(file),
         events=events,
-        missing=[event for event in client.seconds if event not in events],
+        missing=[event for event in client.events if event not in events],
     )
 
 

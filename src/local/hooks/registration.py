@@ -119,9 +119,9 @@ def entries_of(client: Client, options: Sequence[str]) -> dict[str, Json]:
     """What belongs into the settings, by event; the options are those of the hooks."""
     return {
         event: client.entry(
-            join([sys.executable, "-P", "-m", "local.hooks", client.name, event, *options]), seconds
+            join([sys.executable, "-P", "-m", "local.hooks", client.name, event, *options])
         )
-        for event, seconds in client.seconds.items()
+        for event in client.events
     }
 
 

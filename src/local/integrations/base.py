@@ -11,7 +11,7 @@ have them in the log twice. What leaves the log is erased from the memory, if th
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from typing import Any, Generic, Self, TypeVar
@@ -27,7 +27,7 @@ from local.protocol.conversation import IngestReport
 from local.protocol.envelope import new_id
 from local.protocol.items import ItemKey, ItemPut, StoredItem, check_size
 from local.protocol.memories import RecalledItem
-from local.protocol.payloads import Json
+from local.protocol.payloads import Json, in_parts
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ T = TypeVar("T")
 _starting = threading.Lock()
 _loops: list[asyncio.AbstractEventLoop] = []
 PAGE = 1_000
-"""Items read at once."""
+"""Items read, or messages ingested, at once."""
 REQUEST_BYTES = 300_000
 """Of the messages of one request, which may have 1 MB; a single one may be larger."""
 FURTHER = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
@@ -240,7 +240,7 @@ class SessionLog:
     async def _ingested(self, messages: Sequence[Json]) -> dict[str, str]:
         """Have messages remembered; by their ids those of their records, if they have one."""
         records: dict[str, str] = {}
-        for part in _parts(messages):
+        for part in in_parts(messages, _size, most_bytes=REQUEST_BYTES, most=PAGE):
             result = await self._memory.call(
                 "ingest", messages=part, session_id=self._session_id, allow_again=True
             )
@@ -268,19 +268,8 @@ def _sendable(message: Json) -> Json:
     return sendable
 
 
-def _parts(messages: Sequence[Json]) -> Iterator[list[Json]]:
-    """The messages in their order, in requests that the bus carries."""
-    part: list[Json] = []
-    size = 0
-    for message in messages:
-        length = len(msgspec.json.encode(message))
-        if part and size + length > REQUEST_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(message)
-        size += length
-    if part:
-        yield part
+def _size(message: Json) -> int:
+    return len(msgspec.json.encode(message))
 
 
 def metadata_of(item: RecalledItem) -> Json:

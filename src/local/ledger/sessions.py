@@ -46,14 +46,6 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Json
 
 
-class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes of a session after one was made; `merged` of them were just made one."""
-
-    notes: list[Note]
-    was_new: bool
-    merged: int = 0
-
-
 Merge = Callable[[Sequence[Note]], Note | None]
 """From the notes before a new one: the note that stands for all up to its position from now on."""
 

@@ -8,17 +8,24 @@ in the ledger.
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
-from local.ledger.sessions import Important, SessionOf, StoredMessage, StoredNote, StoredSession
+from local.ledger.sessions import Important, SessionOf, StoredMessage, StoredSession
 from local.llm.framing import fact_line, section
 from local.memory.scopes import by, how_to_send, own_places
-from local.protocol.answers import Note, SessionCall, SessionContent, SessionMessage, TopMemory
+from local.protocol.answers import (
+    Note,
+    SessionCall,
+    SessionContent,
+    SessionMessage,
+    SessionNotes,
+    TopMemory,
+)
 from local.protocol.envelope import Caller, Clock, content_id
 from local.protocol.memories import MemoryType
 from local.protocol.payloads import Json
@@ -48,10 +55,7 @@ class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
 
     def section(self) -> str:
         """The memories as a part of a prompt, each a line that it cannot leave; empty for none."""
-        lines = [
-            fact_line(each.content, each.topic, each.by, each.source_class)
-            for each in self.memories
-        ]
+        lines = [fact_line(m.content, m.topic, m.by, m.source_class) for m in self.memories]
         return section(SECTION, lines) if lines else ""
 
 
@@ -125,7 +129,7 @@ class Sessions:
         facts = await self._ledger.sessions.important(self._top.wanted)
         return TopMemories(memories=self._top.chosen(facts))
 
-    async def note(self, content: str, role: str | None = None) -> StoredNote:
+    async def note(self, content: str, role: str | None = None) -> SessionNotes:
         """Make a note in the caller's session, by default under the caller's name.
 
         What the role has noted already, word for word, is not noted again.
@@ -135,10 +139,8 @@ class Sessions:
         """
         named = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
         session = SessionOf(self._owner, self._known(None))
-        text = checked_text(content, "content")
-        return await self._ledger.notes.store(
-            session, named, text, self._clock(), merge=oldest_merged
-        )
+        text, at = checked_text(content, "content"), self._clock()
+        return await self._ledger.notes.store(session, named, text, at, merge=oldest_merged)
 
     async def load(self, session_id: str | None, limit: int) -> SessionContent:
         """A session's newest messages, `limit` at most, its notes, and what matters most.
@@ -284,19 +286,13 @@ def merged(notes: Sequence[Note]) -> Note:
     )
 
 
-def _lines(note: Note) -> Iterator[str]:
+def _lines(note: Note) -> list[str]:
     """What a merged note says of this one: its beginning, or the lines that it is made of."""
-    if note.merges:
-        yield from note.content.split("\n")[1:]
-        return
-    yield f"{note.role}: {excerpt(note.content, EXCERPT)}"
+    own = f"{note.role}: {excerpt(note.content, EXCERPT)}"
+    return note.content.split("\n")[1:] if note.merges else [own]
 
 
-def _newest(lines: Sequence[str], size: int) -> list[str]:
-    kept: list[str] = []
-    for line in reversed(lines):
-        size -= len(line) + 1
-        if size < 0:
-            break
-        kept.insert(0, line)
-    return kept
+def _newest(lines: Sequence[str], size: int) -> Sequence[str]:
+    """As many of the last lines as have so many characters."""
+    sizes = accumulate(len(line) + 1 for line in reversed(lines))
+    return lines[len(lines) - sum(each <= size for each in sizes) :]

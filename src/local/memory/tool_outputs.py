@@ -1,22 +1,9 @@
 """Long tool outputs: whole, under a key, for their owner only."""
 
-import msgspec
-
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
+from local.ledger.sessions import StoredOutput
 from local.protocol.payloads import OutputPart, new_output_key
-
-
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """Characters `offset` up to `until` of an output that has `total` of them."""
-
-    text: str
-    offset: int
-    total: int
-
-    @property
-    def until(self) -> int:
-        return self.offset + len(self.text)
 
 
 class ToolOutputs:
@@ -44,7 +31,7 @@ class ToolOutputs:
                 remedy="Send the parts in order, each once the one before is acknowledged.",
             )
 
-    async def read(self, key: str, offset: int, limit: int) -> Piece:
+    async def read(self, key: str, offset: int, limit: int) -> StoredOutput:
         """Up to `limit` characters of an output from `offset` on.
 
         Raises:
@@ -66,4 +53,4 @@ class ToolOutputs:
             raise InvalidArgumentsError(
                 f"offset: {key} ends at {stored.total}.", remedy="Start before."
             )
-        return Piece(text=stored.text, offset=offset, total=stored.total)
+        return stored

@@ -16,6 +16,7 @@ import structlog
 from local.errors import IndexDamagedError
 from local.ledger.door import IndexedRecords
 from local.ledger.upkeep import Waiting
+from local.protocol.payloads import in_parts
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128
@@ -80,18 +81,12 @@ def items_of(records: Sequence[Waiting]) -> list[VectorItem]:
 def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waiting]]:
     """Cut records into batches that the bus carries, there and back."""
     vector_bytes = dimensions * BYTES_A_DIMENSION
-    batch: list[Waiting] = []
-    size = 0
-    for record in records:
+
+    def size_of(record: Waiting) -> int:
         text = record.text if record.vector is None else ""
-        cost = max(len(msgspec.json.encode(text)), vector_bytes)
-        if batch and (len(batch) == BATCH_RECORDS or size + cost > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += cost
-    if batch:
-        yield batch
+        return max(len(msgspec.json.encode(text)), vector_bytes)
+
+    return in_parts(records, size_of, most_bytes=BATCH_BYTES, most=BATCH_RECORDS)
 
 
 async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:

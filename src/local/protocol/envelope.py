@@ -112,6 +112,27 @@ def seal(  # noqa: PLR0913 - one keyword a field of the envelope
     )
 
 
+def seal_from(
+    sender: Sender,
+    payload: P,
+    *,
+    type: str,  # noqa: A002 - the name of the field on the wire
+    correlation_id: str | None = None,
+    deadline_utc: datetime | None = None,
+) -> Envelope[P]:
+    """Put a payload into an envelope of this sender, a client unless it is an agent."""
+    return seal(
+        payload,
+        type=type,
+        source=sender.agent or "client",
+        user=sender.user,
+        session_id=sender.session_id,
+        query_id=sender.query_id,
+        correlation_id=correlation_id,
+        deadline_utc=deadline_utc,
+    )
+
+
 def encode(message: msgspec.Struct) -> bytes:
     """Encode an envelope.
 

@@ -1,10 +1,11 @@
-"""What an operator asks the memory, and is told: health, status, letters, backups, transfers."""
+"""What an operator asks, and is told: health, checks, status, letters, backups, transfers."""
 
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
+from local.errors import Local2Error
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.memories import Owning
 from local.protocol.payloads import DeadLetter
@@ -29,6 +30,22 @@ class Health(msgspec.Struct, kw_only=True):
 
     status: HealthStatus
     reasons: list[str] = []
+
+
+Verdict = Literal["ok", "note", "broken"]
+
+
+class CheckResult(msgspec.Struct, omit_defaults=True):
+    """What `local2 doctor` found. A `note` is no fault, because the stack does without it."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    remedy: str | None = None
+
+    @classmethod
+    def broken(cls, name: str, error: Local2Error) -> "CheckResult":
+        return cls(name, "broken", error.message, error.remedy)
 
 
 class BackupRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

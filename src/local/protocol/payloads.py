@@ -4,6 +4,7 @@ New fields need defaults, so that older bytes still decode.
 """
 
 import secrets
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -12,9 +13,27 @@ from local.errors import ErrorCode, Local2Error
 from local.protocol.envelope import Name
 
 A = TypeVar("A")
+Item = TypeVar("Item")
 
 Json = dict[str, Any]
 """Open JSON: tool arguments before a tool has checked them, schemas, metadata."""
+
+
+def in_parts(
+    items: Iterable[Item], size_of: Callable[[Item], int], *, most_bytes: int, most: int
+) -> Iterator[list[Item]]:
+    """The items in their order, in parts that fit into a message; a larger one is alone."""
+    part: list[Item] = []
+    size = 0
+    for item in items:
+        more = size_of(item)
+        if part and (size + more > most_bytes or len(part) == most):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += more
+    if part:
+        yield part
 
 
 class ToolRequest(msgspec.Struct, Generic[A], kw_only=True):

@@ -14,6 +14,7 @@ import msgspec
 import nkeys
 
 from local.errors import ConfigError
+from local.protocol.envelope import Role
 from local.settings import BusSettings
 from local.tenants.directory import Entries, write_secret
 from local.tenants.tokens import sign
@@ -84,6 +85,30 @@ def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | Non
 def memory_credentials(folder: Path) -> Credentials:
     """The memory's own. Raises a ConfigError if they are not there."""
     return credentials_in(folder / MEMORY)
+
+
+class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as it is listed; `credentials`: the file of its seed."""
+
+    tenant: str
+    agent: str
+    role: Role
+    inbox: str
+    credentials: str
+
+
+def summaries_of(folder: Path, entries: Entries, tenant: str) -> list[AgentSummary]:
+    """All agents of a tenant."""
+    return [
+        AgentSummary(
+            tenant=tenant,
+            agent=name,
+            role=agent.role,
+            inbox=inbox_of(name),
+            credentials=str(file_of(folder, tenant, name)),
+        )
+        for name, agent in entries.tenants[tenant].agents.items()
+    ]
 
 
 def credentials_in(file: Path) -> Credentials:

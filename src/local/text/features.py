@@ -13,7 +13,15 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from local.text.words import PIECE, UNSPACED, characters_and_pairs, density, stems, words
+from local.text.words import (
+    PIECE,
+    UNSPACED,
+    characters_and_pairs,
+    composed,
+    density,
+    stems,
+    words,
+)
 
 _ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
@@ -75,6 +83,36 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(f" ([{UNSPACED}]+)=")
+_CHANGED = "moved|changed|switched|rescheduled|postponed|raised|lowered|increased|reduced|renamed"
+_BEEN = "(?:have been|has been|was|is|has)"
+_PHRASES = tuple(
+    (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
+    for signs, phrase, plain in (
+        ("n't|n\u2019t", r"n['\u2019]t\b", " not"),
+        ("'m|'re|\u2019m|\u2019re", r"['\u2019](?:m|re)\b", " am"),
+        ("'ve|\u2019ve", r"['\u2019]ve\b", " have"),
+        ("cannot", r"\bcannot\b", "can not"),
+        ("no longer", r"\bno longer\b", "not"),
+        ("the user", r"\bthe user['\u2019]s\b", "my"),
+        ("the user", r"\bthe user\b", "I"),
+        ("now|today", r"\b(?:as of|from|since|starting|for|right) (?:now|today)(?: on)?\b", ""),
+        ("any", r"\bany ?more\b", ""),
+        ("moved", r"\b(I|we) (?:have )?(?:just )?moved to\b", r"\1 live in"),
+        ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
+        ("work for", r"\b(I|we) work for\b", r"\1 work at"),
+        (
+            "switched",
+            r"\b(I|we) (?:have )?(?:just )?switched (?:from [\w ]{1,40} )?to\b",
+            r"\1 use",
+        ),
+        (
+            _CHANGED,
+            rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
+            "is",
+        ),
+    )
+)
+"""What is put in other words where one of its signs is in a sentence, and which."""
 
 
 def sentences(text: str) -> list[str]:
@@ -119,6 +157,16 @@ def excerpt(text: str, most: int) -> str:
     """The text in one line; of a longer one so many characters at most, up to a whole word."""
     one = " ".join(text.split())
     return one if len(one) <= most else f"{one[:most].rpartition(' ')[0] or one[:most]} …"
+
+
+def reworded(text: str) -> str:
+    """With one wording for what is said in several, for whoever compares; accents are composed."""
+    text = composed(text)
+    folded = text.lower()
+    for signs, phrase, plain in _PHRASES:
+        if any(sign in folded for sign in signs):
+            text = phrase.sub(plain, text)
+    return text
 
 
 class Features(NamedTuple):

@@ -103,18 +103,18 @@ class OutputPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_tool_output(memory: MemoryService, args: ReadToolOutput) -> ToolOutput:
-    piece = await memory.outputs.read(args.tool_output_key, args.offset, args.limit)
-    more = piece.until < piece.total
-    reads_on = f"offset={piece.until} reads on" if more else "this is the end"
+    output = await memory.outputs.read(args.tool_output_key, args.offset, args.limit)
+    until, total = args.offset + len(output.text), output.total
+    more = until < total
+    reads_on = f"offset={until} reads on" if more else "this is the end"
     return ToolOutput(
-        content=f"{piece.text}\n[Characters {piece.offset} to {piece.until} of {piece.total}; "
-        f"{reads_on}.]",
+        content=f"{output.text}\n[Characters {args.offset} to {until} of {total}; {reads_on}.]",
         data=OutputPiece(
             tool_output_key=args.tool_output_key,
-            offset=piece.offset,
-            total_chars=piece.total,
-            next_offset=piece.until if more else None,
-            content=piece.text,
+            offset=args.offset,
+            total_chars=total,
+            next_offset=until if more else None,
+            content=output.text,
         ),
     )
 

@@ -11,7 +11,7 @@ from local.llm.framing import fact_line, inset, line, note_line
 from local.memory.intake.intake import MANY
 from local.memory.service import MemoryService
 from local.memory.sessions import TopMemories, from_answered
-from local.protocol.answers import SessionContent, SessionMessage, SessionNotes
+from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Name
 from local.protocol.memories import NOTHING_FOUND
@@ -202,7 +202,7 @@ async def note(memory: MemoryService, args: MakeNote) -> ToolOutput:
     ]
     return ToolOutput(
         content="\n".join([f"{outcome} The notes of this session:", *lines]),
-        data=SessionNotes(notes=noted.notes, was_new=noted.was_new, merged=noted.merged),
+        data=noted,
     )
 
 

@@ -55,16 +55,18 @@ class SessionEnded(Event, frozen=True, kw_only=True):
 
 Scope = Literal["user", "project"]
 Json = dict[str, Any]
+PATIENCE = 5
+"""Seconds that a client waits for a hook at most."""
 
 
 class Client(NamedTuple):
-    """`seconds`: of each hook that is registered, how long the client may wait for it at most."""
+    """`events`: those with a hook."""
 
     name: str
     settings_file: Callable[[Scope], Path]
-    seconds: Mapping[str, int]
-    entry: Callable[[str, int], Json]
-    """The element of an event's list in the settings that runs a command so many seconds."""
+    events: tuple[str, ...]
+    entry: Callable[[str], Json]
+    """The element of an event's list in the settings that runs a command."""
     read: Callable[[bytes], Event | None]
     """What happened; None if it is nothing to remember. Raises msgspec.MsgspecError."""
     answer: Callable[[str, str], msgspec.Struct]
@@ -75,23 +77,3 @@ class Client(NamedTuple):
     """What a user has to know once they are registered."""
     new_file: Mapping[str, Any] = {}
     """What a file of settings needs besides `hooks`."""
-
-
-class Addition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    hook_event_name: str
-    additional_context: str
-
-
-class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What Claude Code takes from a hook, and Codex, too."""
-
-    hook_specific_output: Addition
-
-
-def addition(event: str, context: str) -> Output:
-    return Output(hook_specific_output=Addition(hook_event_name=event, additional_context=context))
-
-
-def group(command: str, seconds: int) -> Json:
-    """An element of an event's list, as Claude Code and Codex have it."""
-    return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}

@@ -34,7 +34,6 @@ __all__ = [
     "kept_files",
     "ledger_key",
     "refuse_without_room",
-    "rows_of",
 ]
 
 

@@ -5,14 +5,11 @@ and the features of records that an older local2 stored, which ranking reads its
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import structlog
 
-from local.content_key import ContentKey
 from local.errors import StorageError
 from local.ledger.records import UNLIMITED, Counts, Quota
 from local.ledger.sqlite.audit import Audit
@@ -29,7 +26,6 @@ from local.ledger.sqlite.relations import Knowledge, Relations
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, TenantRows
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
-from local.ledger.sqlite.sql import migrations
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.turns import Received, Turns
 from local.ledger.sqlite.upkeep import IndexedRecords, Upkeep
@@ -77,25 +73,6 @@ class Ledger:
         self.imports = Imports(rows, written, tombstones, reading)
         forgetting = topics.forget_all, self.searches.forget_held
         self.erasures = Erasures(database, rows, written, tombstones, forgetting)
-
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        path: Path,
-        tenant: str,
-        quota: Quota = UNLIMITED,
-        key: ContentKey | None = None,
-    ) -> AsyncIterator["Ledger"]:
-        """Open the file of a ledger, or make one, encrypted if there is a key.
-
-        Raises:
-            DamagedError: It is missing, empty or damaged, or lacks acknowledged writes.
-            LedgerKeyError: The key is another's.
-            StorageError: It cannot be opened.
-        """
-        async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
-            yield cls(database, tenant, quota)
 
     async def counts(self) -> Counts:
         """How many records there are, and how many of them the index has."""

@@ -18,7 +18,6 @@ from local.ledger.sessions import (
     Merge,
     SessionOf,
     StoredMessage,
-    StoredNote,
     StoredOutput,
     StoredSession,
 )
@@ -26,7 +25,7 @@ from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json, record_of
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import place_word
-from local.protocol.answers import Note
+from local.protocol.answers import Note, SessionNotes
 from local.protocol.payloads import OutputPart
 
 T = TypeVar("T")
@@ -117,13 +116,13 @@ class Notes:
 
     async def store(
         self, session: SessionOf, role: str, content: str, at: datetime, *, merge: Merge
-    ) -> StoredNote:
+    ) -> SessionNotes:
         """Add a note; what the role has noted already, word for word, is not noted again."""
 
-        def store(connection: SqlConnection) -> StoredNote:
+        def store(connection: SqlConnection) -> SessionNotes:
             notes = notes_in(self._rows, connection, session)
             if any((note.role, note.content) == (role, content) for note in notes):
-                return StoredNote(notes=notes, was_new=False)
+                return SessionNotes(notes=notes, was_new=False, merged=0)
             position = notes[-1].position + 1 if notes else 1
             new = Note(position=position, role=role, content=content, event_time=at)
             self._insert(connection, session, new)
@@ -132,7 +131,7 @@ class Notes:
                 asked = msgspec.structs.asdict(session)
                 self._rows.execute(connection, "merge_notes", **asked, position=one.position)
                 self._insert(connection, session, one)
-            return StoredNote(
+            return SessionNotes(
                 notes=notes_in(self._rows, connection, session),
                 was_new=True,
                 merged=sum(note.position <= one.position for note in notes) if one else 0,

@@ -11,8 +11,7 @@ from functools import cached_property, lru_cache
 from itertools import islice, product
 from typing import NamedTuple
 
-from local.memory.recall.rewording import reworded
-from local.text.features import asks
+from local.text.features import asks, reworded
 from local.text.words import is_telling
 
 MOST = 12
