@@ -7,6 +7,7 @@ through here.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -26,7 +27,7 @@ from local.errors import BadRequestError, Local2Error
 from local.generator.agent import GeneratorAgent
 from local.joining import Joined
 from local.llm.models import ChatModel
-from local.memory.changes import Announce
+from local.memory.changes import AT_ONCE, Announce
 from local.memory.recall.recaller import SEARCHES, SEARCHES_OF_TENANTS
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
@@ -147,11 +148,12 @@ class Tenancy:
             ledger = await resources.enter_async_context(parts.ledgers.opened(tenant))
             toolbox = Toolbox(parts.joined.bus, source="memory", tenant=tenant)
             await resources.enter_async_context(toolbox)
+            announce = await resources.enter_async_context(announcing(parts.joined.bus, tenant))
             memory = Memory(
                 ledger,
                 parts.vectors,
                 parts.settings.memory,
-                announce=announcer(parts.joined.bus, tenant),
+                announce=announce,
                 own_tools=TOOL_NAMES,
                 announced=toolbox.get,
                 models=parts.models,
@@ -199,14 +201,43 @@ class Tenancy:
         )
 
 
-def announcer(bus: Connection, tenant: str) -> Announce:
-    """Return what announces changes of a tenant's memory to it."""
+@asynccontextmanager
+async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
+    """Announces to a tenant what changes in its memory, while the context lasts.
+
+    Nobody waits for that: it goes out behind the answer to whoever made the change.
+    """
+    waiting: deque[tuple[str, MemoryChange]] = deque()
+    added = asyncio.Event()
 
     async def announce(subject: str, change: MemoryChange) -> None:
-        message = encode(seal(change, type="event", source="memory"))
-        await bus.publish(subject, message, tenant=tenant)
+        waiting.append((subject, change))
+        added.set()
 
-    return announce
+    async def publish() -> None:
+        while waiting:
+            subject, change = waiting.popleft()
+            try:
+                message = encode(seal(change, type="event", source="memory"))
+                await bus.publish(subject, message, tenant=tenant)
+            except Local2Error as error:
+                log.warning("changes_not_announced", count=len(waiting) + 1, reason=str(error))
+                waiting.clear()
+            if len(waiting) % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def run() -> None:
+        while True:
+            await added.wait()
+            added.clear()
+            await asyncio.sleep(0)  # the answer leaves first
+            await publish()
+
+    try:
+        async with _background(run(), "announcements"):
+            yield announce
+    finally:
+        await publish()
 
 
 async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:

@@ -3,9 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-import structlog
-
-from local.errors import BusError
 from local.ledger.records import NewRecord, TaskKind, Written, sources_of
 from local.ledger.upkeep import AuditRow, Change
 from local.memory.upkeep.backlog import Backlog
@@ -13,16 +10,17 @@ from local.protocol import subjects
 from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 
+MANY = 8
+"""So many records of one write are likely to be followed by more: another conversation."""
 AT_ONCE = 50
 """Announcements without a pause; then other work has its turn."""
 
 Announce = Callable[[str, MemoryChange], Awaitable[None]]
-
-log = structlog.get_logger()
+"""Raises nothing: a write stays valid whether or not its announcement arrives."""
 
 
 class Changes:
-    """Announces changes; a write stays valid whether or not its announcement arrives."""
+    """Announces what was changed in one tenant's memory."""
 
     def __init__(self, backlog: Backlog, announce: Announce) -> None:
         self._announce = announce
@@ -43,33 +41,28 @@ class Changes:
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
-        self._backlog.wake("index", *{kind for record in records for kind in record.tasks})
-        try:
-            for number, (one, record) in enumerate(new, start=1):
-                if number % AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                saved = MemoryChange(
-                    id=one.id,
-                    kind=record.kind,
-                    topic=record.topic,
-                    memory_type=record.memory_type,
-                    sources=sources_of(record),
-                )
-                await self._announce(subjects.MEMORY_SAVED, saved)
-                for replaced in one.replaced:
-                    await self._announce_replaced(replaced, record, one.id)
-                if one.superseded_by:
-                    await self._announce_replaced(one.id, record, one.superseded_by)
-        except BusError as error:
-            log.warning("change_not_announced", count=len(new), reason=str(error))
+        self._backlog.wake("index", many=len(new) >= MANY)
+        self._backlog.wake(*{kind for record in records for kind in record.tasks})
+        for number, (one, record) in enumerate(new, start=1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            saved = MemoryChange(
+                id=one.id,
+                kind=record.kind,
+                topic=record.topic,
+                memory_type=record.memory_type,
+                sources=sources_of(record),
+            )
+            await self._announce(subjects.MEMORY_SAVED, saved)
+            for replaced in one.replaced:
+                await self._announce_replaced(replaced, record, one.id)
+            if one.superseded_by:
+                await self._announce_replaced(one.id, record, one.superseded_by)
 
     async def replaced(self, record_id: str, by: NewRecord) -> None:
         """Announce that one record replaced another."""
         self._backlog.wake("unindex")
-        try:
-            await self._announce_replaced(record_id, by, by.id)
-        except BusError as error:
-            log.warning("change_not_announced", id=record_id, reason=str(error))
+        await self._announce_replaced(record_id, by, by.id)
 
     async def retired(self, changes: Sequence[Change]) -> None:
         """Announce facts that upkeep has retired."""
@@ -118,13 +111,10 @@ class Changes:
         )
 
     async def _announce_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
-        try:
-            for number, change in enumerate(changes, start=1):
-                if number % AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                await self._announce(subject, change)
-        except BusError as error:
-            log.warning("change_not_announced", count=len(changes), reason=str(error))
+        for number, change in enumerate(changes, start=1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            await self._announce(subject, change)
 
     async def _announce_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
         """Announce a replacement; both are of one kind, and of one topic if they have any."""

@@ -120,7 +120,11 @@ class _Part:
         self._new: list[NewRecord] = []
         self._done: list[Written] = []
         self._active = _active(rows, connection, records)
-        known = [n for n, record in enumerate(records) if _find(self._active, self._own(record))]
+        known = [
+            number
+            for number, record in enumerate(records if self._active else ())
+            if _find(self._active, self._own(record))
+        ]
         self._last_known = known[-1] if known else -1
         self._first = _find(self._active, self._own(records[known[0]])) if known else None
         self._before: str | None = None
@@ -154,13 +158,15 @@ class _Part:
 
     def _add_new(self) -> None:
         if self._new:
-            self._done += self._written.store_each(self._connection, self._new)
+            self._done += self._written.add(self._connection, self._new)
             self._new = []
 
     def _stands_now(self, id_: str, record: NewRecord) -> None:
         self._before = id_
         newest = _Active(id=id_, kind=record.kind, content=record.content, metadata=record.metadata)
-        self._active |= {one: newest for one in (record.id, record.alias) if one is not None}
+        self._active[record.id] = newest
+        if record.alias is not None:
+            self._active[record.alias] = newest
 
     def _own(self, record: NewRecord) -> NewRecord:
         """Return a result under another id if its own is that of another call."""
@@ -177,7 +183,7 @@ class _Part:
                 return known
         if followed:
             record = msgspec.structs.replace(record, stands_at=self._behind())
-        return self._written.store(self._connection, record)
+        return self._written.add(self._connection, [record])[0]
 
     def _replace(self, older: _Active, record: NewRecord) -> Written:
         newer = msgspec.structs.replace(

@@ -206,7 +206,7 @@ class Extractions:
                 replaced.append(older)
         if self._records.active_topic(connection, record) is not None:
             record = msgspec.structs.replace(record, topic=None)
-        self._records.store(connection, record)
+        self._records.add(connection, [record])
         later = fact.outdated_by
         if later is not None and self._is_there(connection, later):
             cause = Cause(agent=record.agent, superseded_by=later, at=utc_now())

@@ -149,7 +149,7 @@ class _Page:
         other = self._in_the_way(record)
         if other is not None:
             record = self._settled(record, other)
-        self._records.store(self._connection, record)
+        self._records.add(self._connection, [record])
         if other is not None and record.superseded_by == other.id:
             self._note_history(record)
         if line.vector is not None and self._fits(line.vector):

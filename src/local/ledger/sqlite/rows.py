@@ -156,24 +156,25 @@ class RecordRows:
         return self.store_each(connection, [record])[0]
 
     def store_each(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
-        """Add records, a statement a table, except those whose ids exist or were erased.
+        """Add records except those whose ids exist or were erased."""
+        erased = [self.was_erased(connection, record) for record in records]
+        allowed = [record for record, gone in zip(records, erased, strict=True) if not gone]
+        added = iter(self.add(connection, allowed))
+        return [
+            Written(id=record.id, was_new=False, erased=True) if gone else next(added)
+            for record, gone in zip(records, erased, strict=True)
+        ]
+
+    def add(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
+        """Add records that were not erased, a statement a table, except those whose ids exist.
 
         A Record is added with its state.
         """
-        erased = [self.was_erased(connection, record) for record in records]
         wanted: dict[str, NewRecord] = {}
-        for record, gone in zip(records, erased, strict=True):
-            if not gone:
-                wanted.setdefault(record.id, record)
+        for record in records:
+            wanted.setdefault(record.id, record)
         rows = self._insert(connection, wanted) if wanted else {}
-        return [
-            Written(
-                id=record.id,
-                was_new=not gone and rows.pop(record.id, None) is not None,
-                erased=gone,
-            )
-            for record, gone in zip(records, erased, strict=True)
-        ]
+        return [Written(id=one.id, was_new=rows.pop(one.id, None) is not None) for one in records]
 
     def _insert(
         self, connection: SqlConnection, records: Mapping[str, NewRecord]
@@ -182,7 +183,10 @@ class RecordRows:
         read = {id_: one.features or features_of(one) for id_, one in records.items()}
         last = self._rows.execute(connection, "last_row").fetchone()["last"]
         columns = (columns_of(record, read[id_]) for id_, record in records.items())
-        self._rows.execute_each(connection, "insert_record", columns)
+        self._rows.execute(connection, "staging")
+        self._rows.execute_each(connection, "stage_record", columns)
+        self._rows.execute(connection, "insert_records")
+        self._rows.execute(connection, "clear_staging")
         found = self._rows.execute(connection, "rows_added", last=last)
         rows: dict[str, int] = {row["id"]: row["row"] for row in found}
         if rows:
@@ -221,7 +225,7 @@ class RecordRows:
         replaced = [row["id"] for row in (older, same) if row is not None]
         for record_id in replaced:
             self.supersede(connection, record_id, Cause.of(record))
-        self.store(connection, record)
+        self.add(connection, [record])
         return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
     def active_topic(self, connection: SqlConnection, record: NewRecord) -> Record | None:

@@ -7,6 +7,7 @@ alone, and is finally set aside, so that others go on.
 """
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -33,6 +34,9 @@ ATTEMPTS = 4
 first, which outlasts a restart of whatever failed."""
 FIRST_RETRY = timedelta(seconds=1)
 """After the first failure; ten times as long after each further one."""
+GATHERING, LONGEST_GATHERING = 0.1, 1.0
+"""Seconds that many tasks wait for more, from the last addition, and at most: an embedder at work
+slows whatever has yet to be acknowledged."""
 FIRST_PAUSE = 0.1
 """Seconds that a job pauses where what it needs is out of reach; twice as long each time."""
 
@@ -95,6 +99,8 @@ class Runner:
         self._queue = queue
         self._clock = clock
         self._work = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._added_at = 0.0
         self._resumed = asyncio.Event()
         self._kinds = list(job.kinds)
         """The kinds whose turn is first."""
@@ -110,12 +116,15 @@ class Runner:
         self._reported: str | None = None
         self._pause = FIRST_PAUSE
 
-    def wake(self) -> None:
-        """Wake the loop: a task was added."""
+    def wake(self, *, many: bool = False) -> None:
+        """Wake the loop: a task was added, or many, which are likely to be followed by more."""
         if self.caught_up:
             self.moved_at = self._clock()
         self.caught_up = False
+        self._added_at = time.monotonic()
         self._work.set()
+        if not many:
+            self._at_once.set()
 
     def resume(self) -> None:
         """End a pause: what the job needs is back."""
@@ -136,6 +145,7 @@ class Runner:
         tried_again = False
         while True:
             self._work.clear()
+            self._at_once.clear()
             try:
                 if not tried_again:
                     await self._queue.try_again(*self._job.kinds)
@@ -150,6 +160,16 @@ class Runner:
             else:
                 self._succeeded()
                 await _wait(self._work, self._until(due) if due else None)
+                await self._gathered()
+
+    async def _gathered(self) -> None:
+        """Wait while many tasks are being added, unless one is to be done at once."""
+        latest = time.monotonic() + LONGEST_GATHERING
+        while not self._at_once.is_set():
+            left = min(self._added_at + GATHERING, latest) - time.monotonic()
+            if left <= 0:
+                return
+            await _wait(self._at_once, left)
 
     def _until(self, due: datetime) -> float:
         """Return the seconds until then; a clock that is set must not make them a year."""
@@ -262,11 +282,11 @@ class Backlog:
         """Return whether a job takes such tasks: without one none should be added."""
         return kind in self._runners
 
-    def wake(self, *kinds: TaskKind) -> None:
-        """Wake the jobs of these kinds: tasks were added."""
+    def wake(self, *kinds: TaskKind, many: bool = False) -> None:
+        """Wake the jobs of these kinds: tasks were added; if many, they wait a little for more."""
         for kind in kinds:
             if (runner := self._runners.get(kind)) is not None:
-                runner.wake()
+                runner.wake(many=many)
 
     async def run(self) -> None:
         """Run all jobs beside each other until cancelled."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from local.errors import BusError, StorageError
+from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.memory.changes import Announce
 from local.memory.recall.statements import forget_texts
@@ -86,8 +86,5 @@ class Retention:
         self._reported = due
 
     async def _announce_all(self, changes: list[MemoryChange]) -> None:
-        try:
-            for change in changes:
-                await self._announce(subjects.MEMORY_ANONYMIZED, change)
-        except BusError as error:
-            log.warning("change_not_announced", count=len(changes), reason=str(error))
+        for change in changes:
+            await self._announce(subjects.MEMORY_ANONYMIZED, change)
