@@ -3,13 +3,14 @@
 import itertools
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
 from client import USER, alternating
 from fill import episodes
+from ledgers import ledger_in
 from local.content_key import ContentKey
 from local.ledger.door import Ledger
 from local.ledger.records import Record
@@ -28,9 +29,9 @@ QUESTIONS = 5
 async def measure() -> list[Figure]:
     working_sets.MOST = -1  # as a large memory is searched: in SQL
     with tempfile.TemporaryDirectory() as folder:
-        plain = partial(opened, Path(folder, "plain.sqlite3"), None)
+        plain = partial(ledger_in, Path(folder, "plain.sqlite3"))
         key = ContentKey.create(Path(folder, "content.key"))
-        secret = partial(opened, Path(folder, "secret.sqlite3"), key)
+        secret = partial(ledger_in, Path(folder, "secret.sqlite3"), key=key)
         async with plain() as without, secret() as with_key:
             figures = await while_open(with_key, without)
         starts = await alternating(OPENED, partial(start, secret), partial(start, plain))
@@ -41,12 +42,6 @@ async def measure() -> list[Figure]:
 def size(folder: Path) -> Figure:
     ours, base = ([Path(folder, f"{name}.sqlite3").stat().st_size] for name in ("secret", "plain"))
     return ratio("size_ratio", "bytes on disk: with a key / without", ours, base)
-
-
-@asynccontextmanager
-async def opened(file: Path, key: ContentKey | None) -> AsyncIterator[Ledger]:
-    async with Ledger.open(file, "default", key=key) as ledger:
-        yield ledger
 
 
 async def while_open(with_key: Ledger, without: Ledger) -> list[Figure]:

@@ -18,7 +18,7 @@ import yaml
 from rich.console import Console
 
 from dataset import DataError, moment
-from local.memory.extraction.items import Item, Passage, Said
+from local.memory.extraction.items import Item, Passage, Utterance
 from local.memory.extraction.rules import extract
 from local.text.words import stems, words
 from local.vectors.embedder import FloatMatrix
@@ -168,14 +168,14 @@ def _passage(session: Session) -> Passage:
     if at is None:
         raise DataError(f"Session {session.id!r}: {session.time!r} is no time.")
     messages = [
-        Said(id=turn.id, role=turn.role, speaker=turn.name, content=turn.content, at=at)
+        Utterance(id=turn.id, role=turn.role, speaker=turn.name, content=turn.content, at=at)
         for turn in session.turns
     ]
     return Passage(messages=messages)
 
 
 def _said_alone(saying: Saying) -> Passage:
-    said = Said(id="1", role="user", speaker=saying.by, content=saying.say, at=SAID_AT)
+    said = Utterance(id="1", role="user", speaker=saying.by, content=saying.say, at=SAID_AT)
     return Passage(messages=[said])
 
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from fault_target import HURRIED, LEDGER, PATIENCE, WITHIN, FaultTarget, ProcessName
 from footprint import children
 from harm import flip, full_disk, locked, overwrite, read_only
+from ledgers import open_ledger
 from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.records import Counts
-from local.opening import open_ledger
 from local.protocol import subjects
 from local.settings import MemorySettings
 from processes import STACK

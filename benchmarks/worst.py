@@ -19,7 +19,7 @@ from local.errors import Local2Error
 from local.ledger.records import Shown
 from local.llm.models import ChatMessage
 from local.llm.rules import answer_to
-from local.memory.extraction.items import Passage, Said
+from local.memory.extraction.items import Passage, Utterance
 from local.memory.extraction.rules import extract
 from local.memory.intake.conversations import Turn, records_of_turn
 from local.memory.intake.documents import chunks, headings
@@ -81,7 +81,7 @@ def _turn_of_calls(text: str) -> object:
 
 def _extracted(text: str) -> object:
     """Of a message and its answer."""
-    both = [Said(id=role, role=role, content=text, at=DAY) for role in ("user", "assistant")]
+    both = [Utterance(id=role, role=role, content=text, at=DAY) for role in ("user", "assistant")]
     return extract(Passage(messages=both))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyrage
 
+from ledgers import open_ledger
 from local.backup.files import with_keys
 from local.backup.generations import BackupFolder, Generation
 from local.backup.restoring import Restored, Wish, restore
@@ -13,7 +14,6 @@ from local.backup.sealing import Opener, Seal
 from local.backup.taking import Ask, Progress, Taken, take
 from local.content_key import ContentKey, KeyOf
 from local.ledger.records import NewRecord
-from local.opening import open_ledger
 from local.protocol.envelope import utc_now
 from stacks import settings_in
 

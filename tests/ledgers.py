@@ -1,7 +1,9 @@
 """Records, and choices among them, for tests of the ledger."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,20 +11,44 @@ import numpy as np
 from msgspec import Raw
 from msgspec.json import encode
 
+from local.content_key import ContentKey
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task
 from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
 from local.ledger.sessions import ItemsOf, NewItem
+from local.ledger.sqlite.database import Database
+from local.ledger.sqlite.ledger import COUNTED
+from local.ledger.sqlite.sql import migrations
 from local.ledger.upkeep import Waiting
+from local.opening import open_ledgers
 from local.protocol.envelope import new_id, utc_now
 from local.protocol.items import ItemPut, path_text
 from local.protocol.vectors import VectorHit, VectorHits
+from local.settings import MemorySettings
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OWNER = "richard"
 ITEMS = ItemsOf(owner=OWNER, collection="test")
 EMBEDDER = "plane"
 """Of two dimensions: a text's vector is an angle."""
+
+
+@asynccontextmanager
+async def open_ledger(
+    settings: MemorySettings, tenant: str, key: ContentKey | None = None
+) -> AsyncIterator[Ledger]:
+    """Open one tenant's ledger alone."""
+    async with open_ledgers(settings, lambda _: key) as ledgers, ledgers.opened(tenant) as ledger:
+        yield ledger
+
+
+@asynccontextmanager
+async def ledger_in(
+    file: Path, tenant: str = "default", key: ContentKey | None = None
+) -> AsyncIterator[Ledger]:
+    """The ledger in a file, whatever lies beside it."""
+    async with Database.open(file, migrations(), counted=COUNTED, key=key) as database:
+        yield Ledger(database, tenant)
 
 
 def record(content: str, number: int = 0, **columns: Any) -> NewRecord:

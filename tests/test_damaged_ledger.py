@@ -14,16 +14,16 @@ import pytest
 
 from commands import in_a_fork
 from harm import flip
+from ledgers import open_ledger
 from local import examination
 from local.app import open_stack
 from local.errors import DamagedError, StorageError
-from local.examination.result import CheckResult
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.database.soundness import Count, Tally
 from local.ledger.sqlite.sql import migrations
-from local.opening import open_ledger
 from local.protocol.envelope import utc_now
+from local.protocol.maintenance import CheckResult
 from local.settings import Settings
 from stacks import in_step, save, settings_in
 
@@ -236,7 +236,7 @@ async def test_a_ledger_of_before_starts_and_gets_its_count(folder: Path) -> Non
         connection.execute("DROP TABLE tally")
 
     assert await records_of(folder) == RECORDS
-    kept = Tally(folder / LEDGER).kept()
+    kept = Tally(folder / LEDGER).count_in_file()
     assert kept == Count(commits=0, rows=RECORDS)
 
 
@@ -244,14 +244,14 @@ async def test_a_count_that_cannot_be_read_is_written_anew(folder: Path) -> None
     flip(folder / TALLY, 10)
 
     assert await records_of(folder) == RECORDS
-    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS, rows=RECORDS)
+    assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS, rows=RECORDS)
 
 
 async def test_who_does_not_count_records_leaves_their_number_as_it_is(folder: Path) -> None:
     async with Database.open(folder / LEDGER, migrations()) as database:
         await database.write(lambda c: c.execute("UPDATE record SET agent = 'me'").rowcount)
 
-    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS + 1, rows=RECORDS)
+    assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS + 1, rows=RECORDS)
     assert await records_of(folder) == RECORDS
 
 
@@ -261,4 +261,4 @@ async def test_a_write_that_changes_nothing_is_not_counted(folder: Path) -> None
         with pytest.raises(StorageError):
             await ledger._rows.write(lambda c: c.execute("INSERT INTO record (row) VALUES (1)"))
 
-    assert Tally(folder / LEDGER).kept() == Count(commits=RECORDS, rows=RECORDS)
+    assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS, rows=RECORDS)

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ledgers import open_ledger
 from local import examination
 from local.app import open_stack
 from local.bus.server import EmbeddedServer, embedded_server
@@ -17,11 +18,11 @@ from local.client import connect
 from local.client.tools import call_tool
 from local.content_key import ContentKey
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
-from local.examination.result import CheckResult
 from local.ledger.records import NewRecord
 from local.ledger.sqlite.database.connections import connect_encrypted
-from local.opening import ledger_path, open_ledger
+from local.opening import ledger_path
 from local.protocol.envelope import utc_now
+from local.protocol.maintenance import CheckResult
 from local.settings import Settings
 from stacks import CALLER, in_step, save, search, settings_in
 

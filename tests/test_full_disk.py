@@ -17,7 +17,7 @@ from local.bus.streams import publish_durably
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.errors import BusError
-from local.examination.result import CheckResult
+from local.protocol.maintenance import CheckResult
 from local.protocol.payloads import Generation
 from stack_process import StackProcess, stack_process
 from stacks import settings_in, status

@@ -25,7 +25,7 @@ from local.home import running_url
 from local.ledger.sqlite.database import SqlConnection
 from local.protocol.envelope import Caller, decode
 from local.protocol.maintenance import MemoryStatus
-from local.protocol.payloads import MemoryChange, ToolCallRecord
+from local.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
 from local.settings import BusSettings, GeneratorSettings, Settings
 from local.tools.catalog import TOOLS
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
@@ -195,6 +195,37 @@ async def test_every_record_of_a_turn_is_told_to_the_bus(stack: Stack, client: C
 
     await eventually(all_heard)
     assert len(heard) == len(set(heard))
+
+
+@shared_stack
+async def test_whoever_changes_something_is_answered_before_others_hear_of_it(
+    client: Connection,
+) -> None:
+    heard: list[BusMessage] = []
+
+    async def hear(message: BusMessage) -> None:
+        heard.append(message)
+
+    def at(subject: str) -> list[int]:
+        return [n for n, message in enumerate(heard) if message.subject == subject]
+
+    def saved() -> list[str]:
+        return [decode(heard[n].data, MemoryChange).payload.id for n in at("memory.saved")]
+
+    await client.subscribe(">", hear)
+    await client.flush()
+    messages = [{"role": "user", "content": f"{TIDES} {n}"} for n in range(20)]
+    args = {"messages": messages, "session_id": "answered first"}
+    request = json.dumps({"payload": {"args": args}}).encode()
+    await client.publish("tool.request.ingest", request, reply="answer.here")
+    await eventually(lambda: at("answer.here"))
+    (answered,) = at("answer.here")
+    ids = decode(heard[answered].data, ToolResult).payload.data["ids"]
+    await eventually(lambda: set(ids) <= set(saved()))
+
+    changes = {decode(heard[n].data, MemoryChange).payload.id: n for n in at("memory.saved")}
+    assert [id_ for id_ in changes if id_ in ids] == ids
+    assert answered < changes[ids[0]]
 
 
 @shared_stack

@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 from local.bus.connection import Connection
+from local.bus.stream_messages import next_letter
 from local.bus.streams import turns_stream
 from local.ledger.sqlite.database import Database, SqlConnection
+from local.protocol.maintenance import StoredLetter
 from waiting import eventually
 
 GENERATION = "response.generation"
@@ -52,3 +54,11 @@ async def all_done(bus: Connection) -> None:
         return await in_stream(bus) == 0
 
     await eventually(empty)
+
+
+async def letters(bus: Connection) -> list[StoredLetter]:
+    """The dead letters of the default tenant, oldest first."""
+    found: list[StoredLetter] = []
+    while one := await next_letter(bus, found[-1].sequence + 1 if found else 1, "default"):
+        found.append(one)
+    return found

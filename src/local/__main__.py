@@ -1,12 +1,12 @@
 """`local2`, and `python -m local`: the commands.
 
-A client of `local2 mcp` has its first answer before they are even imported.
+A client of `local2 mcp` has its first answer before the commands are even imported.
 """
 
 import sys
 
 NO_CLIENT = frozenset({"--help", "--http"})
-"""With these nobody waits at the other end of standard input."""
+"""With these options no client waits at the other end of standard input."""
 
 
 def main() -> None:

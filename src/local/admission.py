@@ -1,10 +1,10 @@
-"""What is looked at before a request is handled: its size, depth and rate, and whose turn it is.
+"""What is checked before a request is handled: its size, depth and rate, and whose turn it is.
 
-Whatever is too much is refused at once, with what was too much and when to come back. What is
-admitted waits here for a slot. Otherwise it would wait inside the client of the bus, which drops
-what is too much without a word (decision 0037). Tenants take turns, and within one its users:
-200 users of one tenant wait behind each other, and another tenant's only user does not wait
-behind them (decision 0067).
+What exceeds a limit is refused at once; the error names the limit, and when to come back. What is
+admitted waits here for a slot. Otherwise it would wait inside the client of the bus, which silently
+drops what exceeds its own limit (decision 0037). Tenants take turns, and within a tenant its users:
+200 users of one tenant wait behind each other, and another tenant's only user does not wait behind
+them (decision 0067).
 """
 
 import asyncio
@@ -23,13 +23,14 @@ Owner = tuple[str, str | None]
 """A tenant and a user of it."""
 
 SOONEST, LATEST = 0.1, 30.0
-"""Seconds after which somebody who is refused is asked to come back."""
+"""Seconds after which a refused caller should come back."""
 INERTIA = 0.9
-"""Of the pace at which work gets done, at every piece of it."""
+"""How slowly the measured pace follows each piece of work."""
 
 DEFAULT_LIMITS = SlotLimits()
 BUCKETS = 10_000
-"""Owners whose rate is known; of more, who asked longest ago begins anew, with a whole burst."""
+"""Owners whose rate is known; beyond, the one that asked longest ago starts again with a whole
+burst."""
 STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 STEPS = np.zeros(256, np.int64)
@@ -47,7 +48,7 @@ class _Share:
         self.size += size
 
     def is_full(self, most: int, most_size: int, size: int) -> bool:
-        """Whether one more is too much; alone, work of any size is admitted."""
+        """Return whether one more would exceed a limit; alone, work of any size is admitted."""
         return self.admitted >= most or (self.admitted > 0 and self.size + size > most_size)
 
 
@@ -75,7 +76,7 @@ class FairSlots:
         self._ended_at = time.monotonic()
 
     def admitted(self, owner: Owner, size: int = 0) -> AbstractContextManager[None]:
-        """Count work of `size` bytes as admitted while the context lasts, waiting or running.
+        """Count work of `size` bytes as admitted while the context lasts, whether it waits or runs.
 
         Raises:
             OverloadedError: On entering, if there is too much of this user, tenant, or altogether.
@@ -185,13 +186,13 @@ class FairSlots:
         return True
 
     def _note_pace(self) -> None:
-        """Seconds between two pieces of work that are done, while there is work."""
+        """Update the seconds between two pieces of work that end, while there is work."""
         now = time.monotonic()
         self._pace = INERTIA * self._pace + (1 - INERTIA) * (now - self._ended_at)
         self._ended_at = now
 
     def _soon(self, share: _Share) -> float:
-        """Seconds until about half of what is admitted of a share is done."""
+        """Return the seconds until about half of what is admitted of a share is done."""
         return round(min(max(self._pace * share.admitted / 2, SOONEST), LATEST), 2)
 
 
@@ -224,7 +225,7 @@ class _Slot:
 
 
 class Admission:
-    """What one stack takes; whoever serves requests shares it."""
+    """The limits of one stack, and its work; everyone who serves requests shares it."""
 
     def __init__(self, limits: LimitSettings | None = None) -> None:
         self._limits = limits = limits or LimitSettings()
@@ -233,7 +234,7 @@ class Admission:
         self._user_rates = _Rates(limits.user_rate, limits.user_burst)
 
     def admitted(self, owner: Owner, data: bytes) -> AbstractContextManager[None]:
-        """Count a request as admitted while the context lasts, waiting or running.
+        """Count a request as admitted while the context lasts, whether it waits or runs.
 
         Raises:
             TooLargeError: It has too many bytes.
@@ -260,7 +261,7 @@ class Admission:
 
 
 def is_deeper(data: bytes, most: int) -> bool:
-    """Whether JSON is nested deeper; most requests have fewer brackets altogether."""
+    """Return whether JSON is nested deeper than `limit`; most requests have fewer brackets."""
     if data.count(b"{") + data.count(b"[") <= most:
         return False
     brackets = STRINGS.sub(b"", data).translate(None, NO_BRACKETS)

@@ -61,7 +61,7 @@ log = structlog.get_logger()
 
 
 class Stack(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs, for those who started it."""
+    """The running stack, for those who started it."""
 
     bus: Connection
     url: str
@@ -84,12 +84,13 @@ async def open_stack(
     Args:
         settings: Where data lies, which bus, embedder and model.
         log_folder: Where child processes log; None means standard error.
-        with_generator: Without it nobody answers queries.
-        with_models: Without them no model but the embedder is opened, as for an offline reindex.
-        for_clients: It makes room for a stack that is not, and so leaves others alone.
+        with_generator: Whether to answer queries.
+        with_models: Whether to open models besides the embedder; an offline reindex needs none.
+        for_clients: Clients started it: it gives way to a stack that somebody starts, and ends
+            none.
 
     Raises:
-        ConfigError: It would listen to others without accounts, or these cannot be read.
+        ConfigError: It would listen beyond loopback without accounts, or these cannot be read.
         FolderLockedError: Another stack runs on this data folder.
         BusError: The NATS server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
@@ -122,11 +123,11 @@ async def open_stack(
 
 @asynccontextmanager
 async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
-    """Open the memory of a folder, made where there is none; `of` a caller it is a MemoryService.
+    """Open the memory of a folder, or create it; `of(caller)` returns a MemoryService.
 
-    It is the whole stack but the generator: meanwhile others reach it over the bus. Settings are
-    those of `config` in the folder; logs go to `.local2/logs`, unless the program has configured
-    structlog itself.
+    This is the whole stack except for the generator: others reach the memory over the bus
+    meanwhile. The settings are those of `config` in the folder; logs go to `.local2/logs`, unless
+    the program has configured structlog itself.
 
     Raises:
         FolderLockedError: A stack runs on this folder: connect to it (`client.memory.connect`).
@@ -146,7 +147,7 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
 
 
 async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
-    """The models that rerank, read, judge, synthesize and analyse, as far as configured."""
+    """Open the models that rerank, extract, judge, synthesize and analyse, where configured."""
     wanted = settings.memory
     reading = wanted.extraction_model if wanted.extractor == "model" else ""
     opened: dict[str, StructuredModel | None] = {}
@@ -171,7 +172,7 @@ async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
 
 
 async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
-    """Switch traces and metrics on, as far as they are wanted, before anything is made."""
+    """Switch on traces and metrics, where configured, before anything is made."""
     await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
     resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
 
@@ -184,7 +185,7 @@ async def _parts(
     with_generator: bool,
     with_models: bool,
 ) -> Parts:
-    """What all tenants share: their ledgers, the index, the models."""
+    """Open what all tenants share: their ledgers, the index, the models."""
     quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
     opened = open_ledgers(settings.memory, content_keys(settings), quota)
     ledgers = await resources.enter_async_context(opened)
@@ -202,7 +203,7 @@ async def _parts(
 async def _serve(
     resources: AsyncExitStack, parts: Parts, memories: Memories, tenancy: Tenancy
 ) -> None:
-    """Put everything on the bus, and begin what runs in the background."""
+    """Put everything on the bus, and start what runs in the background."""
     joined, settings = parts.joined, parts.settings
     keeper = StreamKeeper(joined.bus, joined.server, lambda: joined.tenants)
     await resources.enter_async_context(keeper)
@@ -237,7 +238,7 @@ def _backups(settings: Settings, bus: Connection, memories: Memories) -> Backups
 async def _participants(
     parts: Parts, memories: Memories, keeper: StreamKeeper, backups: Backups
 ) -> list[Participant]:
-    """Whatever serves the memory on the bus."""
+    """Return the participants that serve the memory on the bus."""
     bus, register = parts.joined.bus, parts.joined.register
     admission = Admission(parts.settings.limits)
     tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
@@ -267,7 +268,7 @@ async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatMode
 async def _reranker(
     resources: AsyncExitStack, wanted: MemorySettings, model: StructuredModel | None
 ) -> Reranker | None:
-    """The cross-encoder, else the model that reranks, else none."""
+    """Return the cross-encoder, else the model that reranks, else None."""
     if wanted.reranker_url:
         reranker = await HttpReranker.open(
             wanted.reranker_url,
@@ -281,7 +282,7 @@ async def _reranker(
 
 
 def _extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:
-    """Who reads what users say: the model where there is one, if it is wanted, else the rules."""
+    """Return what extracts facts from users' messages: a model if one is wanted, else the rules."""
     if settings.extractor == "none":
         return None
     if model is None:

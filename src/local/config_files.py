@@ -1,8 +1,8 @@
-"""The files of `config/`: settings are loaded of them once, other YAML is read by the same rules.
+"""The files of `config/`: settings are read from them once, other YAML by the same rules.
 
-An unknown key is refused, in a file and in the environment, because a misspelled setting would
-otherwise have no effect that anybody notices. Errors about YAML say where, and not what stands
-there. PyYAML is imported by what uses it: a hook, which mostly finds no file, has no time for it.
+An unknown key is refused, in a file and in the environment: a misspelled setting would otherwise
+have no effect, and nobody would notice. Errors about YAML name the place and do not quote its
+content. PyYAML is imported by what uses it: a hook, which mostly finds no file, has no time for it.
 """
 
 # ruff: noqa: PLC0415
@@ -71,10 +71,10 @@ def load_settings(
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text.
+    """Return the value of a YAML text.
 
     Raises:
-        ConfigError: It is not YAML, or a number or a date in it is none.
+        ConfigError: It is not YAML, or a number or a date in it is not valid.
     """
     import yaml
 
@@ -85,14 +85,14 @@ def read_yaml(text: str) -> Any:
 
 
 def to_yaml(value: Any) -> str:
-    """The YAML text, in a line, that `read_yaml` makes the value of."""
+    """Return the value as YAML in one line, which `read_yaml` reads back."""
     import yaml
 
     return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).partition("\n...")[0]
 
 
 def read_yaml_file(path: Path) -> Any:
-    """The value of a YAML file.
+    """Return the value of a YAML file.
 
     Raises:
         ConfigError: It cannot be read, or is not YAML; the error names the file.
@@ -135,7 +135,7 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
 
 
 def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
-    """An empty value means None where a setting may be None, such as `reranker_url`."""
+    """Replace an empty value by None where a setting may be None, such as `reranker_url`."""
     nullable = {
         field.name for field in msgspec.structs.fields(into) if type(None) in get_args(field.type)
     }
@@ -163,7 +163,7 @@ def _as_path(kind: type, value: Any) -> Path:
 
 
 def _beginning(home: Path, section: T) -> T:
-    """The section with its relative paths beginning at home."""
+    """Make the section's relative paths begin at home."""
     values = ((name, getattr(section, name)) for name in section.__struct_fields__)
     paths = {name: home / value for name, value in values if isinstance(value, Path)}
     return msgspec.structs.replace(section, **paths)
@@ -181,7 +181,7 @@ def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T], h
 
 
 def _place(error: Exception) -> str:
-    """Where or why. What YAML says itself quotes what stands there: perhaps a password."""
+    """Return where or why it failed. YAML's own message quotes the content: perhaps a password."""
     import yaml
 
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:

@@ -1,7 +1,7 @@
-"""The key that encrypts what a tenant stores: 32 random bytes, in a file that nobody else reads.
+"""The key that encrypts a tenant's content: 32 random bytes, in a file that only its owner reads.
 
 The file holds them as 64 hexadecimal digits. It is named in the configuration, never on a command
-line, and no error or log shows what it holds. Without it the content cannot be read, by anybody.
+line, and no error or log shows its content. Without the key nobody can read the content.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class ContentKey:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """The key of a file.
+        """Read the key in a file.
 
         Raises:
             LedgerKeyError: The file is missing, others may read it, or it holds no key.
@@ -61,7 +61,7 @@ class ContentKey:
         """Make a key and store it in a file of its own.
 
         Raises:
-            UnwritableError: There is such a file already, or it cannot be made.
+            UnwritableError: The file exists already, or cannot be created.
         """
         key = secrets.token_bytes(LENGTH)
         try:
@@ -78,10 +78,11 @@ class ContentKey:
         return self._bytes.hex()
 
     def derived(self, purpose: str) -> "ContentKey":
-        """Another key, from which this one cannot be found."""
+        """Return another key, from which this one cannot be computed."""
         person = purpose.encode()
         return ContentKey(hashlib.blake2b(key=self._bytes, person=person, digest_size=32).digest())
 
 
 KeyOf = Callable[[str], ContentKey | None]
-"""The key of a tenant's content, if it has one. Raises a LedgerKeyError if it cannot be used."""
+"""Returns the key of a tenant's content, if it has one. Raises a LedgerKeyError if it cannot be
+used."""

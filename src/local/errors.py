@@ -1,18 +1,18 @@
 """The errors of local2, and the one list of codes that reach the wire.
 
 Local2Error
-├── RequestError              the caller can mend it
+├── RequestError              the caller can correct it
 │   ├── BadRequestError       bad_request        not JSON, or not the shape of an envelope
 │   ├── InvalidArgumentsError invalid_arguments  an argument is missing, unknown or out of bounds
 │   ├── UnknownToolError      unknown_tool       nobody serves this tool
 │   ├── TooLargeError         too_large          more bytes than the limit
 │   ├── DeadlineError         deadline_exceeded  the deadline passed before the work began
-│   ├── CancelledCallError    cancelled          who asked takes it back
+│   ├── CancelledCallError    cancelled          the caller took it back
 │   ├── QuotaError            quota_exceeded     the tenant has stored as much as it may
 │   └── ForbiddenError        forbidden          a subject of the stack's own processes
 ├── ConfigError               a file in config/ or an environment override
 ├── UnavailableError          unavailable        it may succeed later
-│   ├── BusError                                 the bus, or who should answer on it
+│   ├── BusError                                 the bus, or a service on it
 │   │   ├── NoRespondersError
 │   │   ├── BusTimeoutError
 │   │   ├── LeaseHeldError                       another stack serves the bus
@@ -26,12 +26,12 @@ Local2Error
 │   ├── VectorError                              the vector index or its embedder
 │   │   ├── EmbedderMismatchError embedder_mismatch
 │   │   ├── IndexDamagedError     index_damaged  used inside the stack, which rebuilds it
-│   │   └── VectorFaultError      internal       a fault of its own, perhaps over what it was given
+│   │   └── VectorFaultError      internal       its own fault, perhaps caused by its input
 │   ├── EndpointError, RerankError               in the parts that raise and catch them
 │   └── ModelError                               the chat model
 │       └── ModelRefusedError
-│           └── PromptTooLargeError              more than the model takes at once
-├── OverloadedError           overloaded         more is asked at once than is admitted
+│           └── PromptTooLargeError              longer than the model's context
+├── OverloadedError           overloaded         more requests at once than are admitted
 ├── ToolFailedError           tool_failed        a tool of another team reports a failure
 └── ConversationError         a conversation's messages, or the file they were saved in
 """
@@ -71,7 +71,7 @@ _CREDENTIALS = re.compile(r"^(\w+://)?.*@")
 
 
 def echoed(value: object) -> str:
-    """The text of a value as an error repeats it: of a long one the beginning and the end."""
+    """Return the text of a value for an error: of a long one the beginning and the end."""
     text = str(value)
     if len(text) <= MAX_ECHOED:
         return text
@@ -80,24 +80,24 @@ def echoed(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as an error repeats it, in quotes if it is a text."""
+    """Return a value for an error, in quotes if it is a text."""
     return echoed(repr(echoed(value) if isinstance(value, str) else value))
 
 
 def without_credentials(url: str) -> str:
-    """An address as errors, logs and answers show it: no user, no password, no query."""
+    """Return an address for errors, logs and answers: without user, password and query."""
     return _CREDENTIALS.sub(r"\1", url).partition("?")[0]
 
 
 class Local2Error(Exception):
-    """Base of every error. `message` says what is wrong and where, `remedy` what to do about it.
+    """Base of every error. `message` states what is wrong and where, `remedy` what to do about it.
 
-    `logged` is the message without anything that was received, for logs.
+    `logged` is the message without received content, for logs.
     """
 
     code: ClassVar[ErrorCode] = "internal"
     retry_after: float | None = None
-    """Seconds after which the same may succeed, where somebody knows."""
+    """Seconds after which the same may succeed, if known."""
 
     def __init__(
         self, message: str, *, remedy: str | None = None, logged: str | None = None
@@ -291,7 +291,7 @@ _BY_CODE: Final[Mapping[str, type[Local2Error]]] = {
 
 
 def error_of(code: str, message: str, retry_after: float | None = None) -> Local2Error:
-    """The error that arrived as a code and a message, which has the remedy in it."""
+    """Return the error that arrived as a code and a message; the message includes the remedy."""
     kind = _BY_CODE.get(code, ToolFailedError)
     error = kind.__new__(kind)
     Local2Error.__init__(error, message)

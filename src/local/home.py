@@ -26,21 +26,22 @@ from local.errors import (
 from local.settings import HOME_VARIABLE, Settings
 
 MARK = ".local2"
-"""The folder by which a project's memory is known."""
+"""The folder that marks a project with a memory."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 PRIVATE = 0o077
-"""The umask of whatever writes into the data folder: nobody else reads what is remembered."""
+"""The umask of all that writes into the data folder: nobody else reads the memories."""
 ROOM = 1024 * 1024
 """Bytes that must be free on the disk for a folder to count as writable."""
 RUNTIME_FILE = "runtime.json"
 USED = "clients.lock"
-"""Beside it: the file whose lock is shared by those who use the stack, and that says when last."""
+"""Beside it: the file whose lock the users of the stack share, and whose time is that of the last
+use."""
 
 
 def home_of(
     explicit: Path | str | None = None, environment: Mapping[str, str] = os.environ
 ) -> Path:
-    """The folder whose memory is meant, as an absolute path; it need not exist.
+    """Return the folder whose memory is meant, as an absolute path; it need not exist.
 
     That is `explicit`; else the nearest folder upwards from the current one that has a memory;
     else $LOCAL2_HOME; else the user's folder for data.
@@ -53,7 +54,7 @@ def home_of(
 
 
 def own_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The user's own, whatever folder this is."""
+    """Return the user's own home, whatever the current folder is."""
     if named := environment.get(HOME_VARIABLE):
         return Path(named).expanduser().absolute()
     data = environment.get("XDG_DATA_HOME") or "~/.local/share"
@@ -61,9 +62,10 @@ def own_home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _project(folder: Path) -> Path | None:
-    """The nearest folder with a memory that a stack of this user made: nobody else may enter it.
+    """Return the nearest folder whose memory a stack of this user created: others cannot enter it.
 
-    One that came with a repository is open to others; its settings could send memories anywhere.
+    A folder that came with a repository is open to others; its settings could send memories
+    anywhere.
     """
     return next((each for each in (folder, *folder.parents) if _is_own(each / MARK)), None)
 
@@ -78,17 +80,17 @@ def _is_own(memory: Path) -> bool:
 
 
 def person_of(configured: str | None) -> str:
-    """Whose memory it is, for what a person starts: who is configured, else who is logged in."""
+    """Return the user for commands that a person starts: the configured one, else the login."""
     if configured:
         return configured
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container need not have names
+    except (KeyError, OSError):  # a container may have no user names
         return "user"
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that nobody else may enter, and each above it that is missing."""
+    """Create a folder that only its owner may enter, and each missing folder above it."""
     missing = [above for above in folder.parents if not above.exists()]
     for one in (*reversed(missing), folder):
         one.mkdir(mode=0o700, exist_ok=True)
@@ -98,8 +100,8 @@ def make_private(folder: Path) -> None:
 def folder_lock(folder: Path) -> Iterator[int]:
     """Lock the data folder for as long as the context lasts; yields the lock's file descriptor.
 
-    Child processes that inherit the descriptor hold the lock until they are gone, too. So a server
-    that outlives a killed stack never shares its files with a new one.
+    Child processes that inherit the descriptor hold the lock until they are gone, too. So the
+    server of a killed stack never shares its files with a new one.
 
     Raises:
         FolderLockedError: Another process holds the folder; the message names it.
@@ -127,7 +129,7 @@ def folder_lock(folder: Path) -> Iterator[int]:
 
 
 def _locked(folder: Path, holder: str) -> FolderLockedError:
-    """The error that names who holds the lock, as that process wrote itself into the file."""
+    """Return the error that names the process with the lock, as that process described itself."""
     return FolderLockedError(
         f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
         holder=int(holder) if holder.isdigit() else None,
@@ -137,7 +139,7 @@ def _locked(folder: Path, holder: str) -> FolderLockedError:
 
 
 def why_unwritable(folder: Path) -> UnwritableError | None:
-    """Why a folder cannot be written to; None if it can."""
+    """Return why a folder cannot be written to; None if it can."""
     import tempfile  # noqa: PLC0415 - it takes long to import, and hooks need this module
 
     try:
@@ -153,7 +155,7 @@ def why_unwritable(folder: Path) -> UnwritableError | None:
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the file: address of the bus, and process id of the stack.
 
-    `for_clients`: it was started by clients, and makes room for one that somebody starts.
+    `for_clients`: clients started it, and it gives way to one that somebody starts.
     """
 
     url: str
@@ -187,7 +189,7 @@ def runtime_file(data_dir: Path, url: str, *, for_clients: bool = False) -> Iter
 
 
 def running_url(settings: Settings) -> str:
-    """The address of the running stack's bus.
+    """Return the address of the running stack's bus.
 
     Raises:
         StackNotRunningError: No address is configured, and no stack runs on the data folder.
@@ -204,14 +206,14 @@ def running_url(settings: Settings) -> str:
 
 
 def read_runtime(data_dir: Path) -> Runtime | None:
-    """What the file says; None if there is none, or it cannot be read."""
+    """Read the runtime file; None if there is none, or it cannot be read."""
     with suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode((data_dir / RUNTIME_FILE).read_bytes(), type=Runtime)
     return None
 
 
 def is_running(settings: Settings) -> bool:
-    """Whether `running_url` has an address."""
+    """Return whether `running_url` finds an address."""
     try:
         running_url(settings)
     except StackNotRunningError:
@@ -220,7 +222,7 @@ def is_running(settings: Settings) -> bool:
 
 
 def is_alive(pid: int | None) -> bool:
-    """Whether there is such a process, no matter whose."""
+    """Return whether the process exists, whoever owns it."""
     if pid is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a stack takes for itself: its folder, its server and accounts, its bus and the lease."""
+"""How a stack joins its bus: it takes its folder, its server and accounts, and the lease."""
 
 import asyncio
 import os
@@ -27,11 +27,11 @@ from local.tenants.directory import Register, Roles
 from local.tools.catalog import TOOL_NAMES
 
 USER_INFO = "$SYS.REQ.USER.INFO"
-"""Answered by the server itself."""
+"""A subject that the server itself answers."""
 DEATH_PATIENCE = 10.0
-"""Seconds that what is left of a killed stack gets to let go of the data folder."""
+"""Seconds for the remains of a killed stack to release the data folder."""
 ROOM_PATIENCE = 30.0
-"""Seconds that a stack of clients gets to stop."""
+"""Seconds for a stack of clients to stop."""
 
 log = structlog.get_logger()
 
@@ -51,18 +51,18 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tenants(self) -> list[str]:
-        """Whom the stack serves: without accounts the one that there is."""
+        """The tenants that the stack serves; without accounts there is one."""
         return list(self.register.entries.tenants) if self.register else [DEFAULT_TENANT]
 
 
 async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Joined:
-    """Join the bus that is configured, or start a server; take the lease on serving it.
+    """Join the configured bus, or start a server; then take the lease.
 
     Raises:
-        ConfigError: The server does not know who asks, or would not, and listens to others.
+        ConfigError: The server has no accounts, and others than this machine can reach it.
         BusError: The server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
-        LedgerKeyError: What is stored is encrypted, and its key is missing or another's.
+        LedgerKeyError: The content is encrypted, and its key is missing or another's.
     """
     register = await asyncio.to_thread(_register, settings)
     server = await _embedded(resources, settings, lock, register)
@@ -91,9 +91,10 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
 
 @asynccontextmanager
 async def locked(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
-    """Take the folder's lock; children of a killed stack get a moment to die.
+    """Take the folder's lock; children of a killed stack get a moment to end.
 
-    Clients go on with this stack where one was there for them only, unless this one is, too.
+    A stack that only clients started gives way to this one, which then serves them, unless this one
+    was started by clients, too.
     """
     now = asyncio.get_running_loop().time
     patience = now() + DEATH_PATIENCE
@@ -113,7 +114,7 @@ async def locked(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
 
 
 def _asked_for_room(data_dir: Path, error: FolderLockedError) -> bool:
-    """Whether who holds the folder is there for clients only, and was asked to end."""
+    """Ask the stack that holds the folder to end, if it runs for clients only; return if asked."""
     runtime = read_runtime(data_dir)
     if runtime is None or not runtime.for_clients or runtime.pid != error.holder:
         return False
@@ -128,7 +129,7 @@ class _User(msgspec.Struct, frozen=True):
 
 
 class _UserInfo(msgspec.Struct, frozen=True):
-    """What the server says of whoever is connected."""
+    """The server's answer about whoever is connected."""
 
     data: _User
 
@@ -150,7 +151,7 @@ async def _check_account(bus: Connection) -> None:
 
 
 def _register(settings: Settings) -> Register | None:
-    """The tenants, if there are accounts; without them nobody from outside may ask.
+    """Return the tenants, if there are accounts; without them only this machine may connect.
 
     Raises:
         ConfigError: The server would listen to others without knowing who they are.
@@ -158,7 +159,7 @@ def _register(settings: Settings) -> Register | None:
     register = Register.open(settings.bus.accounts, Roles(settings.roles))
     if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
         raise ConfigError(
-            f"Without accounts nobody knows who asks, and {settings.bus.host} is not loopback.",
+            f"Without accounts callers are not known, and {settings.bus.host} is not loopback.",
             remedy="Make accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
             "config/bus.yaml.",
         )
@@ -166,7 +167,7 @@ def _register(settings: Settings) -> Register | None:
 
 
 def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
-    """What the embedded server encrypts with, once it has decrypted what is there."""
+    """Return the key of the embedded server, once it has decrypted the existing files."""
     if register is None:
         return usable_key(settings.memory, DEFAULT_TENANT)
     file = register.folder / JETSTREAM_KEY

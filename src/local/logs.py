@@ -1,9 +1,9 @@
 """Logging: structlog events, rendered and written by a thread of their own.
 
 The event loop pays for a dict and a queue. Rendering and writing happen in the thread, for many
-events at once, because waking it for each event would cost a request more than the event itself. A
-kill can lose the events of the last GATHERING seconds. Each event is one line: readable in a
-terminal, JSON otherwise. Content of memories is logged at debug only.
+events at once, because waking the thread for each event would cost a request more than the event
+does. A kill can lose the events of the last GATHERING seconds. Each event is one line: readable in
+a terminal, JSON otherwise. Content of memories is logged at debug only.
 
 Nobody waits for a log. While it accepts nothing, as a full pipe or disk does, MAX_WAITING events
 wait and further ones are dropped. How many is logged once it accepts events again (decision 0039).
@@ -40,7 +40,7 @@ MAX_VALUE = 10_000
 """Characters of one value. Enough for a traceback; nothing else should be as long."""
 
 CHOSEN = frozenset({"session_id", "query_id"})
-"""What clients choose may be a name, and a log is not erased: it has short digests of these."""
+"""A name may be chosen by a client, and a log is not erased: it has short digests of these."""
 
 Event = MutableMapping[str, Any]
 
@@ -109,7 +109,7 @@ class _Writer:
         }
 
     def _write(self, events: list[Event]) -> int:
-        """Write events; returns how many were not written. A line that was cut is ended first."""
+        """Write events; return how many were not written. A line that was cut is ended first."""
         lines = "".join(map(self._line, events)).encode("utf-8", "backslashreplace")
         left = memoryview(b"\n" + lines if self._cut else lines)
         try:

@@ -1,4 +1,4 @@
-"""Opening the ledger where it and what lies beside it say that it is the right one."""
+"""Opens the ledger, once the files beside it confirm that it is the right one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -25,18 +25,18 @@ OF_TENANT = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 
 
 def ledger_path(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> Path:
-    """Where a tenant's ledger is: one with a key has a file of its own, all others share one."""
+    """Return where a tenant's ledger is: its own file if it has a key, else the shared one."""
     folder = settings.data_dir if key is None else _own_folder(settings, tenant)
     return folder / "ledger.sqlite3"
 
 
 def has_ledger(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> bool:
-    """Whether something is remembered there."""
+    """Return whether the tenant has a ledger."""
     return has_content(ledger_path(settings, tenant, key))
 
 
 def configured_key(settings: MemorySettings) -> ContentKey | None:
-    """The key that the configuration names.
+    """Read the key that the configuration names.
 
     Raises:
         LedgerKeyError: It cannot be used, or others may read it.
@@ -46,7 +46,7 @@ def configured_key(settings: MemorySettings) -> ContentKey | None:
 
 
 def content_keys(settings: Settings) -> KeyOf:
-    """Where the keys of tenants' content are; without accounts there is one tenant."""
+    """Return where the keys of tenants' content are; without accounts there is one tenant."""
     accounts = settings.bus.accounts
 
     def key_of(tenant: str) -> ContentKey | None:
@@ -59,7 +59,7 @@ def content_keys(settings: Settings) -> KeyOf:
 
 
 def tenants_of(settings: Settings) -> list[str]:
-    """The default tenant, those of the directory, and whose ledgers are there all the same.
+    """Return the default tenant, those of the directory, and all others that have a ledger.
 
     Raises:
         ConfigError: The directory of tenants cannot be read.
@@ -86,12 +86,11 @@ class Ledgers:
 
     @asynccontextmanager
     async def opened(self, tenant: str) -> AsyncIterator[Ledger]:
-        """One tenant's, while the context lasts; made where nothing says that there was one.
+        """Open a tenant's ledger; create it if no file shows that there was one.
 
         Raises:
-            DamagedError: It is missing beside what was made of it, damaged, or an older one.
-            LedgerKeyError: It is encrypted with another key, or it is and there is none, or it is
-                not.
+            DamagedError: It is damaged, older than its count of commits, or missing beside it.
+            LedgerKeyError: Its key is missing or another one, or it is not encrypted.
             StorageError: It cannot be opened.
         """
         key = await self._checked(tenant)
@@ -104,7 +103,7 @@ class Ledgers:
             yield Ledger(database, tenant, self._quota)
 
     async def prepare(self, tenants: Iterable[str]) -> None:
-        """Fail now where one of them could not be opened, and open the file that most share.
+        """Fail now if a ledger could not be opened, and open the file that most tenants share.
 
         Raises what `opened` raises.
         """
@@ -113,17 +112,17 @@ class Ledgers:
                 await self._open_shared(tenant)
 
     async def found(self, tenant: str) -> Path | None:
-        """Where a tenant's ledger is; None if nothing is remembered yet.
+        """Return where a tenant's ledger is; None if it has none yet.
 
         Raises:
-            DamagedError: It is missing beside what was made of it.
-            LedgerKeyError: It is encrypted and there is no key, or it is not.
+            DamagedError: It is missing beside its count of commits.
+            LedgerKeyError: Its key is missing, or it is not encrypted.
         """
         path = ledger_path(self._settings, tenant, await self._checked(tenant))
         return path if has_content(path) else None
 
     async def _checked(self, tenant: str) -> ContentKey | None:
-        """The tenant's key, where its ledger is not missing."""
+        """Return the tenant's key, if its ledger is not missing."""
         key = await asyncio.to_thread(self._key_of, tenant)
         await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
         return key
@@ -140,7 +139,7 @@ class Ledgers:
 async def open_ledgers(
     settings: MemorySettings, key_of: KeyOf, quota: Quota = UNLIMITED
 ) -> AsyncIterator[Ledgers]:
-    """The ledgers of a data folder; `quota` says what each tenant may store."""
+    """Open the ledgers of a data folder; `quota` limits what each tenant may store."""
     ledgers = Ledgers(settings, key_of, quota)
     try:
         yield ledgers
@@ -148,23 +147,14 @@ async def open_ledgers(
         await ledgers.close()
 
 
-@asynccontextmanager
-async def open_ledger(
-    settings: MemorySettings, tenant: str, key: ContentKey | None = None
-) -> AsyncIterator[Ledger]:
-    """Open one tenant's ledger alone; raises what `Ledgers.opened` raises."""
-    async with open_ledgers(settings, lambda _: key) as ledgers, ledgers.opened(tenant) as ledger:
-        yield ledger
-
-
 def refuse_a_missing_ledger(
     settings: MemorySettings, tenant: str, key: ContentKey | None = None
 ) -> None:
-    """A ledger that is gone leaves its count and its vectors behind.
+    """Raise if the ledger is gone while its count of commits and its vectors remain.
 
     Raises:
-        DamagedError: One of these is there, and the ledger is not, or is empty.
-        LedgerKeyError: The tenant's ledger is the other one: the encrypted or the plain.
+        DamagedError: The ledger is missing or empty, and one of the others is not.
+        LedgerKeyError: The tenant has a ledger of the other form: encrypted or plain.
     """
     path, index = ledger_path(settings, tenant, key), settings.chroma_path
     if key is None:
@@ -185,9 +175,9 @@ def refuse_a_missing_ledger(
 
 
 def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
-    """The key that the configuration names, once it has decrypted the ledger that is there.
+    """Return the configured key, once it has decrypted the existing ledger.
 
-    For what comes before the ledger: a server with another key deletes what it cannot decrypt.
+    Used before the ledger is opened: a server with another key deletes what it cannot decrypt.
 
     Raises:
         LedgerKeyError: It cannot be used, or the ledger is encrypted and there is none.
@@ -222,7 +212,7 @@ def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
 
 
 def _refuse_plain_content(settings: MemorySettings, tenant: str) -> None:
-    """An empty encrypted ledger beside a full plain one would look like a lost memory."""
+    """Refuse an empty encrypted ledger beside a full plain one; it would look like data loss."""
     plain = ledger_path(settings, tenant)
     if has_content(plain) and holds(plain, OF_TENANT, {"tenant": tenant}):
         raise LedgerKeyError(

@@ -12,8 +12,8 @@ import msgspec
 HOME_VARIABLE = "LOCAL2_HOME"
 """Names a folder and no setting: see `home`."""
 TOOL_OUTPUT_LIMIT = 8_192
-"""Characters of a tool's result that a model is given. About 2,000 tokens, a quarter of the default
-context; the rest is read on with `read_tool_output`."""
+"""Characters of a tool's result for a model. About 2,000 tokens, a quarter of the default context;
+the rest is read with `read_tool_output`."""
 
 EmbedderChoice = Literal["auto", "ollama", "openai", "minilm"]
 ChatChoice = Literal["auto", "ollama", "openai", "rules"]
@@ -21,7 +21,7 @@ ExtractorChoice = Literal["rules", "model", "none"]
 Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
 LONGEST = 86_400
-"""Seconds, a day; what waits for ever, as `.inf` would have it, is no timeout."""
+"""Seconds, a day; an endless wait, as with `.inf`, is no timeout."""
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
 
 
@@ -37,7 +37,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a role may use besides what those before it may, and to which scopes it may write."""
+    """The tools of a role, besides those of the roles before it, and the scopes it may write."""
 
     tools: tuple[str, ...] = ()
     writes: tuple[Literal["session", "user", "agent", "tenant"], ...] = ()
@@ -186,10 +186,11 @@ Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class SlotLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many requests run at once; how many may wait or run, and how many bytes they have.
+    """The limits of requests that run, of those that wait or run, and of their bytes.
 
-    Each altogether, of one tenant, and of one user. The defaults leave a fifth of everything to
-    other tenants, and a part of their tenant's to other users, whatever one of them does.
+    Each limit is given for all, for one tenant, and for one user. The defaults leave a fifth of
+    everything to other tenants, and a part of their tenant's share to other users, whatever one
+    user does.
     """
 
     requests: Count = 320

@@ -1,4 +1,4 @@
-"""Starts a child process, and starts it again whenever it ends by itself: the vector worker.
+"""Runs a child process, the vector worker, and starts it again whenever it ends by itself.
 
 The child's standard input stays open for as long as the parent lives, so that it notices the
 parent's death; an inherited descriptor keeps the data folder locked until it is gone (decision
@@ -32,7 +32,7 @@ CRASHES = (
     EXIT_SOFTWARE,
     *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM)),
 )
-"""How a vector worker ends by a fault of Chroma's or the embedder's own; by SIGALRM if it hangs."""
+"""The exit of a vector worker by a fault of Chroma or the embedder; by SIGALRM if it hangs."""
 
 
 log = structlog.get_logger()
@@ -74,7 +74,7 @@ class Child:
                 await process.stdin.drain()
 
     async def watch(self) -> None:
-        """Restart the child whenever it ends; runs until cancelled."""
+        """Restart the child whenever it ends, until cancelled."""
         loop = asyncio.get_running_loop()
         delay = FIRST_DELAY
         while self._process is not None:
@@ -88,7 +88,7 @@ class Child:
             delay = min(delay * 2, LAST_DELAY)
             try:
                 await self.start()
-            except OSError as error:  # tried again, because the ended process is still there
+            except OSError as error:  # tried again: the process that ended still shows
                 log.warning("child_not_started", module=self._module, reason=str(error))
 
     async def stop(self) -> None:
@@ -119,7 +119,7 @@ async def supervised(
         module: Run as `python -m module`.
         config: One line for its standard input, which then stays open as a sign of life.
         inherit: File descriptors that it keeps open.
-        ended: Called with its exit code whenever it ended by itself.
+        ended: Called with the exit code whenever the child ends by itself.
     """
     child = Child(module, config, inherit=inherit, ended=ended)
     watcher: asyncio.Task[None] | None = None
@@ -137,7 +137,7 @@ async def supervised(
 async def vector_worker(
     resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
 ) -> Child:
-    """Start the vector worker, and tell those who wait for its answers when it ends."""
+    """Start the vector worker; when it ends, report that to those who wait for its answers."""
 
     def worker_lost(exit_code: int) -> None:
         for memory in memories:

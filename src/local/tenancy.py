@@ -1,11 +1,13 @@
-"""The tenants of a running stack: each is opened, served, told of shared tools, and closed.
+"""The tenants of a running stack: each is opened, served, sent the shared tools, and closed.
 
-Without accounts there is one tenant. With them the directory says which there are, and `follow`
-does what changes in it while the stack runs. Requests to a shared tool go from account to account,
-as the server is told; announcements of the tools beside it must not, so they pass through here.
+Without accounts there is one tenant. With accounts the directory lists them, and `follow` applies
+its changes while the stack runs. The server routes requests to a shared tool from account to
+account; announcements of the tools beside it must stay inside, so those of shared tools pass
+through here.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -25,7 +27,7 @@ from local.errors import BadRequestError, Local2Error
 from local.generator.agent import GeneratorAgent
 from local.joining import Joined
 from local.llm.models import ChatModel
-from local.memory.changes import Announce
+from local.memory.changes import AT_ONCE, Announce
 from local.memory.recall.recaller import SEARCHES, SEARCHES_OF_TENANTS
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
@@ -38,9 +40,9 @@ from local.tenants.credentials import GENERATOR, read_credentials
 from local.tools.catalog import TOOL_NAMES
 
 LOOK = 0.5
-"""Seconds between two looks at the directory's file."""
+"""Seconds between two checks of the directory's file."""
 AGAIN = 3.0
-"""Seconds until a tenant is tried again that could not be served."""
+"""Seconds until a tenant that could not be served is tried again."""
 SHARED_TOOLS = "shared_tools"
 Shares = Callable[[str], Mapping[str, Sequence[str]]]
 """Of a tenant: its shared tools, each with the tenants that may use it."""
@@ -49,7 +51,7 @@ log = structlog.get_logger()
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What all tenants share. `chat`: None where nobody answers queries."""
+    """The parts that all tenants share. `chat` is None where no stack answers queries."""
 
     joined: Joined
     settings: Settings
@@ -73,7 +75,7 @@ class Tenancy:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Every tenant's memory, while the context lasts."""
+        """Return every tenant's memory, while the context lasts."""
         try:
             for tenant in self._parts.joined.tenants:
                 await self._open(tenant)
@@ -84,7 +86,7 @@ class Tenancy:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Their jobs and generators, while the context lasts; to be entered once tools serve."""
+        """Run the tenants' jobs and generators; to be entered once tools serve."""
         try:
             await asyncio.gather(*(self._start(memory) for memory in self._memories))
             yield
@@ -93,7 +95,7 @@ class Tenancy:
             await asyncio.gather(*ending)
 
     async def follow(self) -> None:
-        """Open and close tenants as the directory's file changes, until cancelled."""
+        """Open and close tenants when the directory's file changes, until cancelled."""
         if (register := self._parts.joined.register) is None:
             return
         while True:
@@ -103,7 +105,7 @@ class Tenancy:
                     await self._change()
                 for tenant in self._waiting():
                     await self._admit(tenant)
-            except (Local2Error, OSError) as error:  # what was read before stays in force
+            except (Local2Error, OSError) as error:  # the former entries stay in force
                 log.error("tenants_not_changed", reason=str(error))  # noqa: TRY400
 
     async def _change(self) -> None:
@@ -117,15 +119,15 @@ class Tenancy:
             log.info("tenant_closed", tenant=tenant)
 
     def _waiting(self) -> list[str]:
-        """Tenants that are not served yet, and may be tried."""
+        """Return the tenants that are not served yet, and may be tried."""
         now = asyncio.get_running_loop().time()
         missing = set(self._parts.joined.tenants) - set(self._running)
         return [tenant for tenant in missing if self._not_before.get(tenant, now) <= now]
 
     async def _admit(self, tenant: str) -> None:
-        """Serve a tenant that was added; one that cannot be served yet keeps no other waiting.
+        """Serve a tenant that was added; one that cannot be served yet delays no other.
 
-        It is tried again: a server that the stack does not run may hear of the tenant later.
+        It is tried again, because a server elsewhere may learn of the tenant later.
         """
         try:
             memory = await self._open(tenant)
@@ -146,11 +148,12 @@ class Tenancy:
             ledger = await resources.enter_async_context(parts.ledgers.opened(tenant))
             toolbox = Toolbox(parts.joined.bus, source="memory", tenant=tenant)
             await resources.enter_async_context(toolbox)
+            announce = await resources.enter_async_context(announcing(parts.joined.bus, tenant))
             memory = Memory(
                 ledger,
                 parts.vectors,
                 parts.settings.memory,
-                announce=announcer(parts.joined.bus, tenant),
+                announce=announce,
                 own_tools=TOOL_NAMES,
                 announced=toolbox.get,
                 models=parts.models,
@@ -176,7 +179,7 @@ class Tenancy:
             self._running[memory.tenant] = resources.pop_all()
 
     async def _generate(self, resources: AsyncExitStack, tenant: str, chat: ChatModel) -> None:
-        """Have the tenant's queries answered: by an agent of its own account, if it has one."""
+        """Answer the tenant's queries: by an agent of its own account, if it has one."""
         bus, register = self._parts.joined.bus, self._parts.joined.register
         if register is not None:
             credentials = await asyncio.to_thread(
@@ -198,14 +201,43 @@ class Tenancy:
         )
 
 
-def announcer(bus: Connection, tenant: str) -> Announce:
-    """Announces to a tenant what changed in its memory."""
+@asynccontextmanager
+async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
+    """Announces to a tenant what changes in its memory, while the context lasts.
+
+    Nobody waits for that: it goes out behind the answer to whoever made the change.
+    """
+    waiting: deque[tuple[str, MemoryChange]] = deque()
+    added = asyncio.Event()
 
     async def announce(subject: str, change: MemoryChange) -> None:
-        message = encode(seal(change, type="event", source="memory"))
-        await bus.publish(subject, message, tenant=tenant)
+        waiting.append((subject, change))
+        added.set()
 
-    return announce
+    async def publish() -> None:
+        while waiting:
+            subject, change = waiting.popleft()
+            try:
+                message = encode(seal(change, type="event", source="memory"))
+                await bus.publish(subject, message, tenant=tenant)
+            except Local2Error as error:
+                log.warning("changes_not_announced", count=len(waiting) + 1, reason=str(error))
+                waiting.clear()
+            if len(waiting) % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def run() -> None:
+        while True:
+            await added.wait()
+            added.clear()
+            await asyncio.sleep(0)  # the answer leaves first
+            await publish()
+
+    try:
+        async with _background(run(), "announcements"):
+            yield announce
+    finally:
+        await publish()
 
 
 async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
@@ -216,7 +248,7 @@ async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, N
 
 @asynccontextmanager
 async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run something beside the rest; should it fail, say so at once and raise it at the end."""
+    """Run something in the background; if it fails, log that at once and raise it at the end."""
 
     def report(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
@@ -233,7 +265,7 @@ async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterat
 
 
 class SharedTools(Participant):
-    """Passes announcements on, and repeats them to whoever asks later."""
+    """Passes announcements on, and repeats them for those who ask later."""
 
     def __init__(self, bus: Connection, shares: Shares) -> None:
         super().__init__(bus, name=SHARED_TOOLS, description="Announces tools that tenants share.")
@@ -248,7 +280,7 @@ class SharedTools(Participant):
             return
         try:
             tool = read_schema(message.data).name
-        except BadRequestError:  # whoever reads it in its own tenant logs that
+        except BadRequestError:  # the tenant's own readers log that
             return
         if tool in shares:
             self._announced[message.tenant, tool] = message.data

@@ -8,7 +8,6 @@ import pytest
 
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import BusMessage, Connection
-from local.bus.stream_messages import all_letters
 from local.bus.streams import publish_durably
 from local.client.maintenance import publish_again
 from local.client.queries import QueryClient
@@ -18,7 +17,7 @@ from local.memory.tenant import Memory
 from local.protocol import subjects
 from local.protocol.envelope import Caller, decode, encode, seal
 from local.protocol.payloads import Query, ToolResult
-from turns import GENERATION, TURN, all_done, episodes, rows, turn
+from turns import GENERATION, TURN, all_done, episodes, letters, rows, turn
 from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("memory_agent")
@@ -51,7 +50,7 @@ async def test_whatever_has_a_query_and_an_answer_is_remembered(
     (episode,) = await episodes(database)
     assert episode["content"] == "Q: What is the symbol of gold?\nA: Au."
     assert episode["session_id"] == str(payload.get("session_id", "s1"))
-    assert [letter async for letter in all_letters(bus, "default")] == []
+    assert await letters(bus) == []
 
 
 async def test_tool_results_of_other_forms_are_recorded(
@@ -115,7 +114,7 @@ async def test_a_dead_letter_that_is_published_again_is_remembered_where_it_can_
     with monkeypatch.context() as older:
         older.setattr("local.protocol.generation.as_text", lambda _: None)
         await published(bus, turn(answer=42))
-    (letter,) = [letter async for letter in all_letters(bus, "default")]
+    (letter,) = await letters(bus)
     assert (letter.letter.source, letter.letter.cut) == ("generator_agent", False)
     assert await episodes(database) == []
 
@@ -138,7 +137,7 @@ async def test_a_message_as_large_as_the_bus_carries_is_one_letter_and_comes_no_
     text = text.replace('""', f'"{escaped * (room // len(escaped.encode()) - 100)}"')
     await published(bus, text.encode())
 
-    (letter,) = [letter async for letter in all_letters(bus, "default")]
+    (letter,) = await letters(bus)
     assert letter.letter.reason.startswith("answer: expected text, got null")
     assert text.startswith(letter.letter.message)
     assert len(letter.letter.message) > len(text) // 3
@@ -162,7 +161,7 @@ async def test_a_message_that_is_delivered_again_is_one_letter(
     await published(bus, b"no turn")
 
     assert refusals == []
-    assert len([letter async for letter in all_letters(bus, "default")]) == 1
+    assert len(await letters(bus)) == 1
 
 
 async def test_a_client_hears_the_answer_of_another_generator(bus: Connection) -> None:

@@ -32,7 +32,7 @@ async def test_a_session_of_which_something_was_erased_is_not_held(  # noqa: PLR
     await start(tools=0)
     await client.ask("The key hangs behind the clock.", caller=RICHARD)
 
-    await StreamErasure(bus, "default").tell(whose)
+    await StreamErasure(bus, "default").announce(whose)
     await bus.flush()
     await client.ask("Well?", caller=RICHARD)
 

@@ -9,7 +9,6 @@ import pytest
 from factories import Listen
 from local.bus import streams
 from local.bus.connection import Connection
-from local.bus.stream_messages import all_letters
 from local.bus.streams import publish_durably
 from local.client.maintenance import publish_again
 from local.errors import StorageError
@@ -20,7 +19,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import DeadLetter
 from remembering import remembering
-from turns import GENERATION, TURN, all_done, episodes, rows, turn
+from turns import GENERATION, TURN, all_done, episodes, letters, rows, turn
 from waiting import eventually
 
 
@@ -224,7 +223,7 @@ async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
     async with remembering(bus, memories, turn_timeout=1e-9):
         await publish_durably(bus, GENERATION, turn())
         await all_done(bus)
-        (letter,) = [stored async for stored in all_letters(bus, "default")]
+        (letter,) = await letters(bus)
     assert "not handled within 1e-09 s" in letter.letter.reason
 
     async with remembering(bus, memories):
@@ -251,7 +250,7 @@ async def test_a_turn_that_fails_every_time_is_set_aside(
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    (letter,) = [stored.letter async for stored in all_letters(bus, "default")]
+    (letter,) = [stored.letter for stored in await letters(bus)]
     assert "could not be handled" in letter.reason
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
 

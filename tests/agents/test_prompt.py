@@ -5,7 +5,14 @@ import pytest
 
 from local.conversation.context import estimate
 from local.conversation.message import Message, ToolCallMsg
-from local.generator.prompt import Background, Prompt, PromptMemory, PromptNote, PromptWriter
+from local.generator.prompt import (
+    COMPRESSED,
+    Background,
+    Prompt,
+    PromptMemory,
+    PromptNote,
+    PromptWriter,
+)
 
 ROOM = 1_000
 ANSWERED = [
@@ -45,7 +52,7 @@ def test_a_long_background_is_cut_and_leaves_room_for_the_conversation(
     prompt = writer(background).write([*ANSWERED, QUESTION])
 
     assert prompt.tokens <= ROOM
-    assert not prompt.compressed
+    assert COMPRESSED not in prompt.messages[0].content
     assert len(prompt.messages) == 1 + len(ANSWERED) + 1
     assert "characters left out" in prompt.messages[0].content
 
@@ -103,7 +110,7 @@ def test_a_compressed_prompt_shows_each_answer_with_its_question_and_its_results
 
     prompt = writer(Background(), room=2_000).write([*talk, QUESTION])
 
-    assert prompt.compressed
+    assert COMPRESSED in prompt.messages[0].content
     assert said(prompt) == ["question 8", "answer 8", "And now?"]
     assert [m.role for m in prompt.messages[2:6]] == ["assistant", "tool", "tool", "tool"]
     assert all(m.content == "word " * 200 for m in prompt.messages[3:6])

@@ -63,7 +63,7 @@ async def test_turns_are_kept_in_their_order_until_the_stream_takes_them(
 async def test_what_there_is_no_room_to_keep_is_an_error_and_no_answer(
     bus: Connection, monkeypatch: pytest.MonkeyPatch, listen: Listen
 ) -> None:
-    monkeypatch.setattr(publication, "KEPT_BYTES", 0)
+    monkeypatch.setattr(publication, "MAX_WAITING_BYTES", 0)
     heard = await listen("response.generation")
 
     publications = TurnPublisher(bus)

@@ -9,14 +9,13 @@ import pytest
 
 from calling import RICHARD
 from local.bus.connection import Connection
-from local.bus.stream_messages import all_letters
 from local.bus.streams import publish_durably
 from local.client.tools import Toolbox, call_tool
 from local.errors import MAX_ECHOED, echoed, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.tenant import Memories, Memory
 from local.tools.catalog import memory_tools
-from turns import GENERATION, all_done, episodes, turn
+from turns import GENERATION, all_done, episodes, letters, turn
 from waiting import eventually
 
 WRONG = "Xyzzy" * 100_000
@@ -103,7 +102,7 @@ async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    (kept,) = [stored.letter async for stored in all_letters(bus, "default")]
+    (kept,) = [stored.letter for stored in await letters(bus)]
     assert kept.cut == cut
     assert len(kept.reason) <= MAX_ECHOED
     assert len(await episodes(database)) == 1

@@ -383,7 +383,7 @@ async def test_a_session_in_use_is_not_forgotten_however_many_others_there_are(
     ollama: OllamaStandIn,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("local.generator.agent.SESSIONS_KEPT", 1)
+    monkeypatch.setattr("local.generator.agent.MAX_SESSIONS", 1)
     await start(tools=0)
     may_finish = threading.Event()
     ollama.script(Reply(content="First answer.", hold=may_finish))
@@ -403,7 +403,7 @@ async def test_a_session_in_use_is_not_forgotten_however_many_others_there_are(
 async def test_sessions_beyond_those_kept_are_forgotten(
     start: StartGenerator, client: QueryClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.generator.agent.SESSIONS_KEPT", 2)
+    monkeypatch.setattr("local.generator.agent.MAX_SESSIONS", 2)
     agent = await start(tools=0)
 
     for number in range(5):

@@ -7,10 +7,10 @@ import pytest
 
 from backups import rows
 from commands import local2
+from ledgers import ledger_in
 from local.errors import StorageError
-from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database, SqlConnection, copies
-from local.ledger.sqlite.database.copies import kept_files
+from local.ledger.sqlite.database.copies import copies_before_migrations
 from local.ledger.sqlite.sql import migrations
 
 SCHEMA = len(migrations())
@@ -40,11 +40,11 @@ async def ledger(tmp_path: Path) -> Path:
 
 
 async def test_the_old_file_is_kept_when_there_is_something_to_migrate(ledger: Path) -> None:
-    assert kept_files(ledger) == {}
+    assert copies_before_migrations(ledger) == {}
     await write(ledger, "f3")
     await write(ledger, "f4")
 
-    assert list(kept_files(ledger)) == [OLD]
+    assert list(copies_before_migrations(ledger)) == [OLD]
     kept = ledger.with_name(f"ledger.schema-{OLD}.sqlite3")
     assert [row[2] for row in rows(kept)] == ["f1", "f2"]
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -56,7 +56,7 @@ async def test_only_the_newest_is_kept(tmp_path: Path) -> None:
         async with Database.open(path, migrations()[:schema]):
             pass
 
-    assert list(kept_files(path)) == [2]
+    assert list(copies_before_migrations(path)) == [2]
 
 
 async def test_a_migration_that_fails_changes_nothing(ledger: Path, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ async def test_a_disk_without_room_for_a_copy_refuses_the_migration(
         await write(ledger, "f3")
     monkeypatch.undo()
 
-    assert kept_files(ledger) == {}
+    assert copies_before_migrations(ledger) == {}
     assert [file.name for file in ledger.parent.glob("*.part")] == []
     await write(ledger, "f3", schema=OLD)
 
@@ -106,10 +106,10 @@ async def test_going_back_says_what_is_lost_and_does_it_when_asked_to(
 
 async def test_what_is_forgotten_is_not_kept_either(ledger: Path) -> None:
     await write(ledger, "f3")
-    async with Ledger.open(ledger, "default") as opened:
+    async with ledger_in(ledger) as opened:
         await opened.erasures.scrub()
 
-    assert kept_files(ledger) == {}
+    assert copies_before_migrations(ledger) == {}
 
 
 async def test_there_is_no_way_back_without_a_migration(ledger: Path, tmp_path: Path) -> None:
@@ -123,5 +123,5 @@ async def test_there_is_no_way_back_without_a_migration(ledger: Path, tmp_path: 
 async def test_the_command_migrates_as_a_start_does(ledger: Path, tmp_path: Path) -> None:
     assert (await asyncio.to_thread(local2, tmp_path, "migrate")).returncode == 0
 
-    assert list(kept_files(ledger)) == [OLD]
+    assert list(copies_before_migrations(ledger)) == [OLD]
     assert len(rows(ledger)) == 2

@@ -13,11 +13,11 @@ from backups import (
     remember,
     rows,
 )
+from ledgers import open_ledger
 from local.backup import restoring
 from local.errors import BackupError, DamagedError, FolderLockedError, StorageError
 from local.home import folder_lock
 from local.ledger.transfer import Lifting, Selection
-from local.opening import open_ledger
 from local.protocol.envelope import utc_now
 from stacks import settings_in
 

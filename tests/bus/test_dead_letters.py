@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.stream_messages import all_letters, drop_letter, letter_at
+from local.bus.stream_messages import drop_letter, letter_at
 from local.bus.streams import count_letters, publish_durably, store_dead_letter, turns_stream
 from local.client.maintenance import publish_again
 from local.errors import MAX_ECHOED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
-from turns import in_stream
+from turns import in_stream, letters
 
 LETTER = DeadLetter(
     subject="response.generation", reason="No answer.", message='{"é": "“"}', source="critic"
@@ -36,7 +36,7 @@ async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: 
     for sequence in (1, 3, 4):
         await drop_letter(bus, sequence, "default")
 
-    found = [stored async for stored in all_letters(bus, "default")]
+    found = await letters(bus)
 
     assert [stored.sequence for stored in found] == [2, 5, 6]
     assert [stored.letter.reason for stored in found] == ["Reason 1.", "Reason 4.", "Reason 5."]
@@ -49,7 +49,7 @@ async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: 
 async def test_a_letter_fits_the_bus_whatever_it_is_about(bus: Connection, text: str) -> None:
     await buried(bus, {"message": text * 2_000_000, "reason": text * 2_000_000})
 
-    (stored,) = [stored async for stored in all_letters(bus, "default")]
+    (stored,) = await letters(bus)
     assert stored.letter.cut
     assert len(stored.letter.reason) <= MAX_ECHOED
     assert len(stored.letter.message) > 100_000
@@ -73,7 +73,7 @@ async def test_a_message_is_published_again_as_it_was(
         pytest.param({"cut": True}, "only the beginning was kept", id="cut"),
         pytest.param(
             {"subject": "$JS.API.STREAM.PURGE.local2-turns-default"},
-            "nobody remembers",
+            "is not stored in the memory",
             id="a subject that nobody should publish to",
         ),
     ],
@@ -102,7 +102,7 @@ async def test_a_letter_stays_where_its_message_could_not_be_published(bus: Conn
 async def test_what_is_no_letter_is_listed_too(bus: Connection) -> None:
     await publish_durably(bus, "memory.dead_letter", b"\xff no letter")
 
-    (stored,) = [stored async for stored in all_letters(bus, "default")]
+    (stored,) = await letters(bus)
 
     assert stored.letter.cut
     assert "no letter" in stored.letter.message
@@ -117,4 +117,4 @@ async def test_without_a_stream_there_are_no_letters(bus: Connection) -> None:
     await bus.client.jsm().delete_stream("local2-dead-letters-default")
 
     assert await count_letters(bus, "default") == 0
-    assert [stored async for stored in all_letters(bus, "default")] == []
+    assert await letters(bus) == []

@@ -296,7 +296,7 @@ async def test_an_output_whose_sender_stopped_in_the_middle_cannot_be_read(
     await send_part(bus, " half", 9)
 
     assert await refused(bus, KEY, RICHARD) == (
-        f"tool_output_key: {KEY} is not complete; whoever sent it stopped in the middle. "
+        f"tool_output_key: {KEY} is not complete; its sender stopped before the end. "
         "Call the tool again."
     )
 

@@ -9,17 +9,15 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from ledgers import record
+from ledgers import open_ledger, record
 from local import examination
 from local.cli.output import Output
 from local.cli.up import _announce_download
 from local.examination import installation, stack
-from local.examination.result import CheckResult
 from local.home import folder_lock
-from local.opening import open_ledger
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import utc_now
-from local.protocol.maintenance import MemoryStatus
+from local.protocol.maintenance import CheckResult, MemoryStatus
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors import weights
 from stand_ins.ollama_server import OllamaStandIn

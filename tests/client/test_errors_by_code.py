@@ -3,12 +3,16 @@
 from typing import get_args
 
 import pytest
+from msgspec import Struct
 
 import local2
 from factories import ConnectBus
 from local import errors
+from local.bus.connection import BusMessage
+from local.bus.participant import Participant
 from local.bus.tool_host import ToolHost
 from local.errors import CODES, ErrorCode, Local2Error, error_of
+from local.protocol.items import ItemKey
 from local.protocol.payloads import ErrorReply
 from note_tool import Notes
 
@@ -124,3 +128,19 @@ async def test_an_answer_of_another_kind_is_an_error(
             await memory.note("hello")
         with pytest.raises(local2.ToolFailedError, match="something else"):
             await memory._calls.ask(local2.SessionNotes, "note", text="hello")
+
+
+async def test_an_overloaded_service_says_once_when_to_come_back(
+    connect_bus: ConnectBus, nats_url: str
+) -> None:
+    async def refuse(_: BusMessage) -> Struct:
+        raise local2.OverloadedError(retry_after=2.5)
+
+    service = Participant(await connect_bus(), name="service", description="Has too much to do.")
+    service.answer("memory.items.get", refuse)
+    async with service, local2.connect(url=nats_url) as memory:
+        with pytest.raises(local2.OverloadedError) as caught:
+            await memory.items("test").get([ItemKey(namespace=(), key="a")])
+
+    assert caught.value.retry_after == 2.5
+    assert str(caught.value) == str(local2.OverloadedError(retry_after=2.5))

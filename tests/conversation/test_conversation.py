@@ -81,6 +81,8 @@ def test_add_refuses_what_is_no_message_and_ids_that_are_taken(memory: Conversat
         memory.add(role="user", colour="red")  # type: ignore[call-arg]
     with pytest.raises(ConversationError, match="not both"):
         memory.add(user("Hello"), content="Bye")
+    with pytest.raises(ConversationError, match="Expected a Message, got a dict"):
+        memory.add({"role": "user", "content": "Hello"})  # type: ignore[arg-type]
     with pytest.raises(ConversationError, match=f"{before[1].message_id} already"):
         memory.add(before[1])
     assert memory.messages == before

@@ -53,7 +53,7 @@ def test_a_session_is_read(client: str, tmp_path: Path) -> None:
 def test_every_hook_that_is_registered_is_read(client: str, tmp_path: Path) -> None:
     sent = {one["hook_event_name"] for one in payloads(client, tmp_path)}
 
-    assert set(CLIENTS[client].seconds) == sent
+    assert set(CLIENTS[client].events) == sent
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])

@@ -97,7 +97,7 @@ def test_what_was_there_is_there_again_byte_for_byte(client: str, text: str, hom
     file = write(home, client, text)
 
     install(home, client)
-    assert ours(file, client) == dict.fromkeys(CLIENTS[client].seconds, 1)
+    assert ours(file, client) == dict.fromkeys(CLIENTS[client].events, 1)
     uninstall(home, client)
 
     assert file.read_bytes().decode() == text
@@ -141,8 +141,8 @@ def test_other_options_replace_the_hooks_and_are_taken_back_too(client: str, hom
     install(home, client)
     install(home, client, "--user", "ada", "--home", str(home / "memory"))
 
-    assert ours(file, client) == dict.fromkeys(CLIENTS[client].seconds, 1)
-    assert file.read_text().count("--user ada") == len(CLIENTS[client].seconds)
+    assert ours(file, client) == dict.fromkeys(CLIENTS[client].events, 1)
+    assert file.read_text().count("--user ada") == len(CLIENTS[client].events)
     uninstall(home, client)
     assert file.read_bytes().decode() == text
 
@@ -268,7 +268,7 @@ def test_a_project_has_settings_of_its_own(client: str, home: Path) -> None:
     listed = answer(project, "hooks", "list")
     found = {(one["client"], one["scope"]): one["missing"] for one in listed}
     assert found[client, "project"] == []
-    assert found[client, "user"] == list(CLIENTS[client].seconds)
+    assert found[client, "user"] == list(CLIENTS[client].events)
 
 
 def test_what_is_written_runs_a_hook(client: str, home: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from ledger.conftest import OpenLedger
 from ledgers import DAY, fact, message, record
+from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.records import DERIVED_FROM, NewRecord, Record
 
@@ -159,3 +160,15 @@ async def test_each_of_many_gets_what_is_to_be_done_with_it(ledger: Ledger) -> N
 
     counts = {one.kind: one.waiting for one in await ledger.backlog.counts()}
     assert counts == {"extract": 1, "index": 2}
+
+
+async def test_what_is_refused_is_not_stored_with_what_comes_next(ledger: Ledger) -> None:
+    refused = [fact(f"It is osmium {n}.", topic="user.metal") for n in range(2)]
+    with pytest.raises(StorageError):
+        await ledger.records.store(refused)
+
+    kept = fact("It is iridium.")
+    await ledger.records.store([kept])
+
+    assert (await ledger.counts()).records == 1
+    assert [one.id for one in await ledger.records.chain(kept.id)] == [kept.id]

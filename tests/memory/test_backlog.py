@@ -113,6 +113,49 @@ async def test_what_waits_is_done_in_batches_and_what_comes_later_too(
     assert job.done == [*first, *later]
 
 
+async def test_many_wait_for_more_until_one_is_to_be_done_at_once(
+    ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GATHERING", 3600)
+    monkeypatch.setattr(module, "LONGEST_GATHERING", 3600)
+    job = Recorder(ledger, together=64)
+    runner = backlog.add(job)
+
+    async with running(backlog):
+        await eventually(lambda: runner.caught_up)
+        many = await added(ledger, 20)
+        backlog.wake("judge", many=True)
+        many += await added(ledger, 20)
+        backlog.wake("judge", many=True)
+        assert not runner.caught_up
+        for _ in range(10):  # a batch would be claimed meanwhile
+            await counted(ledger)
+        assert not job.batches
+        backlog.wake("judge")
+        await eventually(lambda: runner.caught_up)
+
+    assert job.batches == [many]
+
+
+@pytest.mark.parametrize("which", ["GATHERING", "LONGEST_GATHERING"])
+async def test_many_are_done_when_no_more_come_and_after_a_while_in_any_case(
+    ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    monkeypatch.setattr(module, "GATHERING", 3600)
+    monkeypatch.setattr(module, "LONGEST_GATHERING", 3600)
+    monkeypatch.setattr(module, which, 0.01)
+    job = Recorder(ledger, together=64)
+    runner = backlog.add(job)
+
+    async with running(backlog):
+        await eventually(lambda: runner.caught_up)
+        many = await added(ledger, 20)
+        backlog.wake("judge", many=True)
+        await eventually(lambda: runner.caught_up)
+
+    assert job.done == many
+
+
 async def test_one_poisonous_task_takes_no_other_with_it(ledger: Ledger, backlog: Backlog) -> None:
     job = Recorder(ledger, together=64)
     runner = backlog.add(job)

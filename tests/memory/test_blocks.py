@@ -12,6 +12,7 @@ from local.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 
+DAY = "2026-05-02T14:23:01Z"
 THOUGHT = {"type": "thinking", "thinking": "A scale would help.", "signature": "c2ln"}
 ANTHROPIC: list[Json] = [
     {"role": "user", "content": "How heavy is the osmium?"},
@@ -105,3 +106,25 @@ async def test_a_call_without_a_name_among_blocks_is_refused_with_its_place(
 
     assert result.error is not None
     assert "messages[0].content[0]: the call has no name" in result.error.message
+
+
+@pytest.mark.parametrize("field", ["timestamp", "event_time", "timestamp_utc", "created_at"])
+async def test_the_time_of_a_message_may_have_another_name(bus: Connection, field: str) -> None:
+    await ingest(bus, {"role": "user", "content": "The osmium came.", field: DAY})
+
+    found = await call(bus, "recall", {"query": "osmium"}, RICHARD)
+
+    assert found["items"][0]["event_time"] == DAY
+
+
+async def test_a_session_that_was_loaded_is_stored_elsewhere_with_its_times(
+    bus: Connection,
+) -> None:
+    told = {"role": "user", "content": "The osmium came.", "timestamp": DAY}
+    await call(bus, "ingest", {"messages": [told], "session_id": "s1"}, RICHARD)
+    (loaded,) = (await call(bus, "load_session", {"session_id": "s1"}, RICHARD))["messages"]
+
+    await call(bus, "ingest", {"messages": [loaded], "session_id": "s2"}, RICHARD)
+
+    (again,) = (await call(bus, "load_session", {"session_id": "s2"}, RICHARD))["messages"]
+    assert again["event_time"] == DAY

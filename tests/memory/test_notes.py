@@ -9,22 +9,22 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.sessions import SessionOf, StoredNote
+from local.ledger.sessions import SessionOf
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
 from local.memory.sessions import EARLIER, MERGED_SIZE, MOST_NOTES, merged, oldest_merged
 from local.memory.tenant import Memory
-from local.protocol.answers import Note
+from local.protocol.answers import Note, SessionNotes
 from local.protocol.envelope import Caller
 from recalling import DAY
 
 
-def said(noted: StoredNote) -> list[tuple[str, str]]:
+def said(noted: SessionNotes) -> list[tuple[str, str]]:
     return [(note.role, note.content) for note in noted.notes]
 
 
-async def note_many(service: MemoryService, count: int, content: str = "Step {}.") -> StoredNote:
+async def note_many(service: MemoryService, count: int, content: str = "Step {}.") -> SessionNotes:
     """Notes with the numbers from 1 on; returns what came of the last."""
     for number in range(1, count):
         await service.sessions.note(content.format(number))
@@ -35,7 +35,7 @@ async def notes_of(service: MemoryService) -> list[Note]:
     return (await service.sessions.load(None, 1)).notes
 
 
-async def stored(ledger: Ledger, content: str) -> StoredNote:
+async def stored(ledger: Ledger, content: str) -> SessionNotes:
     session = SessionOf("richard", "s1")
     return await ledger.notes.store(session, "shell", content, DAY, merge=oldest_merged)
 

@@ -100,6 +100,21 @@ async def test_last_week_is_the_week_before_that_time(
     assert (await days(bus, "Was the pump checked last week?", as_of=as_of))[0] == day
 
 
+@pytest.mark.parametrize(
+    ("as_of", "day"), [("2026-05-16T23:00Z", "15"), ("2026-05-17T12:00+13:00", "16")]
+)
+async def test_yesterday_is_a_day_of_its_zone(
+    bus: Connection, richard: MemoryService, as_of: str, day: str
+) -> None:
+    """Both are the same moment, at which it is Saturday in London, and Sunday in Auckland."""
+    times = (datetime(2026, 5, day, 10, tzinfo=UTC) for day in (15, 16))
+    await richard.intake.store_conversation(
+        [said(f"The pump was checked, day {time.day}.", timestamp=time) for time in times]
+    )
+
+    assert (await days(bus, "Was the pump checked yesterday?", as_of=as_of))[0] == day
+
+
 async def test_age_counts_up_to_that_time(bus: Connection, richard: MemoryService) -> None:
     await say_weekly(richard)
 

@@ -134,7 +134,7 @@ async def test_it_goes_on_after_it_was_stopped_between_two_batches(
     async def die(_: object) -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(stopped, "_tell", die)
+    monkeypatch.setattr(stopped, "_announce_all", die)
     with suppress(asyncio.CancelledError):
         await stopped.once()
 

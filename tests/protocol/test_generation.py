@@ -184,12 +184,51 @@ def test_thinking_is_read_in_whatever_form_it_comes(thinking: Any, expected: str
         ([{"type": "text", "text": "19.3"}, {"type": "image_url"}, "g."], "19.3\n[image]\ng."),
         ({"role": "assistant", "content": [{"type": "text", "text": "19.3 g."}]}, "19.3 g."),
         ([{"type": "text", "text": {"value": "19.3 g."}}], "19.3 g."),
+        ({"role": "model", "parts": [{"text": "19.3 g."}]}, "19.3 g."),
     ],
 )
 def test_query_and_answer_may_be_made_of_parts(said: Any, expected: str) -> None:
     turn = read({"query": said, "answer": said}).envelope.payload
 
     assert (turn.query, turn.answer) == (expected, expected)
+
+
+ANTHROPIC = [
+    {"type": "thinking", "thinking": "Heavy."},
+    {"type": "text", "text": "19.3 g."},
+    {"type": "tool_use", "id": "c1", "name": "weigh", "input": {"of": "gold"}},
+    {"type": "tool_result", "tool_use_id": "c1", "content": "19.3 g"},
+]
+GEMINI = [
+    {"text": "Heavy.", "thought": True},
+    {"text": "19.3 g."},
+    {"functionCall": {"id": "c1", "name": "weigh", "args": {"of": "gold"}}},
+    {"functionResponse": {"id": "c1", "response": "19.3 g"}},
+]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ANTHROPIC,
+        {"role": "assistant", "content": ANTHROPIC},
+        GEMINI,
+        {"role": "model", "parts": GEMINI},
+    ],
+    ids=["Anthropic's", "in a message", "Gemini's", "in a message of theirs"],
+)
+def test_thoughts_and_calls_among_the_blocks_of_an_answer_are_not_said(answer: Any) -> None:
+    found = read({"answer": answer})
+    turn = found.envelope.payload
+
+    assert (turn.answer, turn.thinking, turn.tool_calls) == ("19.3 g.", "Heavy.", [WEIGHED])
+    assert found.unread == ()
+
+
+def test_an_answer_of_calls_only_says_nothing() -> None:
+    turn = read({"answer": ANTHROPIC[2:], "thinking": "Hm."}).envelope.payload
+
+    assert (turn.answer, turn.thinking, turn.tool_calls) == ("", "Hm.", [WEIGHED])
 
 
 @pytest.mark.parametrize(

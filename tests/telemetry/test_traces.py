@@ -123,6 +123,7 @@ async def test_no_span_holds_what_was_said_or_who_said_it(
         connect(stack.url, name="client") as bus,
         QueryClient(bus) as queries,
     ):
+        asking = msgspec.structs.replace(caller, query_id="quokka")
         for tool, args in (
             ("save_memory", {"content": "I live in Zanzibar."}),
             ("save_topic", {"topic": "user.zanzibar", "content": "Zanzibar"}),
@@ -130,7 +131,7 @@ async def test_no_span_holds_what_was_said_or_who_said_it(
             ("recall", {"zanzibar": "no argument"}),
             ("search_memory", {"query": "Zanzibar?"}),
         ):
-            await call_tool(bus, tool, args, caller=caller, query_id="quokka")
+            await call_tool(bus, tool, args, caller=asking)
         await queries.ask("Where do I live? In Zanzibar?", caller=caller)
         await eventually(lambda: STORED in ways(spans()))
         ollama.fail_next(status=400, error="Zanzibar is too much")

@@ -3,7 +3,7 @@
 import pytest
 
 from local.text.features import pairs_of
-from local.text.words import characters_and_pairs, telling_words, words
+from local.text.words import characters_and_pairs, informative_words, words
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_words(text: str, expected: list[str]) -> None:
 def test_a_question_asks_for_what_stands_between_words_of_grammar(
     question: str, expected: list[str]
 ) -> None:
-    assert telling_words(question) == expected
+    assert informative_words(question) == expected
 
 
 def test_texts_are_indexed_by_single_characters_too() -> None:

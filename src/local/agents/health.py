@@ -1,6 +1,7 @@
-"""How a tenant's memory is: its status, and from it health and readiness, on the bus and as gauges.
+"""The condition of a tenant's memory: status, health and readiness, on the bus and as gauges.
 
-The agent answers also while the stack does not serve, as when its lease is lost: then it says why.
+The agent answers also while the stack does not serve, for example when its lease is lost; the
+answer then gives the reason.
 """
 
 import asyncio
@@ -24,11 +25,11 @@ from local.protocol.vectors import VectorStatus
 from local.telemetry import Reading
 
 WORKER_PATIENCE = 3.0
-"""Seconds for the vector worker's part: whoever asks waits ten, and wants the rest."""
+"""Seconds for the vector worker's part: the caller waits ten, and wants the rest."""
 
 OTHERS_FIRST = 0.5
-"""Seconds that a stack which does not serve waits before it says so: another one may serve the bus,
-and whoever asks takes the first answer."""
+"""Seconds that a stack which does not serve waits before it answers so: another one may serve the
+bus, and the caller takes the first answer."""
 GAUGES_PATIENCE = 5.0
 """Seconds that gauges wait for the vector worker and JetStream: Prometheus waits ten by default."""
 NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
@@ -50,7 +51,7 @@ TurnsProblem = Callable[[], str | None]
 
 
 class LedgerStatus(msgspec.Struct, kw_only=True):
-    """What the status says of the ledger."""
+    """The ledger's part of the status."""
 
     counts: Counts = Counts(records=0, indexed=0, waiting=0)
     to_anonymise: int = 0
@@ -60,7 +61,7 @@ class LedgerStatus(msgspec.Struct, kw_only=True):
 
     @property
     def unread(self) -> int:
-        """Records that wait to be read by an extractor."""
+        """The number of messages that wait for an extractor."""
         return sum(each.waiting for each in self.tasks if each.kind == "extract")
 
     @property
@@ -73,7 +74,7 @@ class LedgerStatus(msgspec.Struct, kw_only=True):
 
 
 def degradations(status: MemoryStatus) -> list[str]:
-    """What is missing or waits that should not, as people read it."""
+    """Return what is missing or waits that should not, in words for people."""
     aside = [
         f"{tasks.aside} tasks of the kind {tasks.kind} are set aside: {', '.join(tasks.errors)}"
         for tasks in status.set_aside
@@ -92,7 +93,7 @@ class StatusReader:
         self._turns_problem = turns_problem
 
     async def read(self, problem: str | None = None) -> MemoryStatus:
-        """All of it; `problem` is what went wrong before."""
+        """Return the whole status; `problem` is what went wrong before."""
         indexer = self._memory.indexer
         read, failure = await self._ledger()
         problem = failure or problem
@@ -124,7 +125,7 @@ class StatusReader:
         )
 
     async def _ledger(self) -> tuple[LedgerStatus, str | None]:
-        """What can be read of the ledger's status, and why the rest cannot."""
+        """Return what can be read of the ledger's status, and why the rest cannot."""
         read = LedgerStatus()
         try:
             read.counts = await self._memory.ledger.counts()
@@ -137,7 +138,7 @@ class StatusReader:
         return read, None
 
     async def _worker(self) -> tuple[VectorStatus | None, str | None]:
-        """The status of the vector worker, or why there is none; mends a damaged index."""
+        """Return the vector worker's status, or why there is none; repair a damaged index."""
         worker: VectorStatus | None = None
         try:
             async with asyncio.timeout(WORKER_PATIENCE):
@@ -154,7 +155,7 @@ class StatusReader:
 
 
 class HealthAgent(Participant):
-    """Serves `memory.health` and `memory.ready`; `gauges` are the same for Prometheus."""
+    """Serves `memory.health` and `memory.ready`; `gauges` gives Prometheus the same figures."""
 
     def __init__(
         self,
@@ -168,11 +169,11 @@ class HealthAgent(Participant):
         self._memories = memories
         self._serves = serves
         self._turns_problem = turns_problem
-        self.serve(subjects.MEMORY_READY, self._say_ready)
-        self.serve(subjects.MEMORY_HEALTH, self._say_health)
+        self.serve(subjects.MEMORY_READY, self._reply_ready)
+        self.serve(subjects.MEMORY_HEALTH, self._reply_health)
 
     async def readiness(self, tenant: str) -> Readiness:
-        """Whether the tools of the memory are served, and its ledger can be read."""
+        """Return whether the memory's tools are served, and its ledger can be read."""
         if not self._serves():
             return Readiness(ready=False, reasons=[NOT_SERVED])
         try:
@@ -182,7 +183,7 @@ class HealthAgent(Participant):
         return Readiness(ready=True)
 
     async def health(self, tenant: str) -> Health:
-        """How the memory of a tenant is."""
+        """Return the health of a tenant's memory."""
         readiness = await self.readiness(tenant)
         if not readiness.ready:
             return Health(status="unavailable", reasons=readiness.reasons)
@@ -190,7 +191,7 @@ class HealthAgent(Participant):
         return Health(status="degraded" if reasons else "ok", reasons=reasons)
 
     async def gauges(self) -> list[Reading]:
-        """What GAUGES documents, now; of tenants there are as many as the operator made."""
+        """Return the values that GAUGES documents, labelled by the operator's tenants only."""
         return list(chain(*await asyncio.gather(*map(self._gauges_of, self._memories))))
 
     async def _gauges_of(self, memory: Memory) -> list[Reading]:
@@ -215,10 +216,10 @@ class HealthAgent(Participant):
     async def _status(self, memory: Memory) -> MemoryStatus:
         return await StatusReader(self.bus, memory, self._turns_problem).read()
 
-    async def _say_ready(self, message: BusMessage) -> None:
+    async def _reply_ready(self, message: BusMessage) -> None:
         await self._answer(message, await self.readiness(message.tenant))
 
-    async def _say_health(self, message: BusMessage) -> None:
+    async def _reply_health(self, message: BusMessage) -> None:
         await self._answer(message, await self.health(message.tenant))
 
     async def _answer(self, message: BusMessage, answer: Readiness | Health) -> None:
@@ -248,7 +249,7 @@ def _of_status(status: MemoryStatus, labels: Mapping[str, str]) -> list[Reading]
 
 
 async def _of_tasks(memory: Memory, labels: Mapping[str, str]) -> list[Reading]:
-    """A reading of each kind, also of those of which there is no task."""
+    """Return a reading of each kind of task, also where there are none."""
     tasks = {each.kind: each for each in await memory.ledger.backlog.counts()}
     return [
         Reading(name=name, value=value, labels={**labels, "kind": kind})

@@ -1,7 +1,7 @@
-"""Listener: remembers questions and tool results as soon as they are on the bus.
+"""Listener: stores questions and tool results as soon as they are on the bus.
 
-A question is stored when it is received, whatever becomes of its turn, and a tool's result when the
-tool returns, whoever called it. These messages are not acknowledged; what is missed comes again
+A question is stored when it is received, whatever happens to its turn, and a tool's result when the
+tool returns, whoever called it. These messages are not acknowledged; one that is missed comes again
 with the turn, which JetStream delivers. See decision 0027.
 """
 
@@ -25,7 +25,7 @@ from local.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"
 ACTION = "turn"
-"""What roles are asked for."""
+"""The actions that a role must permit."""
 
 log = structlog.get_logger()
 

@@ -1,8 +1,8 @@
-"""MemoryAgent: remembers every turn, and stores the ratings of answers.
+"""MemoryAgent: stores every turn, and the ratings of answers.
 
 Turns come from JetStream, and are acknowledged after the ledger has committed them. So a stack that
-is killed in between misses none, and the ledger's ids prevent that any is stored twice. A message
-that cannot be read becomes a dead letter.
+is killed in between misses none, and the ledger's ids prevent duplicates. A message that cannot be
+read becomes a dead letter.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ from local.telemetry import memory_operation
 
 NAME = "memory_agent"
 ACTION = "turn"
-"""What roles are asked for."""
+"""The actions that a role must permit."""
 ATTEMPTS = 3
-"""Deliveries of a message that fails, before it becomes a dead letter: some failures pass."""
+"""Deliveries of a failing message before it becomes a dead letter: some failures pass."""
 MOST_SOURCES = 1_000
-"""Sources that are logged; it bounds the set, whatever names senders invent."""
+"""Sources that are logged; this bounds the set, whatever names senders invent."""
 MOST_LINES = 10
-"""Paths in one line of the log, of what could not be read."""
+"""Paths of unreadable fields in one line of the log."""
 
 log = structlog.get_logger()
 
@@ -71,7 +71,7 @@ class MemoryAgent(Participant):
             await acknowledge(self.bus, message)
 
     async def _handle(self, message: BusMessage) -> None:
-        """Make a memory of the message, or a dead letter if it can never become one."""
+        """Store the message, or make a dead letter of it if it can never be stored."""
         seconds = self._turn_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -142,14 +142,14 @@ class MemoryAgent(Participant):
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
     async def _memory_of(self, message: BusMessage, envelope: Envelope[Any]) -> MemoryService:
-        """The sender's; a token counts as of when the message was stored."""
+        """Return the sender's memory; a token counts as of when the message was stored."""
         delivery = delivery_of(self.bus, message)
         at = delivery.at if delivery else None
         caller = self.bus.identity.caller_of(message, envelope, at)
         return await self._memories.admitted(caller, ACTION)
 
     def _moment(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
-        """When it was said, or when the stream stored it; neither changes with another delivery."""
+        """Return when it was written, else stored in the stream: the same in every delivery."""
         if envelope.timestamp_utc is not None:
             return envelope.timestamp_utc
         delivery = delivery_of(self.bus, message)
@@ -184,13 +184,13 @@ async def deliver_turns(bus: Connection, tenant: str) -> None:
 
 
 def _read(data: bytes) -> tuple[Reading[Generation], bool]:
-    """The turn, and whether its answer is unsure."""
+    """Return the turn, and whether its answer is unsure."""
     reading = read_generation(data)
     return reading, is_unsure(reading.envelope.payload)
 
 
 def is_unsure(turn: Generation) -> bool:
-    """Whether the answer says only that nothing was found, and not everything was searched."""
+    """Return whether the answer only reports that nothing was found, in an incomplete search."""
     results = [call.content for call in turn.tool_calls]
     if not (any(map(why_in_part, results)) and all(map(is_nothing, results))):
         return False

@@ -1,8 +1,8 @@
-"""What the memory serves besides its tools: items, exports, status, outputs, dead letters, backups.
+"""What the memory serves besides its tools: items, exports, status, outputs, letters, backups.
 
-These are no tools, because the result of a tool goes to everybody: here only whoever asked is
-answered. Who asks is admitted as a tool's caller is. Dead letters are handed out by the memory,
-since JetStream is its own: on a server with accounts no tenant reads from it.
+These are no tools, because the result of a tool goes to everybody: here only the caller is
+answered. Callers are admitted like those of tools. Dead letters are read through the memory, since
+JetStream is its own: on a server with accounts no tenant reads from it.
 """
 
 from collections import OrderedDict
@@ -45,10 +45,10 @@ P = TypeVar("P")
 LONGEST_LINE = 32_000_000
 """Bytes of a line that comes in pieces."""
 TRANSFERS = 4
-"""Lines that come in pieces at once; beyond, the one that began longest ago is given up."""
+"""Lines in pieces at the same time; beyond, the one that began longest ago is dropped."""
 OUTPUT_KEEPER = "output_keeper"
 READS, WRITES = "read_items", "write_items"
-"""What roles are asked for."""
+"""The actions that a role must permit."""
 
 
 class MemoryServices(Participant):
@@ -74,7 +74,7 @@ class MemoryServices(Participant):
         function: Callable[[MemoryService, P], Awaitable[msgspec.Struct]],
         action: str,
     ) -> None:
-        """Answer requests with such a payload, of whoever has a role that may do the action."""
+        """Answer requests that carry such a payload, from callers whose role permits the action."""
 
         async def answered(message: BusMessage) -> msgspec.Struct:
             envelope = decode(message.data, payload)
@@ -137,7 +137,7 @@ class Pieces:
         self._begun: OrderedDict[tuple[object, str], list[bytes]] = OrderedDict()
 
     def add(self, ask: ImportRequest, caller: Caller) -> bytes | None:
-        """Take the next piece of a line; the line, once it is whole.
+        """Add the next piece of a line; return the line once it is whole.
 
         Raises:
             BadRequestError: A piece before it is missing.
@@ -186,7 +186,7 @@ class Housekeeper(Participant):
         return await self._status(await self._memory(message, "status"))
 
     async def _reindex(self, message: BusMessage) -> MemoryStatus:
-        """Begin it; the status says also why it was not begun."""
+        """Start a reindex; the status has the reason if it was not started."""
         memory = await self._memory(message, "reindex")
         embedder = decode(message.data, Reindex).payload.embedder if message.data else None
         try:
@@ -217,9 +217,9 @@ class OutputKeeper(Participant):
         super().__init__(bus, name=OUTPUT_KEEPER, description="Keeps long tool outputs whole.")
         self._memories = memories
         self._admission = admission or Admission()
-        self.serve(subjects.MEMORY_OUTPUT_KEEP, self._keep, queue=OUTPUT_KEEPER, limit=None)
+        self.serve(subjects.MEMORY_OUTPUT_KEEP, self._store_part, queue=OUTPUT_KEEPER, limit=None)
 
-    async def _keep(self, message: BusMessage) -> None:
+    async def _store_part(self, message: BusMessage) -> None:
         try:
             envelope = decode(message.data, OutputPart)
             caller = self.bus.identity.caller_of(message, envelope)
@@ -259,7 +259,7 @@ class LetterKeeper(Participant):
         return stored
 
     def _fitting(self, answer: LetterFound) -> LetterFound:
-        """Of a letter that the bus does not carry with its number, the beginning."""
+        """Return the letter with its number, or its beginning if the bus does not carry it."""
         most = self.bus.client.max_payload
         while answer.found is not None and (size := self._size(answer)) > most:
             letter = shortened(answer.found.letter, most / size)
@@ -271,7 +271,7 @@ class LetterKeeper(Participant):
 
 
 class Archivist(Participant):
-    """Serves `memory.backup`, which is an operator's: a backup has every tenant's memories."""
+    """Serves `memory.backup` for the operator: a backup has every tenant's memories."""
 
     def __init__(self, bus: Connection, backups: Backups) -> None:
         super().__init__(bus, name="archivist", description="Makes backups of the whole memory.")

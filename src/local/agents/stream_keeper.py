@@ -1,9 +1,9 @@
-"""StreamKeeper: notices when JetStream stores no turns any more, reports it, and mends the server.
+"""StreamKeeper: notices when JetStream stops storing turns, reports it, and repairs the server.
 
 A stream whose disk was full once refuses every message until its server restarts, and the sender
 gets no error: others receive the turn, but it is not stored. So after every turn on the bus a probe
-is published into the same stream. If that fails although the server answers, the embedded server is
-restarted, once there is space again. See decision 0034.
+is published into the same stream. If that fails while the server answers, the embedded server is
+restarted once there is space again. See decision 0034.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ PROBE_PATIENCE = 3.0
 """Seconds to wait for the acknowledgement of a probe; after FAILURES of them the server
 restarts."""
 FAILURES = 2
-"""In a row, before the server is restarted: a disk may be slow."""
+"""Failures in a row before the server is restarted: a disk may be slow."""
 LAST_PAUSE = 10.0
 """Seconds between attempts once several have failed, so that waiting for space costs little."""
 
@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 class StreamKeeper(Participant):
-    """Probes the stream of turns while `run` runs; `problem` says why it stores none."""
+    """Probes the stream of turns while `run` runs; `problem` is why it stores none."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class StreamKeeper(Participant):
         server: EmbeddedServer | None,
         tenants: Callable[[], Iterable[str]] = lambda: (DEFAULT_TENANT,),
     ) -> None:
-        """`tenants`: whose streams there are; all of them are one server's."""
+        """`tenants`: those whose streams exist; all streams are one server's."""
         super().__init__(bus, name=NAME, description="Sees to it that turns can be stored.")
         self.problem: str | None = None
         self._server = server
@@ -58,7 +58,7 @@ class StreamKeeper(Participant):
             self.serve(subject, self._receive)
 
     async def run(self) -> None:
-        """Probe after each turn, and mend what is broken, until cancelled."""
+        """Probe after each turn, and repair what is broken, until cancelled."""
         while True:
             await self._published.wait()
             self._published.clear()
@@ -71,7 +71,7 @@ class StreamKeeper(Participant):
     async def _until_stored(self) -> None:
         failures, pause = 0, PROBES_APART
         while (failure := await self._probe()) is not None:
-            if not self.bus.lost.is_set():  # one that is gone comes back by itself
+            if not self.bus.lost.is_set():  # a lost server comes back by itself
                 failures += 1
                 await self._mend(failure, patient=failures < FAILURES)
             await asyncio.sleep(pause)

@@ -1,8 +1,9 @@
 """The vector worker: Chroma and the embedder, in a process of their own.
 
 The supervisor starts it with its configuration as the first line of standard input, which stays
-open: when it closes, the parent is gone, and the worker ends. The embedder and Chroma have a thread
-each, so that one batch is embedded while the one before is stored; in both, searches come first.
+open: when it closes, the parent has ended, and so does the worker. The embedder and Chroma have a
+thread each, so that one batch is embedded while the one before is stored; in both, searches come
+first.
 """
 
 import asyncio
@@ -46,10 +47,9 @@ from local.vectors.store import Guard, VectorStore
 
 NAME = "vector_worker"
 HANGS = 60
-"""Seconds after which a call of Chroma does not return any more; one of the largest index takes a
-few."""
+"""Seconds after which a call of Chroma is taken to hang; one on the largest index takes a few."""
 M_PERTURB = -6
-"""Of `mallopt`: what is freed is filled with a byte."""
+"""An option of `mallopt`: freed memory is filled with a byte."""
 RELOAD_SECONDS = 60.0
 """Seconds for which a worker without an embedder serves that error before it ends, and the next one
 tries again: a download that failed may succeed later, and a loop of starts would cost a
@@ -92,10 +92,10 @@ class VectorWorker(Participant):
 
 @contextmanager
 def ended_if_it_hangs() -> Iterator[None]:
-    """Let the kernel end this process with SIGALRM if what is done within takes too long.
+    """Let the kernel end this process with SIGALRM if the body takes too long.
 
-    Chroma may wait for itself for ever, as after a full disk, and hold the interpreter meanwhile:
-    nothing in the process would notice. The supervisor starts another one.
+    Chroma may wait for itself without end, for example after a full disk, and hold the interpreter
+    meanwhile: nothing in the process would notice. The supervisor starts another process.
     """
     signal.alarm(HANGS)
     try:
@@ -131,7 +131,7 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
 
 
 def _overwrite_freed_memory() -> None:
-    """Chroma writes memory that it never filled: with a key, no text may be left there (glibc)."""
+    """Make glibc overwrite freed memory: Chroma writes memory that it never filled to its files."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_PERTURB, 1)
@@ -146,7 +146,7 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
 
 
 def _another(config: WorkerConfig, name: str) -> Embedder:
-    """The embedder of another index, if a start would take it then."""
+    """Return the embedder of another index, if a start would choose it then."""
     embedder = named_embedder(config, name)
     wanted = fixed_embedder(config)
     if wanted not in {None, embedder.name}:
@@ -160,7 +160,7 @@ def _another(config: WorkerConfig, name: str) -> Embedder:
 
 
 def _stop_event() -> asyncio.Event:
-    """Set by SIGTERM, or when the parent is gone; an index that is being opened is still closed."""
+    """Return an event, set by SIGTERM or the parent's end: an opening index is still closed."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)

@@ -1,1 +1,1 @@
-"""Copies of every ledger, in generations of a folder, and how one of them comes back."""
+"""Backups of every ledger, in generations of a folder, and their restoration."""

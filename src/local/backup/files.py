@@ -1,8 +1,8 @@
-"""The ledgers of a data folder, how others take their place, and how files of a backup are written.
+"""The ledgers of a data folder, how they are replaced, and how files of a backup are written.
 
-Where ledgers are replaced, whatever is there goes first, its count of commits last: until then no
-stack starts on the folder (decision 0035), so that a kill in between never leaves one that looks
-whole. Files of a backup are readable by their owner only, and known by hashes.
+Where ledgers are replaced, the former files go first and their count of commits last. Until then no
+stack starts on the folder (decision 0035), so a kill in between never leaves a folder that looks
+complete. Files of a backup are readable by their owner only, and known by hashes.
 """
 
 import hashlib
@@ -33,18 +33,18 @@ class LedgerFile(NamedTuple):
 
 
 def is_ledger(name: str) -> bool:
-    """Whether a path in a data folder is that of a ledger."""
+    """Return whether a path in a data folder is that of a ledger."""
     return _NAME.fullmatch(name) is not None
 
 
 def ledger_files(data_dir: Path) -> dict[str, Path]:
-    """Every ledger by its path in the data folder, that of all tenants first."""
+    """Return every ledger by its path in the data folder, that of all tenants first."""
     found = [path for pattern in _PATTERNS for path in sorted(data_dir.glob(pattern))]
     return {path.relative_to(data_dir).as_posix(): path for path in found if path.stat().st_size}
 
 
 def with_keys(data_dir: Path, key_of: KeyOf) -> dict[str, LedgerFile]:
-    """Every ledger that is there, ready to be read.
+    """Return every ledger that exists, ready to be read.
 
     Raises:
         LedgerKeyError: One is encrypted, and its key is missing or cannot be used.
@@ -54,7 +54,7 @@ def with_keys(data_dir: Path, key_of: KeyOf) -> dict[str, LedgerFile]:
 
 
 def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
-    """The key of a ledger by its path in the data folder; that of all tenants has none.
+    """Return the key of a ledger by its path in the data folder; the shared ledger has none.
 
     Raises:
         LedgerKeyError: It is a tenant's own, and the key is missing or cannot be used.
@@ -74,12 +74,12 @@ def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
 def replace_ledgers(
     data_dir: Path, new: Mapping[str, Path], former: Collection[str], at: datetime
 ) -> Path | None:
-    """Move new ledgers into place, and former ones aside; returns the folder that has these.
+    """Move new ledgers into place and the former ones aside; return the folder of the former.
 
     Raises:
-        UnwritableError: A file cannot be moved; asked again, it goes on.
+        UnwritableError: A file cannot be moved; another call goes on.
     """
-    every = sorted({*former, *new}, key=lambda name: name == MAIN)  # that of all tenants last
+    every = sorted({*former, *new}, key=lambda name: name == MAIN)  # the shared one last
     aside = data_dir / f"aside-{at:%Y%m%dT%H%M%S%fZ}"
     try:
         for name in every:
@@ -106,7 +106,7 @@ def _move(file: Path, aside: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk."""
+    """Sync a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
-"""The folder of backups: generations, each of which is whole by itself (decision 0058).
+"""The folder of backups: generations, each of which is complete by itself (decision 0058).
 
-A generation is a folder of pieces of the copied files, and a manifest that says how they go
-together. A piece that an earlier generation has is linked, not written again: its name is a keyed
-hash of its content. A generation gets its name once everything of it is on the disk.
+A generation is a folder of pieces of the copied files, and a manifest that lists how to join them.
+A piece that an earlier generation has is linked, not written again: its name is a keyed hash of its
+content. A generation gets its name once all of it is on the disk.
 """
 
 import os
@@ -24,13 +24,13 @@ FORMAT = 1
 MARKER = "local2-backup.json"
 PIECES = "pieces"
 PART = ".part"
-"""Of what is being written or deleted."""
+"""Suffix of what is being written or deleted."""
 TIME = "%Y%m%dT%H%M%SZ"
 NAME = re.compile(r"(\d{6,})-\d{8}T\d{6}Z")
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose backups a folder holds: another ledger's would push them out.
+    """The owner of a folder's backups: those of another ledger would push them out.
 
     `ledger`: the first one of the data folder when the first backup was made.
     """
@@ -40,7 +40,7 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopiedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A ledger in a generation. `key`: of the hashes by which its pieces are named."""
+    """A ledger in a generation. `key` is that of the hashes by which its pieces are named."""
 
     path: str
     size: int
@@ -51,7 +51,7 @@ class CopiedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a generation holds; `turns_waiting`: turns that were published, and are not in it."""
+    """The content of a generation; `turns_waiting` counts published turns that are not in it."""
 
     format: int
     local2: str
@@ -75,7 +75,7 @@ class BackupFolder:
         self.path = path
 
     def claim(self, ledgers: Sequence[bytes]) -> None:
-        """Make the folder that of a data folder, whose ledgers are known by their keys.
+        """Make the folder that of a data folder, whose ledgers are recognised by their keys.
 
         Raises:
             BackupError: It holds something else.
@@ -103,7 +103,7 @@ class BackupFolder:
             raise UnwritableError(self.path, error) from error
 
     def generations(self) -> list["Generation"]:
-        """Those that are whole, the oldest first.
+        """Return the complete generations, the oldest first.
 
         Raises:
             BackupError: It is no folder of backups, or cannot be read.
@@ -118,7 +118,7 @@ class BackupFolder:
 
     @contextmanager
     def new(self, at: datetime) -> Iterator[Path]:
-        """A folder that becomes the newest generation if all goes well, and else is deleted."""
+        """Return a folder that becomes the newest generation, or is deleted after a failure."""
         earlier = self.generations()
         number = earlier[-1].number + 1 if earlier else 1
         name = f"{number:06}-{at.astimezone(UTC):{TIME}}"
@@ -137,7 +137,7 @@ class BackupFolder:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def prune(self, keep: int) -> int:
-        """Delete all but the newest; how many those were.
+        """Delete all but the newest; return how many were deleted.
 
         Raises:
             UnwritableError: One of them cannot be deleted.
@@ -146,7 +146,7 @@ class BackupFolder:
         try:
             for generation in former:
                 leaving = generation.path.with_name(f"{generation.path.name}{PART}")
-                generation.path.rename(leaving)  # a part of it must not look whole
+                generation.path.rename(leaving)  # a part of it must not look complete
                 shutil.rmtree(leaving)
         except OSError as error:
             raise UnwritableError(self.path, error) from error
@@ -162,7 +162,7 @@ class BackupFolder:
 
 
 class Generation:
-    """One whole backup."""
+    """One complete backup."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -174,7 +174,7 @@ class Generation:
 
     @property
     def at(self) -> datetime:
-        """When it was made, as its name says to the second."""
+        """When it was made, to the second, from its name."""
         return datetime.strptime(f"{self.path.name.rpartition('-')[2]}+0000", f"{TIME}%z")
 
     @property
@@ -182,7 +182,7 @@ class Generation:
         return (self.path / "manifest.age").exists()
 
     def manifest(self, opener: Opener) -> Manifest:
-        """What it holds.
+        """Return what it holds.
 
         Raises:
             BackupError: It is damaged, of a newer local2, or opens with another key.
@@ -199,7 +199,7 @@ class Generation:
         return manifest
 
     def extract(self, ledger: CopiedFile, target: Path, opener: Opener) -> None:
-        """Put a file together again, readable by its owner only, and compare all of it.
+        """Join the pieces of a file, readable by its owner only, and compare all of it.
 
         Raises:
             BackupError: A piece is missing or damaged, or opens with another key.

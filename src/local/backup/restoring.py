@@ -1,8 +1,8 @@
-"""Brings ledgers back where no stack runs: from a backup, or from before the last migration.
+"""Restores ledgers where no stack runs: from a backup, or from before the last migration.
 
-A backup is put together beside what is there, all of it is read, and what was forgotten since is
-erased from it. Only then does it take the place of what is there. What was kept before a migration
-(decision 0059) is there already, and takes that place at once.
+A backup is put together beside the existing files, all of it is read, and what was forgotten since
+is erased from it. Only then does it replace them. The copy that a migration leaves (decision 0059)
+is complete already, and replaces the ledger at once.
 """
 
 import asyncio
@@ -20,21 +20,28 @@ from local.backup.sealing import Opener
 from local.content_key import ContentKey, KeyOf
 from local.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
 from local.home import folder_lock
-from local.ledger.door import Contents, contents_of, counted, ensure_known, forget_again, kept_files
+from local.ledger.door import (
+    Contents,
+    contents_of,
+    copies_before_migrations,
+    counted,
+    ensure_known,
+    forget_again,
+)
 from local.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
 
 Keys = Mapping[str, ContentKey | None]
-"""By paths of ledgers; one that is encrypted, and whose key is not there, is missing."""
+"""By paths of ledgers; an encrypted one without its key is left out."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What to restore, and where. `generation`: its name; else the newest.
+    """A restoration: what, and where. `generation` is its name; None means the newest.
 
     `key_of`: the keys of encrypted ledgers. `chroma_path`: the index of that data folder; None
-    where it is somebody else's. `replace`: move aside what is there. `dry_run`: only read all of
-    the backup.
+    where the index is elsewhere. `replace`: move the existing files aside. `dry_run`: only read all
+    of the backup.
     """
 
     folder: Path
@@ -48,7 +55,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """`forgotten`: records that were erased since, and are again. `aside`: where the former is."""
+    """`forgotten`: records erased since, and again now. `aside`: where the former files are."""
 
     generation: str
     at: datetime
@@ -63,10 +70,11 @@ async def restore(wish: Wish) -> Restored:
     """Restore a backup, all or nothing.
 
     Raises:
-        BackupError: It is no backup, is damaged, or opens with another key; or there is something.
+        BackupError: It is no backup, is damaged, or opens with another key; or a ledger exists and
+            must not be replaced.
         LedgerKeyError: A ledger in it is encrypted with another key than the one that is there.
         FolderLockedError: A stack runs on the data folder.
-        StorageError: There is no room, or it is of a newer local2.
+        StorageError: There is not enough space, or it is of a newer local2.
     """
     generation = await asyncio.to_thread(_chosen, wish)
     manifest = await asyncio.to_thread(generation.manifest, wish.opener)
@@ -131,7 +139,7 @@ def _unpacked(data_dir: Path) -> Iterator[Path]:
 
 
 def _keys(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
-    """The keys of the ledgers, and what cannot be read: a key may be put back later."""
+    """Return the keys of the ledgers, and what cannot be read: a key may be put back later."""
     keys, unread = {}, []
     for ledger in manifest.ledgers:
         try:
@@ -147,7 +155,7 @@ def _keys(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
 def _extracted(
     generation: Generation, manifest: Manifest, scratch: Path, opener: Opener, keys: Keys
 ) -> dict[str, Path]:
-    """Every ledger of the backup as a file of its own, all of it read if there is its key."""
+    """Return every ledger of the backup as a file, all of it read if its key is there."""
     files: dict[str, Path] = {}
     for ledger in manifest.ledgers:
         file = scratch / ledger.path
@@ -171,7 +179,7 @@ def _compare(ledger: CopiedFile, found: Contents) -> None:
 async def _forget_again(
     new: Mapping[str, Path], former: Mapping[str, Path], keys: Keys, at: datetime
 ) -> tuple[int, list[str]]:
-    """Erase what was forgotten since; how much that was, and what could not be known."""
+    """Erase what was forgotten since; return how much that was, and what could not be known."""
     forgotten, unknown = 0, []
     for name, file in new.items():
         why = "There is no ledger that says what."
@@ -200,9 +208,9 @@ def _waiting(manifest: Manifest) -> list[str]:
 
 
 class WayBack(msgspec.Struct, frozen=True, kw_only=True):
-    """From the ledger of today to the one that was kept. `lost`: records that only today's has.
+    """The way from today's ledger back to the stored one.
 
-    `lost` is None where today's cannot be read.
+    `lost`: how many records only today's has; None where today's cannot be read.
     """
 
     name: str
@@ -214,17 +222,17 @@ class WayBack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ways_back(data_dir: Path, key_of: KeyOf) -> list[WayBack]:
-    """What there is to go back to, all of it read; the lock on the folder is the caller's.
+    """Return the ledgers to go back to, all of them read; the caller has the folder's lock.
 
     Raises:
-        BackupError: Nothing was kept.
+        BackupError: No earlier ledger is stored.
         LedgerKeyError: It is encrypted, and its key is missing or another's.
-        StorageError: What was kept is damaged.
+        StorageError: The earlier ledger is damaged.
     """
     found = []
     for name, ledger in ledger_files(data_dir).items():
-        if kept := kept_files(ledger):
-            schema, file = max(kept.items())
+        if copies := copies_before_migrations(ledger):
+            schema, file = max(copies.items())
             now = LedgerFile(ledger, key_of_ledger(name, key_of))
             found.append(_way_back(name, now, schema, file))
     if not found:
@@ -236,13 +244,13 @@ def ways_back(data_dir: Path, key_of: KeyOf) -> list[WayBack]:
 
 
 def go_back(data_dir: Path, chroma_path: Path, ways: list[WayBack]) -> Path | None:
-    """Have the kept ledgers take the place of today's, which are moved aside.
+    """Replace today's ledgers by the earlier ones; today's are moved aside.
 
     Raises:
         UnwritableError: A file cannot be moved.
     """
-    kept = {way.name: Path(way.kept) for way in ways}
-    aside = replace_ledgers(data_dir, kept, list(kept), datetime.now(UTC))
+    copies = {way.name: Path(way.kept) for way in ways}
+    aside = replace_ledgers(data_dir, copies, list(copies), datetime.now(UTC))
     distrust_index(chroma_path)
     return aside
 

@@ -1,4 +1,4 @@
-"""Backups one after the other: those that are asked for, and those that are due by themselves."""
+"""Makes backups one after the other: those that are requested, and those that are due."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,15 +20,15 @@ from local.settings import MemorySettings
 
 FAULT = "It failed; the server's log says where."
 SETTLING = 60.0
-"""Seconds after a start that belong to those who wait for it."""
+"""Seconds after a start that are left to those who wait for it."""
 LOOK_AGAIN = 600.0
-"""Seconds until the time is looked at again: a machine may sleep."""
+"""Seconds between two looks at the clock: a machine may sleep."""
 
 log = structlog.get_logger()
 
 
 class Backups:
-    """Of all ledgers in a data folder, whoever its tenants are."""
+    """The backups of all ledgers in a data folder, of all tenants."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Backups:
         settled: Callable[[], Awaitable[int]],
         clock: Clock,
     ) -> None:
-        """`settled` waits until the turns that were published are stored; how many are not."""
+        """`settled` waits until the published turns are stored, and returns how many are not."""
         self._settings = settings
         self._folder = settings.backup_folder.absolute() if settings.backup_folder else None
         self._ledgers = ledgers
@@ -49,7 +49,7 @@ class Backups:
         self._problem: str | None = None
 
     async def run(self) -> None:
-        """Make a backup every so many hours, until cancelled; then stop the one under way."""
+        """Make a backup every so many hours, until cancelled; then stop the one in progress."""
         folder = self._folder
         try:
             await asyncio.sleep(SETTLING)
@@ -61,11 +61,11 @@ class Backups:
             await self._stop()
 
     def begin(self, request: BackupRequest) -> None:
-        """Begin one; `status` tells how far it is.
+        """Start one; `status` reports how far it is.
 
         Raises:
-            InvalidArgumentsError: No folder is named, or none is to be kept.
-            OverloadedError: Another one is under way.
+            InvalidArgumentsError: No folder is named, or the number to keep is below 1.
+            OverloadedError: Another one is in progress.
         """
         if self._task is not None and not self._task.done():
             raise OverloadedError
@@ -77,7 +77,7 @@ class Backups:
         self._task = asyncio.create_task(self._make(request, Path(request.folder), self._progress))
 
     async def status(self) -> BackupStatus:
-        """How far the one under way is, and what became of the one before."""
+        """Return how far the one in progress is, and how the one before ended."""
         under_way = self._task is not None and not self._task.done()
         progress, scheduled = self._progress, self._folder
         return BackupStatus(
@@ -122,7 +122,7 @@ class Backups:
             await asyncio.wait([task for task in (self._task,) if task])
 
     async def _is_due(self, folder: Path) -> bool:
-        """One of the future was made while the clock was wrong: it does not count."""
+        """Return whether a backup is due; a date in the future, of a wrong clock, is ignored."""
         newest = await asyncio.to_thread(_newest, folder)
         age = self._clock() - newest if newest else None
         return age is None or not timedelta() <= age < timedelta(hours=self._settings.backup_hours)
@@ -134,7 +134,7 @@ class Backups:
 
 
 def _newest(folder: Path) -> datetime | None:
-    """When the newest backup of a folder was made, by its name."""
+    """Return when the newest backup of a folder was made, by its name."""
     try:
         generations = BackupFolder(folder).generations()
     except BackupError:
@@ -159,14 +159,14 @@ def _report(ask: Ask, taken: Taken) -> BackupReport:
 
 
 async def _in_a_thread(ask: Ask, progress: Progress) -> Taken:
-    """In one of its own: it takes minutes, and others wait for the loop's threads."""
+    """Run in a thread of its own: it takes minutes, and others wait for the loop's threads."""
     executor = ThreadPoolExecutor(1, "backup")
     taking = asyncio.get_running_loop().run_in_executor(executor, take, ask, progress)
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:
         progress.stop()
-        with suppress(Exception):  # it is of no interest any more how it ended
+        with suppress(Exception):  # its outcome no longer matters
             await taking
         raise
     finally:

@@ -1,7 +1,7 @@
-"""Encryption of a backup in the format of age: no secret is needed where a backup is made.
+"""Encryption of a backup in the format of age: making a backup needs no secret.
 
-A key is age's own (age1…) or one of SSH. An identity, the secret key, is read from a file only:
-the arguments of a command are seen by everybody on the machine.
+A key is age's own (age1…) or one of SSH. An identity, the secret key, is read from a file only,
+because everybody on the machine sees a command's arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ HOW = "It is a public key of age (age1…) or SSH (ssh-…), or a file of such k
 
 
 class Seal:
-    """Encrypts to some public keys; to none, it leaves everything as it is."""
+    """Encrypts to some public keys; without any it changes nothing."""
 
     def __init__(self, recipients: Sequence[str] = ()) -> None:
         self.recipients = tuple(sorted(set(recipients)))
@@ -26,7 +26,7 @@ class Seal:
 
     @classmethod
     def of(cls, recipient: str | None) -> "Seal":
-        """As a setting or an option names it.
+        """Return the seal for the keys that a setting or an option names.
 
         Raises:
             InvalidArgumentsError: It is no public key, nor a file of them.
@@ -54,7 +54,7 @@ class Seal:
 
 
 class Opener:
-    """Decrypts with the secret keys of a file; without one, what is encrypted stays closed."""
+    """Decrypts with the secret keys of a file; without one, encrypted content stays closed."""
 
     def __init__(self, identity: Path | None = None) -> None:
         """Read the keys.

@@ -1,7 +1,7 @@
-"""One backup, from the copy of each ledger to the pieces of its generation. Runs in a thread.
+"""Makes one backup, from the copy of each ledger to the pieces of its generation, in a thread.
 
-The pages are copied beside the ledger first, and all of the copy is read: what is damaged never
-becomes a generation, nor pushes out one that is whole. A piece that the generation before has is
+The pages are copied beside the ledger first, and all of the copy is read: damaged content never
+becomes a generation, and never pushes out a complete one. A piece that the generation before has is
 linked, not written again.
 """
 
@@ -25,7 +25,8 @@ from local.ledger.door import Contents, contents_of, copy, counted, ledger_key, 
 SCRATCH = "backup.part"
 """In the data folder: the copies are as secret as the ledger, wherever the backup lies."""
 PIECE = 64 * 1024
-"""Bytes: 16 pages. Smaller pieces would share more with those before, and cost more files."""
+"""Bytes: 16 pages. Smaller pieces would have more in common with earlier ones, and need more
+files."""
 
 
 class Pieces:
@@ -40,11 +41,11 @@ class Pieces:
         """Bytes that no earlier generation had."""
 
     def key_of(self, ledger: bytes) -> bytes:
-        """Of names: pieces that are encrypted to others have other names, and are not shared."""
+        """Return the key of the pieces' names; pieces encrypted to other keys share none."""
         return bytes.fromhex(digest("\n".join(self._seal.recipients).encode(), ledger))
 
     def store(self, piece: bytes, key: bytes) -> str:
-        """Store a piece, or link it; its name."""
+        """Store a piece, or link it; return its name."""
         name = digest(piece, key)
         target = self._folder / PIECES / name
         if not target.exists() and not self._linked(name, piece, target):
@@ -65,11 +66,11 @@ class Pieces:
         self.written += len(data)
 
     def _linked(self, name: str, piece: bytes, target: Path) -> bool:
-        """Whether an earlier generation has it; where it can be read, whole."""
+        """Return whether an earlier generation has it, complete as far as it can be read."""
         if self._earlier is None:
             return False
         former = self._earlier / name
-        with suppress(OSError):  # there is none; or the disk knows no links
+        with suppress(OSError):  # there is none, or the file system has no links
             if self._seal.encrypts or former.read_bytes() == piece:
                 os.link(former, target)
                 return True
@@ -77,11 +78,11 @@ class Pieces:
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong
-    """The stack stops; the backup is made at another time."""
+    """The stack stops; the backup is made another time."""
 
 
 class Progress:
-    """Bytes that are done, of all; each is copied, and then stored."""
+    """Counts the bytes that are done; each is copied first, and then stored."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -92,10 +93,10 @@ class Progress:
         self._stopping.set()
 
     def advance(self, size: int) -> None:
-        """So many bytes more.
+        """Add so many bytes.
 
         Raises:
-            Stopped: Somebody wants to stop.
+            Stopped: A stop was requested.
         """
         self.done += size
         if self._stopping.is_set():
@@ -103,7 +104,7 @@ class Progress:
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """What backup to make: of which ledgers, by their paths in the data folder, and where."""
+    """The ledgers to back up, by their paths in the data folder, and the target."""
 
     data_dir: Path
     ledgers: Mapping[str, LedgerFile]
@@ -115,7 +116,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made. `written`: bytes that no generation had; `removed`: generations."""
+    """The backup that was made. `written`: bytes that no generation had; `removed`: generations."""
 
     generation: str
     manifest: Manifest
@@ -127,10 +128,10 @@ def take(ask: Ask, progress: Progress) -> Taken:
     """Make a backup.
 
     Raises:
-        BackupError: The folder holds something else, or a copy lacks records; or there is nothing.
+        BackupError: The folder holds something else, a copy lacks records, or there is no ledger.
         LedgerKeyError: A ledger is encrypted with another key.
-        StorageError: A ledger cannot be read, or the backup not be written.
-        Stopped: As `progress` was asked to.
+        StorageError: A ledger cannot be read, or the backup cannot be written.
+        Stopped: `progress` was stopped.
     """
     if not ask.ledgers:
         raise BackupError(f"{ask.data_dir} holds no ledger: nothing is remembered yet.")
@@ -192,7 +193,7 @@ def _checked(copied: LedgerFile, before: Contents) -> Contents:
 
 @contextmanager
 def _scratch(data_dir: Path) -> Iterator[Path]:
-    """A folder for copies, empty at first and gone at the end."""
+    """Return a folder for copies, empty at first and deleted at the end."""
     folder = data_dir / SCRATCH
     try:
         shutil.rmtree(folder, ignore_errors=True)

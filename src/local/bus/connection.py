@@ -1,10 +1,10 @@
-"""The one door to NATS: publish, request, subscribe, drain, and ask who else hears a subject.
+"""The only access to NATS: publish, request, subscribe, drain, and ask who else subscribes.
 
-A connection reconnects without end, because the stack outlives its server, and checks the size of
+A connection reconnects without end, because the stack outlives its server. It checks the size of
 what it sends, because the server closes a connection that sends too much.
 
-Who is connected as the memory of several tenants says whom a message is for, and learns whom one
-comes from (decision 0068). For everybody else subjects are what they are.
+The memory of several tenants states whom each message is for, and learns whom one comes from
+(decision 0068). All others use the plain subjects.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ TRACE_TIMEOUT = 1.0
 class Connection:
     """A connection to NATS, made by `connect`. `lost` is set while there is no server.
 
-    `by_tenant`: it is the memory's, on a server with accounts.
+    `by_tenant`: it is the memory's own connection, on a server with accounts.
     """
 
     def __init__(  # noqa: PLR0913 - what a connection is
@@ -88,7 +88,7 @@ class Connection:
         Args:
             subject: Where to.
             data: The encoded message.
-            headers: Besides the token of whoever is connected.
+            headers: Further headers, besides the token of the connected client.
             reply: Where answers go.
             tenant: Who receives it, if the memory sends it to its tenants. None sends it to all of
                 them, or answers a request.
@@ -144,9 +144,9 @@ class Connection:
     ) -> Subscription:
         """Call `handler` for every message, concurrently; a queue group divides the messages.
 
-        Messages over `limit` wait in memory. With None the handler itself refuses excess ones.
-        `tenant`: whose messages the memory receives; with None only what its own account sends.
-        What is asked of each participant comes once for all of the connection.
+        Messages over `limit` wait in memory. With None, the handler itself refuses what is too
+        much. `tenant`: whose messages the memory receives; with None, only those of its own
+        account. A request that goes to every participant arrives once for the whole connection.
         """
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
         place = subject if tenant is None else self.received_on(subject, tenant)
@@ -173,15 +173,15 @@ class Connection:
             raise BusError(f"The NATS server does not answer: {error}.") from error
 
     def received_on(self, subject: str, tenant: str) -> str:
-        """The subject on which this connection receives what a tenant sends."""
+        """Return the subject on which this connection receives what a tenant sends."""
         return subjects.from_tenant(tenant, subject) if self.by_tenant else subject
 
     def sent_on(self, subject: str, tenant: str) -> str:
-        """The subject on which this connection sends what a tenant receives."""
+        """Return the subject on which this connection sends what a tenant receives."""
         return subjects.to_tenant(tenant, subject) if self.by_tenant else subject
 
     def with_token(self, headers: Headers | None) -> Headers | None:
-        """The headers, with the token of whoever is connected unless they have another."""
+        """Return the headers, with the token of the connected client unless they have another."""
         if self._token is None or (headers is not None and AUTHORIZATION in headers):
             return headers
         return {**(headers or {}), **self._token}
@@ -218,8 +218,8 @@ async def connect(  # noqa: PLR0913 - what a connection needs
         request_timeout: Seconds that `request` waits by default.
         patience: Seconds to wait for the first connection; later reconnects never end.
         secret: Signs messages on inner subjects; only the stack's own processes know it.
-        credentials: Who connects; None where the server has no accounts.
-        identity: Says who sent a message; None takes what envelopes claim.
+        credentials: Those of the client; None where the server has no accounts.
+        identity: Determines who sent a message; None believes what envelopes claim.
         by_tenant: Whether it is the memory of a server with accounts.
 
     Raises:
@@ -259,11 +259,12 @@ class _Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def others_hear(bus: Connection, subject: str) -> bool:
-    """Whether a message reaches anybody besides this connection's own plain subscription.
+    """Return whether a message reaches anybody besides this connection's own plain subscription.
 
-    A listener that subscribes beside those who answer hides the server's "no responders" from
-    whoever asks. With this it learns that nobody answers, and can say so in the server's place. The
-    server traces an empty message without delivering it. True as well if it cannot tell.
+    A listener that subscribes beside the participants that answer hides the server's "no
+    responders" from the caller. With this function the listener learns that no participant answers,
+    and can report that in the server's place. The server traces an empty message without delivering
+    it. The result is True, too, if this cannot be determined.
     """
     version = bus.client.connected_server_version
     if (version.major, version.minor) < TRACING_SINCE:

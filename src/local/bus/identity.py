@@ -1,9 +1,9 @@
 """Who is calling, and whether a message comes from the stack itself.
 
-On a server with accounts a caller is who the server and a signed token say; what envelopes claim is
-not believed. Without accounts there is nothing else to go by. Messages on inner subjects are signed
-with a secret that only the stack's own processes know. The secret does not travel: whoever
-subscribes to everything would read it.
+On a server with accounts the caller is determined by the server and by a signed token; what
+envelopes claim is not believed. Without accounts there is only that claim. Messages on inner
+subjects are signed with a secret that only the stack's own processes know. The secret does not
+travel: anybody who subscribes to everything would read it.
 """
 
 import hmac
@@ -16,32 +16,32 @@ import msgspec
 from local.bus.receiving import BusMessage, Headers
 from local.errors import ForbiddenError
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
-from local.protocol.subjects import says_who_asks
+from local.protocol.subjects import names_sender
 from local.tenants.directory import Directory, Tenant
 
 AUTHORIZATION = "Authorization"
 BEARER = "Bearer "
 REQUEST_INFO = "Nats-Request-Info"
-"""The server writes it, in the place of one of exactly that name that a client sends."""
+"""The server writes this header, and replaces one of exactly this name from a client."""
 SIGNATURE = "Local2-Signature"
 
 
 class Identity(Protocol):
-    """How a connection knows who sent a message."""
+    """Determines for a connection who sent a message."""
 
     def caller_of(
         self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
     ) -> Caller:
-        """The sender; `at` is when the message was sent, if that was not now.
+        """Return the sender; `at` is when the message was sent, if that was not now.
 
         Raises:
-            ForbiddenError: It cannot be who it claims to be.
+            ForbiddenError: The sender is not who the message claims.
         """
         ...
 
 
 class Claimed:
-    """What envelopes claim: of a server without accounts, which has one tenant."""
+    """Believes what envelopes claim, on a server without accounts, which has one tenant."""
 
     def caller_of(
         self,
@@ -59,13 +59,13 @@ class Claimed:
 
 
 class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server says of whoever sent a request."""
+    """The server's report of the sender of a request."""
 
     user: str | None = None
 
 
 class Attested:
-    """What the server and signed tokens say.
+    """Believes the server and signed tokens.
 
     `within`: the tenant to whose account the connection belongs; None for the memory's own, which
     receives what all of them send.
@@ -93,15 +93,16 @@ class Attested:
         )
 
     def _agent(self, message: BusMessage, tenant: Tenant) -> str | None:
-        """Who sent a message, as the server says; it knows nobody of what a stream delivers.
+        """Return who sent a message, as the server reports; None for what a stream delivers.
 
         Raises:
-            ForbiddenError: It should say so and does not, or it is no agent of the tenant any more.
+            ForbiddenError: The server should report it and does not, or the tenant's agent was
+                removed.
         """
-        if self._within is not None or not says_who_asks(message.subject):
+        if self._within is not None or not names_sender(message.subject):
             return None
         info = (message.headers or {}).get(REQUEST_INFO)
-        if info is None:  # headers that are none hide it, and nobody is more by what is hidden
+        if info is None:  # unreadable headers hide it, and hiding it grants no rights
             raise ForbiddenError("The server does not say who asks: the headers are broken.")
         agent = tenant.agent_of(msgspec.json.decode(info, type=RequestInfo).user)
         if agent is None:
@@ -115,7 +116,7 @@ class Attested:
 def user_of(
     identity: Identity, message: BusMessage, claimed: str | None, at: datetime | None = None
 ) -> str | None:
-    """Whose message it is; who cannot be known is whom it claims."""
+    """Return whose message it is; where that is not known, whom it claims."""
     try:
         return identity.caller_of(message, Envelope(payload=None, user=claimed), at).user
     except ForbiddenError:
@@ -123,10 +124,10 @@ def user_of(
 
 
 def token_of(message: BusMessage) -> str | None:
-    """The token that a message carries.
+    """Return the token that a message carries.
 
     Raises:
-        ForbiddenError: It carries something else.
+        ForbiddenError: The header holds no token.
     """
     if (header := (message.headers or {}).get(AUTHORIZATION)) is None:
         return None
@@ -138,22 +139,22 @@ def token_of(message: BusMessage) -> str | None:
 
 
 def bearer(token: str | None) -> Headers | None:
-    """The headers of a message for the person whose token it is."""
+    """Return the headers of a message for the person of this token."""
     return {AUTHORIZATION: f"{BEARER}{token}"} if token else None
 
 
 def new_secret() -> str:
-    """A secret for the processes of one stack, valid until it stops."""
+    """Return a secret for the processes of one stack, valid until it stops."""
     return secrets.token_hex(32)
 
 
 def signed(secret: str, subject: str, data: bytes) -> Headers:
-    """The headers of a message on an inner subject."""
+    """Return the headers that sign a message on an inner subject."""
     return {SIGNATURE: _digest(secret, subject, data)}
 
 
 def is_genuine(secret: str, message: BusMessage) -> bool:
-    """Whether the sender of the message knows the secret."""
+    """Return whether the sender of the message knows the secret."""
     claimed = (message.headers or {}).get(SIGNATURE, "")
     expected = _digest(secret, message.subject, message.data)
     return hmac.compare_digest(claimed.encode(), expected.encode())

@@ -33,7 +33,7 @@ LEASE = 15.0
 RENEWAL = 3.0
 """Seconds between two renewals, so that a lease survives several that fail."""
 ATTEMPTS = 3
-"""To take a lease that ends, or is released, just while it is being read."""
+"""Attempts to take a lease that ends, or is released, while it is being read."""
 PATIENCE = 2.0
 """Seconds for a renewal, and for each answer of JetStream while the lease is being taken."""
 
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds the lease: a data folder, whose lock lets only one stack run on it."""
+    """The holder of the lease: a data folder, whose lock lets only one stack run on it."""
 
     host: str
     folder: str
@@ -62,7 +62,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_same(self, other: Self) -> bool:
-        """Whether it is the same folder, whichever process runs on it."""
+        """Return whether it is the same folder, whichever process runs on it."""
         return msgspec.structs.replace(self, pid=0) == msgspec.structs.replace(other, pid=0)
 
 
@@ -79,7 +79,7 @@ class Lease:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it might end before another renewal succeeds."""
+        """Whether the lease might end before another renewal succeeds."""
         return time.monotonic() > self._until - RENEWAL - PATIENCE
 
     async def take(self) -> None:
@@ -95,7 +95,7 @@ class Lease:
         return await self._take()
 
     async def renew(self) -> None:
-        """Extend it; take it again if it has ended meanwhile. Raises what `take` raises."""
+        """Extend the lease; take it again if it has ended meanwhile. Raises what `take` raises."""
         began = time.monotonic()
         try:
             with self._translated_errors():
@@ -109,7 +109,7 @@ class Lease:
             self._until = began + LEASE
 
     async def release(self) -> None:
-        """Let the next stack take it at once, if the server answers."""
+        """Let the next stack take the lease at once, if the server answers."""
         with suppress(BusError), self._translated_errors():
             await (await self._bucket()).delete(KEY, self._revision)
 
@@ -188,7 +188,7 @@ class Serving:
 
     @property
     def serves(self) -> bool:
-        """Whether every participant has started, and none has been stopped."""
+        """Whether every participant has started, and none was stopped."""
         return self._running is not None
 
     async def keep(self) -> None:

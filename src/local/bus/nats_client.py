@@ -1,10 +1,11 @@
 """nats-py's client: it reconnects without end, survives what it cannot read, and carries traces.
 
-The server passes on whatever bytes are published as headers, subject or reply. Where they are not
-UTF-8, nats-py stops reading from its connection, for good and without a word to whoever waits.
+The server passes on any bytes as headers, subject or reply. Where they are not UTF-8, nats-py stops
+reading from its connection for good, and reports nothing to those who wait.
 
-Traces and metrics wrap both ends when these are made, so a message costs nothing where they are
-off. A trace is carried by the header `traceparent` of W3C, through requests and through JetStream.
+Traces and metrics wrap both ends when these are made, so a message costs nothing extra where they
+are off. A trace is carried by the header `traceparent` of W3C, through requests and through
+JetStream.
 """
 
 import asyncio
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
     from local.telemetry.spans import Attributes, Tracer
 
 REQUEST_INFO = b"Nats-Request-Info"
-"""What the server appends to headers without an end gets into their last line, behind one of the
-sender's own making: headers that have the name twice say nothing."""
+"""The server appends it to headers without an end: it then gets into the last line, behind a header
+of the sender's. Headers that have the name twice are not believed."""
 
 TRACE_ROOM = 256
-"""Bytes that `traceparent` and the protocol around headers take at most. A message without so much
-room goes untraced: the server closes the connection of who sends too much."""
+"""The most bytes of `traceparent` and the protocol around headers. A message without so much room
+goes untraced: the server closes the connection of a client that sends too much."""
 TOOL_REQUEST = "tool.request."
 MESSAGES_A_TURN = 32
-"""Messages received before everything else on the loop has its turn: a read may hold a thousand
-small ones, and each becomes a task."""
+"""Messages received before the rest of the loop has its turn: a read may hold a thousand small
+ones, and each becomes a task."""
 OF_THE_SERVER = "$"
-"""The beginning of subjects that nats-server itself answers, as `$JS.API`."""
+"""The beginning of subjects that nats-server itself answers, such as `$JS.API`."""
 RECONNECT_WAIT = 0.25
 """Seconds between two attempts to reconnect: long enough to leave the processor alone, short enough
 that a restarted server is found before a request times out."""
@@ -49,9 +50,9 @@ log = structlog.get_logger()
 
 
 class TolerantClient(Client):
-    """Reads what can be read of a message's headers, and drops one that nobody can name.
+    """Reads what is readable of a message's headers, and drops a message of an unreadable subject.
 
-    Nor does a flood keep the loop from its other work: nats-py would read on.
+    A flood does not keep the loop from its other work, either: nats-py would read on.
     """
 
     _received = 0
@@ -84,12 +85,12 @@ class TolerantClient(Client):
 
 
 def new_client() -> TolerantClient:
-    """A client of NATS, which carries traces if there are any."""
+    """Return a client of NATS, which carries traces if these are on."""
     return TolerantClient() if telemetry.tracer is None else _TracedClient(telemetry.tracer)
 
 
 def observed(participant: str, subject: str, handler: Handler) -> Handler:
-    """A participant's handler, traced and measured as far as that is on; else itself."""
+    """Return a participant's handler, traced and measured where that is on."""
     if telemetry.meter is not None:
         handler = _measured(telemetry.meter, (participant, subject), handler)
     if telemetry.tracer is not None:
@@ -98,7 +99,7 @@ def observed(participant: str, subject: str, handler: Handler) -> Handler:
 
 
 class _TracedClient(TolerantClient):
-    """Adds the header, and has a span for each request, which JetStream's publishing is, too."""
+    """Adds the header, and makes a span for each request; publishing to JetStream is one, too."""
 
     def __init__(self, tracer: "Tracer") -> None:
         super().__init__()
@@ -135,7 +136,7 @@ class _TracedClient(TolerantClient):
 
 
 def _request_of(subject: str) -> "tuple[str, Attributes]":
-    """The name and the attributes of a span for a request."""
+    """Return the name and the attributes of a span for a request."""
     about = _about(subject, "send")
     if not subject.startswith(TOOL_REQUEST):
         return f"request {subject}", about
@@ -179,11 +180,11 @@ def _measured(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Hand
 
 
 class RefusedError(Exception):
-    """The server does not accept who connects."""
+    """The server refuses the client."""
 
 
 class _State:
-    """What nats-py reports of a connection. `refused` is done once the server does not accept."""
+    """A connection's state by nats-py; `refused` is done once the server refuses it."""
 
     def __init__(self, name: str, lost: asyncio.Event) -> None:
         self._name = name
@@ -210,10 +211,10 @@ class _State:
 async def open_client(
     url: str, name: str, lost: asyncio.Event, credentials: Credentials | None
 ) -> Client:
-    """Connect, without end; `lost` is set while there is no server.
+    """Connect, and reconnect without end; `lost` is set while there is no server.
 
     Raises:
-        RefusedError: The server does not accept who connects.
+        RefusedError: The server refuses the client.
     """
     client, state = new_client(), _State(name, lost)
     who: dict[str, Any] = {}
@@ -245,15 +246,15 @@ async def open_client(
 
 
 async def _give_up(client: Client, opening: asyncio.Task[None]) -> None:
-    """Leave nothing behind of a client that may have connected all the same."""
+    """Close a client that may have connected all the same."""
     opening.cancel()
     await asyncio.gather(opening, return_exceptions=True)
     if client.is_connecting or client.is_connected or client.is_reconnecting:
-        await client.close()  # of one that has not begun it raises an AssertionError
+        await client.close()  # it would raise before it began to connect
 
 
 async def close_client(client: Client) -> None:
-    """Send what is still to be sent, and disconnect."""
+    """Send what is still buffered, and disconnect."""
     for end in (client.drain, client.close):
         if client.is_closed:
             return
@@ -266,7 +267,7 @@ async def close_client(client: Client) -> None:
 
 
 def not_connected(url: str, error: Exception) -> BusError | ForbiddenError:
-    """What to say where `open_client` failed; the address is without a password."""
+    """Return the error of a failed `open_client`; the address is without a password."""
     if isinstance(error, RefusedError):
         return ForbiddenError(
             f"The NATS server at {url} refuses to be connected to: {error}.",

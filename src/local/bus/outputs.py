@@ -1,7 +1,7 @@
-"""Long tool outputs: the memory stores the whole, and a preview with its key travels on.
+"""Long tool outputs: the memory stores them whole, and a preview with a key travels on.
 
-The one who has the output whole does this, because the bus may not carry it (decision 0014). For a
-client that takes no more than so many characters, a result's data is stored in the same way.
+The process that has the whole output does this, because the bus may not carry it (decision 0014).
+For a client that limits the characters of a result, its data is stored in the same way.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from local.bus.connection import Connection
 from local.bus.identity import bearer
 from local.errors import BusError, Local2Error
 from local.protocol import subjects
-from local.protocol.envelope import Sender, decode, encode, seal
+from local.protocol.envelope import Sender, decode, encode, seal_from
 from local.protocol.payloads import Json, OutputPart, ToolResult, new_output_key
 
 KEEP_TIMEOUT = 5.0
@@ -22,12 +22,12 @@ BYTES_A_CHARACTER = 8
 """Bytes of a message for each character of a part: JSON makes up to six of one, and two are left
 for the envelope."""
 HEAD, TAIL = 3 / 8, 1 / 8
-"""Shares of the limit that a preview shows of the beginning and the end of an output; the rest is
-room for the line that says how to read on."""
+"""Shares of the limit for the beginning and the end of an output in its preview; the rest is room
+for the line with the key."""
 
 Store = Callable[[str], Awaitable[str]]
 READS_ON = "read_tool_output"
-"""The tool that reads what was cut; its own results are as long as they were asked to be."""
+"""The tool that reads the rest; its own results are as long as requested."""
 
 log = structlog.get_logger()
 
@@ -35,9 +35,9 @@ log = structlog.get_logger()
 async def with_preview(
     bus: Connection, result: ToolResult, *, caller: Sender, limit: int
 ) -> ToolResult:
-    """The result, or a preview of it if it has more than `limit` characters.
+    """Return the result, or a preview of it if it has more than `limit` characters.
 
-    If no memory stores the whole, the result stays as it is.
+    If no memory stores the output, the result stays as it is.
     """
 
     async def store(content: str) -> str:
@@ -47,7 +47,7 @@ async def with_preview(
 
 
 async def preview_of(result: ToolResult, store: Store, *, limit: int) -> ToolResult:
-    """The same, where the whole is stored by something that returns its key."""
+    """Return a preview, where the output is stored by something that returns its key."""
     if len(result.content) <= limit or result.tool_output_key is not None:
         return result
     try:
@@ -76,16 +76,9 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
         part = OutputPart(
             key=key, offset=offset, text=content[offset:end], last=end >= len(content)
         )
-        request = seal(
-            part,
-            type="request",
-            source=caller.agent or "client",
-            user=caller.user,
-            session_id=caller.session_id,
-        )
         answer = await bus.request(
             subjects.MEMORY_OUTPUT_KEEP,
-            encode(request),
+            encode(seal_from(caller, part, type="request")),
             timeout=KEEP_TIMEOUT,
             headers=bearer(caller.token),
         )
@@ -95,7 +88,7 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
 
 
 def preview(content: str, key: str, limit: int) -> str:
-    """What a model sees of a long output: how to read on, the beginning and the end.
+    """Return what a model sees of a long output: how to read on, the beginning and the end.
 
     The first line names the key, so that a preview that is cut once more still has it.
     """
@@ -108,10 +101,10 @@ def preview(content: str, key: str, limit: int) -> str:
 
 
 async def fitting(bus: Connection, result: ToolResult, *, caller: Sender, limit: int) -> ToolResult:
-    """The result with neither text nor data of more than `limit` characters.
+    """Return the result with neither text nor data of more than `limit` characters.
 
-    The memory keeps what is longer, for the caller; where it cannot, data is left out and text
-    stays.
+    The memory stores what is longer, for the caller; where it cannot, the data is left out and the
+    text stays.
     """
     result = await with_preview(bus, result, caller=caller, limit=limit)
     if result.data is None:

@@ -36,7 +36,7 @@ a stop should not make anybody wait."""
 
 
 Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
-"""Makes the payload that answers a request, or raises why there is none."""
+"""Returns the payload of the answer, or raises the reason why there is none."""
 
 log = structlog.get_logger()
 
@@ -134,7 +134,7 @@ class Participant:
         )
 
     async def acknowledge(self, message: BusMessage, result: ToolResult) -> None:
-        """Reply to whoever waits that it is done, or why it is refused."""
+        """Reply to the sender, if it waits, that it is done, or why it is refused."""
         if message.reply:
             data = encode(seal(result, type="result", source=self.name))
             headers = error_headers(result.error) if result.error else None
@@ -170,7 +170,7 @@ class Participant:
         await self._end()
 
     async def leave(self) -> None:
-        """Receive nothing more, at once and without the server; messages in progress go on."""
+        """Receive no more messages, at once and without the server; those in progress go on."""
         leaving, self._subscriptions = self._subscriptions, []
         await asyncio.gather(*(subscription.leave() for subscription in leaving))
 
@@ -200,14 +200,14 @@ class Participant:
             await self.bus.publish(message.reply, data, headers=headers)
 
     def _failed(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
-        """The answer that says so; the statistics have it, too."""
+        """Return the answer of a failed request; the statistics count it, too."""
         endpoint.errors += 1
         endpoint.last_error = error.code
         reply = ErrorReply.of(error)
         return encode(seal(reply, type="error", source=self.name)), error_headers(reply)
 
     def _discovery(self) -> Iterator[tuple[str, Handler]]:
-        """The subjects of ADR-32, with the handler of each."""
+        """Yield the subjects of ADR-32, with the handler of each."""
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
             for address in ((), (self.name,), (self.name, self.id)):

@@ -1,4 +1,4 @@
-"""Messages as they arrive, each in a task, and handed to whoever of a connection receives them.
+"""Messages as they arrive: each runs in a task, and is handed to every receiver of a connection.
 
 nats-py calls one callback after the other; a task for each message lets slow ones overlap, and
 gives a stop something to wait for.
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 class BusMessage(NamedTuple):
     """A message of the bus; `reply` is empty if nobody waits for an answer.
 
-    `tenant` is what the server says, whose accounts it is known from; the subject is without it.
+    `tenant` is known from the server's accounts; the subject is without it.
     """
 
     subject: str
@@ -43,7 +43,7 @@ Handler = Callable[[BusMessage], Awaitable[None]]
 class Subscription:
     """Runs a task for each message, at most `limit` at a time; with None, all at once.
 
-    `by_tenant`: subjects say whose message it is.
+    `by_tenant`: subjects begin with the message's tenant.
     """
 
     def __init__(self, handler: Handler, limit: int | None, *, by_tenant: bool = False) -> None:
@@ -87,7 +87,7 @@ class Subscription:
             await asyncio.wait(self._tasks)
 
     def _ending(self) -> NatsSubscription | None:
-        """What ends with this one: nothing where others receive from the same."""
+        """Return what ends with this one: nothing where others receive from the same."""
         source = self._source
         if isinstance(source, Fanout):
             source = source.leave(self)
@@ -112,7 +112,7 @@ class Subscription:
 
 
 class Fanout:
-    """What is asked of all participants of a connection, received once and handed to each.
+    """Receives once what goes to all participants of a connection, and hands it to each of them.
 
     The server sends a message once for every subscription: to fifty tools, fifty times.
     """
@@ -123,7 +123,7 @@ class Fanout:
 
     @property
     def is_left(self) -> bool:
-        """Whether nobody receives from it."""
+        """Whether it has no receiver left."""
         return not self._receivers
 
     def join(self, receiver: Subscription) -> None:
@@ -131,7 +131,7 @@ class Fanout:
         receiver.attach(self)
 
     def leave(self, receiver: Subscription) -> NatsSubscription | None:
-        """Hand the receiver no more; the server's subscription if it was the last."""
+        """Remove the receiver; after the last one, end the subscription at the server."""
         if receiver not in self._receivers:
             return None
         self._receivers.remove(receiver)
@@ -143,14 +143,14 @@ class Fanout:
 
 
 class Fanouts:
-    """Those of one connection, by their subjects."""
+    """The fanouts of one connection, by their subjects."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._there: dict[str, Fanout] = {}
 
     async def join(self, subject: str, receiver: Subscription) -> None:
-        """Receive with the others, and from the server if it is the first."""
+        """Receive with the others; the first receiver subscribes at the server."""
         fanout = self._there.get(subject)
         if fanout is not None and not fanout.is_left:
             fanout.join(receiver)

@@ -36,7 +36,7 @@ PR_SET_PDEATHSIG = 1
 
 RELOADED = b"Reloaded server configuration"
 REFUSED = b"Failed to reload server configuration"
-"""In the server's log."""
+"""What the log of a server says after a reload."""
 
 CONFIG = """\
 listen: "{host}:{port}"
@@ -46,12 +46,12 @@ log_file: {log_file}
 max_pending: 512MB
 jetstream {{ store_dir: {store}, sync_interval: always, max_buffered_size: 1GB{encryption} }}
 """
-"""Every write is synced, so publications wait for the disk: above its usual 128 MB of them the server
-would drop turns, without a word to those who wait for no acknowledgement.
+"""Every write is synced, so publications wait for the disk. Above its usual 128 MB of them the
+server would drop turns, silently for those who wait for no acknowledgement.
 """
 KEY_VARIABLE = "LOCAL2_JETSTREAM_KEY"
 ENCRYPTION = f", cipher: chachapoly, key: ${KEY_VARIABLE}"
-"""The server takes the key from its environment, so it stands in no file and on no command line."""
+"""The server takes the key from its environment, so that no file and no command line has it."""
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -111,7 +111,7 @@ class EmbeddedServer:
         return self._process.pid if self._process else 0
 
     async def start(self) -> None:
-        """Start it; not for the first time, on the port it had before.
+        """Start it; after the first time, on the same port as before.
 
         Raises:
             BusError: It did not start.
@@ -152,16 +152,16 @@ class EmbeddedServer:
                 log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
 
     async def restart(self) -> None:
-        """End it; `watch` starts it again."""
+        """End the server; `watch` starts it again."""
         await self.stop()
 
     async def reload(self) -> None:
-        """Tell it what the accounts are now; who is connected stays so, as far as he may.
+        """Reload the server's accounts; clients stay connected, as far as they may.
 
-        Twice, because the first time the server adds a new account, but not what it imports.
+        Done twice, because the first time the server adds a new account, but not its imports.
 
         Raises:
-            BusError: It refuses them; those of before stay in force.
+            BusError: It refuses them; the former ones stay in force.
         """
         async with self._reloading:
             for _ in range(2):
@@ -169,7 +169,7 @@ class EmbeddedServer:
 
     async def _reload(self) -> None:
         if self._process is None or self._process.returncode is not None:
-            return  # a server that starts reads them by itself
+            return  # a starting server reads them by itself
         before = (await asyncio.to_thread(self._log_file.stat)).st_size
         await asyncio.to_thread(self._write_config)
         self._process.send_signal(signal.SIGHUP)
@@ -215,7 +215,7 @@ class EmbeddedServer:
         file.write_text(config + self._accounts(), encoding="utf-8")
 
     def _refuse_another_key(self) -> None:
-        """With another key, or none, the server would delete the streams that it cannot decrypt."""
+        """Refuse a changed key: the server would delete the streams that it cannot decrypt."""
         file = self.folder / "key.fingerprint"
         known = file.read_text(encoding="utf-8") if file.exists() else None
         ours = self._key.derived("fingerprint").hex() if self._key else None
@@ -271,7 +271,7 @@ async def embedded_server(  # noqa: PLR0913 - what a server needs
         port: -1 takes a free one.
         inherit: File descriptors that it keeps open, so that the lock of the data folder is held
             until the server has ended, too.
-        accounts: What its configuration says of them.
+        accounts: Their block in its configuration.
         key: Encrypts what JetStream stores.
     """
     server = EmbeddedServer(folder, host, port, inherit, accounts, key)
@@ -294,7 +294,7 @@ def _read_from(file: Path, offset: int) -> bytes:
 
 
 def _in_child() -> None:
-    """Runs before exec: files are private; a killed stack must not leave a server on its files."""
+    """Prepare the child before exec: its files are private, and it ends with a killed stack."""
     os.umask(PRIVATE)
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

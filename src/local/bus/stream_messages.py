@@ -1,7 +1,7 @@
-"""What JetStream holds of a tenant: letters to read and drop, turns to wait for, all to erase.
+"""A tenant's messages in JetStream: letters to read and drop, turns to wait for, all to erase.
 
-The server overwrites a message that is deleted. One that was acknowledged leaves its file with the
-others around it, once none of them waits any more.
+The server overwrites a message that is deleted. An acknowledged one leaves its file together with
+its neighbours, once none of them waits any more.
 """
 
 import asyncio
@@ -27,28 +27,16 @@ from local.protocol.payloads import DeadLetter, Empty
 from local.protocol.reading import value_of
 
 SETTLED_WITHIN = 30.0
-"""Seconds: a turn that takes longer fails again and again, and waits for something to be mended."""
+"""Seconds: a turn that takes longer fails repeatedly, and waits for a repair."""
 LOOK_EVERY = 0.05
 STORED_BEFORE_ERASING = 3.0
-"""Seconds for turns on their way to be stored, before they are erased where they are."""
+"""Seconds for turns in progress to be stored, before they are erased in the stream."""
 _FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
-"""In what is no JSON, as a message that was cut."""
-
-
-async def all_letters(bus: Connection, tenant: str) -> AsyncIterator[StoredLetter]:
-    """All letters, oldest first.
-
-    Raises:
-        BusError: The server does not answer, or has no such stream.
-    """
-    sequence = 0
-    while (stored := await next_letter(bus, sequence + 1, tenant)) is not None:
-        sequence = stored.sequence
-        yield stored
+"""Finds the sender in what is no JSON, such as a message that was cut."""
 
 
 async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLetter | None:
-    """The first letter of this number or a higher one; None if there is none.
+    """Return the first letter of this number or a higher one; None if there is none.
 
     Raises:
         BusError: The server does not answer, or has no such stream.
@@ -58,7 +46,7 @@ async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLett
 
 
 async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
-    """The letter of this number.
+    """Return the letter of this number.
 
     Raises:
         InvalidArgumentsError: There is none.
@@ -100,7 +88,7 @@ def _letter(raw: RawStreamMsg) -> StoredLetter:
 
 
 async def turns_stored(bus: Connection, *tenants: str, within: float = SETTLED_WITHIN) -> int:
-    """Wait until the ledger has every turn that is in the streams now; how many it has not.
+    """Wait until the ledger has every turn that is in the streams now; return how many it lacks.
 
     Later turns are not waited for: under load a stream is never empty.
 
@@ -120,12 +108,12 @@ async def turns_stored(bus: Connection, *tenants: str, within: float = SETTLED_W
 
 
 def _up_to(last: int, state: StreamState) -> int:
-    """How many messages of a stream may be of those up to the last one."""
+    """Return how many messages of a stream may be among those up to the last one."""
     return max(0, min(state.messages, last - state.first_seq + 1))
 
 
 class StreamErasure:
-    """Of one tenant's streams."""
+    """Erases messages in the streams of one tenant."""
 
     def __init__(self, bus: Connection, tenant: str) -> None:
         self._bus = bus
@@ -136,7 +124,7 @@ class StreamErasure:
         """Each message is a request to JetStream: several readers would delay everybody's turns."""
 
     async def settled(self) -> int:
-        """Wait until no turn is on its way; how many are, after some seconds.
+        """Wait until no turn is on its way; return how many are, after some seconds.
 
         Raises:
             BusError: The server does not answer.
@@ -144,7 +132,7 @@ class StreamErasure:
         return await turns_stored(self._bus, self._tenant, within=STORED_BEFORE_ERASING)
 
     async def count(self, whose: Sender) -> int:
-        """How many messages there are of a user, or of one of the user's sessions.
+        """Return how many messages there are of a user, or of one of the user's sessions.
 
         Raises:
             BusError: The server does not answer.
@@ -152,7 +140,7 @@ class StreamErasure:
         return len(await self._of(whose))
 
     async def erase(self, whose: Sender) -> int:
-        """Erase them; how many there were.
+        """Erase them; return how many there were.
 
         Raises:
             BusError: The server does not answer.
@@ -163,8 +151,8 @@ class StreamErasure:
                 await self._bus.client.jsm().delete_msg(stream, sequence)
         return len(found)
 
-    async def tell(self, whose: Sender) -> None:
-        """Have whoever holds something of theirs let go of it.
+    async def announce(self, whose: Sender) -> None:
+        """Announce the erasure, so that those who hold messages of the sender drop them.
 
         Raises:
             BusError: There is no connection.
@@ -191,12 +179,12 @@ class StreamErasure:
                 *[
                     (self._letters, raw.seq or 0)
                     async for raw in letters
-                    if _is_of(_told_of(raw), whose)
+                    if _is_of(_author_of(raw), whose)
                 ],
             ]
 
     def _sent(self, raw: RawStreamMsg) -> Sender:
-        """Who sent a message: where there are accounts, whom its token names."""
+        """Return who sent a message: where there are accounts, the person of its token."""
         claimed = _claimed(raw.data or b"")
         message = BusMessage(
             subjects.RESPONSE_GENERATION, raw.data or b"", headers=raw.headers, tenant=self._tenant
@@ -212,7 +200,7 @@ class StreamErasure:
 
 
 async def _next_message(bus: Connection, stream: str, sequence: int) -> RawStreamMsg | None:
-    """The first message of this number or a higher one; None if there is none."""
+    """Return the first message of this number or a higher one; None if there is none."""
     with _jetstream_errors():
         try:
             return await bus.client.jsm().get_msg(stream, seq=sequence, subject=">", next=True)
@@ -228,8 +216,8 @@ def _jetstream_errors() -> Iterator[None]:
         raise BusError(f"JetStream does not do what is asked of it: {error!r}.") from error
 
 
-def _told_of(raw: RawStreamMsg) -> Sender:
-    """Whose message a dead letter is about."""
+def _author_of(raw: RawStreamMsg) -> Sender:
+    """Return the sender of the message that a dead letter is about."""
     data = raw.data or b""
     try:
         letter = decode(data, DeadLetter).payload
@@ -240,7 +228,7 @@ def _told_of(raw: RawStreamMsg) -> Sender:
 
 
 def _claimed(data: bytes) -> Sender:
-    """Who a message says that it is of, also one that is no JSON."""
+    """Return the sender that a message claims, even if it is no JSON."""
     try:
         return sender_of(data)
     except BadRequestError:

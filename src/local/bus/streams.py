@@ -30,7 +30,7 @@ from local.protocol.envelope import encode, seal
 from local.protocol.payloads import DeadLetter
 
 DUPLICATE_WINDOW = 120.0
-"""Seconds in which the server drops a second message of one id: enough for a sender that tries
+"""Seconds in which the server drops a second message of the same id: enough for a sender that tries
 again after a restart; the server remembers every id for as long."""
 ACK_WAIT = 30.0
 """Seconds until an unacknowledged turn is delivered again; longer than `turn_timeout` may be, so
@@ -44,12 +44,12 @@ pause, and a turn should not be missing for long."""
 PUBLISH_TIMEOUT = 5.0
 """Seconds to wait for JetStream's acknowledgement, which includes a sync of the disk."""
 DEAD_LETTER_AGE = 30 * 24 * 3600.0
-"""Seconds, a month: time to notice and mend a sender, without keeping other people's text for
-ever."""
+"""Seconds, a month: time to notice and correct a sender, without storing other people's text
+indefinitely."""
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
 """JetStream reserves them when the stream is made, so more would raise LEAST_FREE."""
 UNSAID = "Why, and what it was, only who runs the memory may read."
-"""With accounts all agents of a tenant hear that there is a letter."""
+"""With accounts, all agents of a tenant receive a notice of a letter, with this text."""
 LEAST_FREE = 100
 """Megabytes of free disk that a start needs: JetStream uses at most three quarters of what is free,
 and DEAD_LETTER_BYTES must fit into that (decision 0036)."""
@@ -68,23 +68,23 @@ def dead_letters_stream(tenant: str) -> str:
 
 
 def _dead_letters_subject(bus: Connection, tenant: str) -> str:
-    """Where letters are stored; with accounts no agent hears them, whoever they are from."""
+    """Return where letters are stored; with accounts agents receive none, whoever sent them."""
     return subjects.dead_letters_of(tenant) if bus.by_tenant else subjects.MEMORY_DEAD_LETTER
 
 
 class Delivery(NamedTuple):
-    """What a stream knows of a message that it delivers."""
+    """A stream's data about a message that it delivers."""
 
     sequence: int
     at: datetime
     deliveries: int
-    """How often, this time included."""
+    """How often it was delivered, this time included."""
 
 
 def delivery_subject(name: str) -> str:
-    """Where the durable consumers of all tenants deliver turns.
+    """Return where the durable consumers of all tenants deliver turns.
 
-    No wildcard, since a consumer does not notice that somebody subscribes to one.
+    It has no wildcard, since a consumer does not notice subscriptions to one.
     """
     return f"local2.deliver.{name}"
 
@@ -144,7 +144,6 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
     *,
     message_id: str | None = None,
     headers: Headers | None = None,
-    tenant: str | None = None,
     timeout: float = PUBLISH_TIMEOUT,  # noqa: ASYNC109 - the caller chooses it
 ) -> None:
     """Publish into a stream; return once the server has the message on disk.
@@ -154,8 +153,7 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
         subject: One of a stream's subjects.
         data: The encoded envelope.
         message_id: The server drops a second message of this id within two minutes.
-        headers: More of them.
-        tenant: Who receives it, if the memory sends it to its tenants.
+        headers: Further headers.
         timeout: Seconds to wait for the acknowledgement.
 
     Raises:
@@ -164,8 +162,6 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
     named: Headers = {"Nats-Msg-Id": message_id} if message_id else {}
     headers = bus.with_token({**named, **(headers or {})} or None)
     bus.check_size(data, headers)
-    if tenant is not None:
-        subject = bus.sent_on(subject, tenant)
     try:
         acknowledgement = await bus.client.jetstream().publish(
             subject, data, timeout=timeout, headers=headers
@@ -179,9 +175,9 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
 async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
     """Create the durable consumer of a tenant's turns; return the subject that it delivers to.
 
-    A push consumer, because pulling stalls when the server restarts. It delivers only as many
-    messages at a time as fit into UNACKNOWLEDGED_BYTES if each has the maximum size. Every message
-    is delivered again until `acknowledge` is called for it.
+    A push consumer, because pulling stalls when the server restarts. At most so many messages are
+    out at a time as fit into UNACKNOWLEDGED_BYTES, each taken at the maximum size. Every message is
+    delivered again until `acknowledge` is called for it.
     """
     consumer = ConsumerConfig(
         durable_name=name,
@@ -198,7 +194,7 @@ async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
 
 
 def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
-    """What the stream knows of a message; None if the message does not come from a stream."""
+    """Return what the stream knows of a message; None for one that no stream delivered."""
     try:
         metadata = Msg(bus.client, reply=message.reply).metadata
     except nats.errors.NotJSMessageError:
@@ -253,20 +249,20 @@ async def store_dead_letter(
 
 
 async def _announce(bus: Connection, letter: DeadLetter, *, source: str, tenant: str) -> None:
-    """Say to a tenant that there is a letter, and nothing of what a person wrote in it."""
-    told = DeadLetter(subject=letter.subject, reason=UNSAID, message="", cut=True)
-    data = encode(seal(told, type="dead_letter", source=source))
+    """Tell a tenant that there is a letter, without anything that a person wrote."""
+    announced = DeadLetter(subject=letter.subject, reason=UNSAID, message="", cut=True)
+    data = encode(seal(announced, type="dead_letter", source=source))
     await bus.publish(subjects.MEMORY_DEAD_LETTER, data, tenant=tenant)
 
 
 def shortened(letter: DeadLetter, share: float) -> DeadLetter:
-    """As much of a letter as fits into less than this share of its bytes."""
+    """Return as much of a letter as fits into less than this share of its bytes."""
     length = int(len(letter.message) * share * 0.9)
     return msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
 
 
 async def count_letters(bus: Connection, tenant: str) -> int:
-    """The number of letters.
+    """Return the number of letters.
 
     Raises:
         BusError: The server does not answer.
@@ -275,7 +271,7 @@ async def count_letters(bus: Connection, tenant: str) -> int:
 
 
 async def count_turns(bus: Connection, tenant: str) -> int:
-    """The number of turns and ratings that are not in the ledger yet.
+    """Return the number of turns and ratings that are not in the ledger yet.
 
     Raises:
         BusError: The server does not answer.
@@ -284,7 +280,7 @@ async def count_turns(bus: Connection, tenant: str) -> int:
 
 
 async def stream_state(bus: Connection, stream: str) -> StreamState:
-    """How many messages a stream has, and their numbers; none where there is no stream.
+    """Return how many messages a stream has, and their numbers; zeros where there is no stream.
 
     Raises:
         BusError: The server does not answer.
@@ -294,4 +290,4 @@ async def stream_state(bus: Connection, stream: str) -> StreamState:
     except nats.js.errors.NotFoundError:
         return StreamState(messages=0, bytes=0, first_seq=0, last_seq=0, consumer_count=0)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        raise BusError(f"JetStream does not tell of {stream}: {error!r}.") from error
+        raise BusError(f"JetStream does not report on {stream}: {error!r}.") from error

@@ -1,7 +1,7 @@
 """Puts one Tool on the bus: announces its schema, answers its requests, turns errors into results.
 
 This is the only place where an exception becomes an error result, so that every tool fails in the
-same form. Calls that are under way are known here, so that whoever asked can take one back.
+same form. The host knows the calls in progress, so that the caller can cancel one.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ from local.settings import TOOL_OUTPUT_LIMIT
 
 FAULT = "The tool failed; the server's log says where."
 ASKED_TOGETHER = 0.02
-"""Seconds: everybody who asks for schemas within them gets one announcement, which bounds a burst
-of agents that start together and delays the answer less than anybody notices."""
+"""Seconds: requests for schemas within them get one announcement. This limits a burst of agents
+that start together, and delays the answer by less than anybody notices."""
 DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
 _Key = tuple[str, str | None, str | None, str]
 
@@ -47,7 +47,7 @@ class ToolHost(Participant):
     """A tool as a participant; several hosts of one tool divide its requests.
 
     Results of more than `output_limit` characters are stored in the memory, and sent as previews.
-    `admission` takes requests, and shares the work out; several tools may share it.
+    `admission` admits requests, and shares out the work; several tools may share it.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ToolHost(Participant):
             await self._publish_schema(subjects.TOOL_SCHEMA, tenant=message.tenant)
 
     async def _publish_schema(self, subject: str, tenant: str | None = None) -> None:
-        """The signature shows the stack which tools are its own; any tool could claim to be."""
+        """Publish the schema; the signature shows the stack that the tool is its own."""
         headers = signed(self.bus.secret, subject, self._schema)
         await self.bus.publish(subject, self._schema, headers=headers, tenant=tenant)
 
@@ -124,7 +124,7 @@ class ToolHost(Participant):
         self._record(request, result, elapsed)
 
     async def _cancel(self, message: BusMessage) -> None:
-        """Every host of the tool hears it, and the one that has the call ends it."""
+        """Cancel a call; every host of the tool receives this, the one with the call ends it."""
         if (header := header_of(message.data)) is not None and header.correlation_id:
             caller = self.bus.identity.caller_of(message, header)
             self._running.cancel(caller, header.correlation_id)
@@ -132,14 +132,14 @@ class ToolHost(Participant):
     def _caller_of_refused(
         self, message: BusMessage, request: Envelope[Any] | None
     ) -> Caller | None:
-        """Who sent what was refused, if that can be known."""
+        """Return who sent a refused request, if that can be known."""
         try:
             return self.bus.identity.caller_of(message, request) if request else None
         except Local2Error:
             return None
 
     def _decoded(self, data: bytes) -> Envelope[ToolRequest[Any]]:
-        """The request; an argument that is null, where the tool expects a value, is left out."""
+        """Decode the request; drop an argument that is null where the tool expects a value."""
         try:
             return decode(data, self._request_type)
         except InvalidArgumentsError:
@@ -165,20 +165,20 @@ class ToolHost(Participant):
                     raise DeadlineError(
                         f"The deadline {request.deadline_utc} has passed; nothing was done."
                     )
-                reporter.set(partial(self._say, request))  # in the context of this task
+                reporter.set(partial(self._report, request))  # in the context of this task
                 output = await self._tool.run(caller, request.payload.args)
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:
             return result
         return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
 
-    async def _say(self, request: Envelope[Any], progress: ToolProgress) -> None:
-        """Say how far a call is to whoever listens; not where all of a tenant's agents would."""
+    async def _report(self, request: Envelope[Any], progress: ToolProgress) -> None:
+        """Publish how far a call is; not where all of a tenant's agents would receive it."""
         if self.bus.by_tenant or not request.id:
             return
-        said = seal(progress, type="progress", source=self.name, correlation_id=request.id)
+        report = seal(progress, type="progress", source=self.name, correlation_id=request.id)
         with suppress(BusError):
-            await self.bus.publish(subjects.tool_progress(self.name), encode(said))
+            await self.bus.publish(subjects.tool_progress(self.name), encode(report))
 
     async def _reply(
         self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
@@ -237,7 +237,7 @@ class ToolHost(Participant):
 
 
 def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
-    """What to send instead of a result that is too large for the bus."""
+    """Return what is sent instead of a result that is too large for the bus."""
     if result.data is None:
         return ToolResult.failed(error)
     content = f"{result.content}\n{DATA_LEFT_OUT}"
@@ -245,7 +245,7 @@ def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
 
 
 class RunningCalls:
-    """Calls by who asked and the id of the request; nobody else can cancel them."""
+    """Calls by their caller and the id of the request; nobody else can cancel them."""
 
     def __init__(self) -> None:
         self._tasks: dict[_Key, asyncio.Task[None]] = {}
@@ -253,10 +253,10 @@ class RunningCalls:
 
     @contextmanager
     def cancellable(self, caller: Caller, request_id: str) -> Iterator[None]:
-        """The current task's work, until it is done or cancelled.
+        """Run the body in the current task, until it is done or cancelled.
 
         Raises:
-            CancelledCallError: Whoever asked does not want the answer any more.
+            CancelledCallError: The caller no longer wants the answer.
         """
         key, task = _key(caller, request_id), asyncio.current_task()
         if task is None or not request_id:
@@ -270,7 +270,7 @@ class RunningCalls:
                 raise
             task.uncancel()
             raise CancelledCallError(
-                "The call was cancelled by whoever asked.",
+                "The caller has cancelled the call.",
                 remedy="What was written before stays; ask again if it is needed.",
             ) from None
         finally:

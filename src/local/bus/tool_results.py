@@ -1,4 +1,4 @@
-"""A tool's result, from wherever it comes first.
+"""A tool's result, wherever it arrives first.
 
 Most tools reply to the caller. Some, as the protocol allows, only publish on `tool.result.<tool>`.
 So a call listens there as well, until the tool has replied once; from then on a call costs no more
@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import msgspec
-import structlog
 
 from local.bus.receiving import BusMessage, Handler, Headers, Subscription
 from local.errors import BadRequestError, BusTimeoutError
@@ -20,11 +19,9 @@ from local.protocol.envelope import Envelope, encode
 from local.protocol.payloads import ToolResult
 from local.protocol.tool_messages import read_result
 
-log = structlog.get_logger()
-
 
 class Bus(Protocol):
-    """What of a connection is needed to ask a tool."""
+    """The part of a connection that calls of tools need."""
 
     async def request(
         self,
@@ -43,13 +40,13 @@ class _Call(msgspec.Struct, eq=False):
     request: Envelope[Any]
     result: asyncio.Future[ToolResult]
     saw_unaddressed: bool = False
-    """Whether results came that do not say which request they answer."""
+    """Whether results came that do not name their request."""
 
 
 class _Listening(msgspec.Struct, eq=False):
-    """The one subscription to what a tool publishes, and the calls that it is for, by request.
+    """The one subscription to what a tool publishes, with the calls that wait for it, by request.
 
-    One for each call would bring every result to every call.
+    A subscription for each call would bring every result to every call.
     """
 
     calls: dict[str, _Call] = msgspec.field(default_factory=dict)
@@ -76,12 +73,12 @@ class _Listening(msgspec.Struct, eq=False):
 
 
 class ToolResults:
-    """What one connection knows about how each tool answers."""
+    """One connection's knowledge of how each tool answers."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._replies: dict[str, bool] = {}
-        """Whether a tool replies; False for good once a reply did not come."""
+        """Whether a tool replies; False for good after a missing reply."""
         self._listening: dict[str, _Listening] = {}
         self._subscribing = asyncio.Lock()
 
@@ -104,7 +101,7 @@ class ToolResults:
             except BusTimeoutError:
                 self._replies[tool] = False
                 raise
-        async with self._heard(tool, request) as call:
+        async with self._listening_to(tool, request) as call:
             reply = asyncio.create_task(self._reply(tool, request, timeout, headers))
             try:
                 await asyncio.wait((reply, call.result), return_when=asyncio.FIRST_COMPLETED)
@@ -128,8 +125,8 @@ class ToolResults:
         return read_result(answer.data, answer.headers).payload
 
     @asynccontextmanager
-    async def _heard(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
-        """Listen to what the tool publishes, from before the server gets the request."""
+    async def _listening_to(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
+        """Subscribe to what the tool publishes, before the server gets the request."""
         call = _Call(request, asyncio.get_running_loop().create_future())
         async with self._subscribing:
             if (listening := self._listening.get(tool)) is None:
@@ -149,7 +146,7 @@ class ToolResults:
 
 
 def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:
-    """Whether a result without `correlation_id` names the turn of this request."""
+    """Return whether a result without `correlation_id` names the turn of this request."""
     turn = (request.session_id, request.query_id)
     return (
         any(turn)
@@ -159,7 +156,7 @@ def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool
 
 
 def _without_answer(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
-    """The error, with advice if results came that might have been meant for this call."""
+    """Return the error, with advice if results came that may have been meant for this call."""
     if not call.saw_unaddressed:
         return error
     return BusTimeoutError(

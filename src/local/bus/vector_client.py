@@ -1,7 +1,7 @@
 """The vector worker as the memory sees it: requests over the bus, failures as VectorError.
 
-Searches must not wait for a worker that has died: whoever waits for an answer goes on at once when
-the worker ends or the connection is lost, because an answer that was on its way is lost with it.
+A search must not wait for a worker that has died: its waiting callers go on at once when the worker
+ends or the connection is lost, because the answer is then lost, too.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from local.telemetry import question_embedded
 BATCH_TIMEOUT = 300.0
 """Seconds for a batch, for the sake of slow embedders; a dead worker is noticed at once."""
 STATUS_TIMEOUT = 10.0
-"""Seconds to answer how things are, behind at most one step of a batch that is in progress."""
+"""Seconds to answer a request for the status, behind at most one step of a batch."""
 WORKER_ENDED = "The vector worker ended; it is being started again."
 NO_CONNECTION = "The connection to the bus was lost; it is being made again."
 
@@ -63,7 +63,7 @@ class VectorClient:
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def worker_lost(self) -> None:
-        """To be called when the worker's process has ended: requests to it will not be answered."""
+        """Fail all requests to the worker; called when its process has ended."""
         self._lost.set_result(None)
         self._lost = asyncio.get_running_loop().create_future()
 
@@ -140,7 +140,7 @@ class VectorClient:
 
 
 def _retrieve(request: asyncio.Task[BusMessage]) -> None:
-    """Look at the outcome: asyncio warns about a failure that nobody has looked at."""
+    """Read the outcome: asyncio warns about a failure that nobody has read."""
     if not request.cancelled():
         request.exception()
 

@@ -50,7 +50,7 @@ def options(
     *,
     version: Version = False,
 ) -> None:
-    """Remember the settings' folder, and who asks; what the command writes is private."""
+    """Store the settings' folder, and who asks; what the command writes is private."""
     del version  # its callback has printed it
     os.umask(PRIVATE)
     context.obj = Chosen(config, tenant)

@@ -69,7 +69,7 @@ async def _add(bus: Connection, file: Path, title: str | None, source: str | Non
 
 
 def _path_of(file: Path) -> str:
-    """The full path, which identifies the document wherever the command is run."""
+    """Return the full path, which identifies the document wherever the command is run."""
     return name_of(file.resolve())
 
 
@@ -78,7 +78,7 @@ def _text_of(file: Path) -> str:
 
     Raises:
         BadRequestError: It cannot be read, or is no text.
-        TooLargeError: It is more than a document may have.
+        TooLargeError: It is larger than a document may be.
     """
     try:
         with file.open(encoding="utf-8-sig") as opened:

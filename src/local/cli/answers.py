@@ -1,4 +1,4 @@
-"""Calling tools for a command, and printing what they answer or what became of files."""
+"""Calls tools for a command, and prints their answers or the outcomes of files."""
 
 import asyncio
 import os
@@ -47,9 +47,8 @@ async def answer_on(
     bus: Connection, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
 ) -> ToolResult:
     """Call one tool, as a turn of its own; fail at once if the connection is lost."""
-    asked = asyncio.create_task(
-        call_tool(bus, tool, args, caller=caller, query_id=new_id(), timeout=patience)
-    )
+    caller = msgspec.structs.replace(caller, query_id=new_id())
+    asked = asyncio.create_task(call_tool(bus, tool, args, caller=caller, timeout=patience))
     lost = asyncio.create_task(bus.lost.wait())
     try:
         await asyncio.wait((asked, lost), return_when=asyncio.FIRST_COMPLETED)
@@ -60,7 +59,7 @@ async def answer_on(
 
 
 def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
-    """The data of a result; a failed one is printed, and ends the command."""
+    """Return the data of a result; a failed one is printed, and ends the command."""
     if result.error is not None:
         fail(result, output)
     return msgspec.convert(result.data, type_)
@@ -89,12 +88,12 @@ def show_entry(output: Output, head: Text, content: str) -> None:
 
 
 def shown_time(moment: datetime) -> str:
-    """A time in UTC, to the minute."""
+    """Return a time in UTC, to the minute."""
     return f"{moment:%Y-%m-%d %H:%M}"
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one file, for people and for programs, or the error."""
+    """The outcome of one file, for people and for programs, or its error."""
 
     file: str
     content: str = ""
@@ -103,7 +102,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def name_of(file: Path) -> str:
-    """The path as text that can be printed and sent, whatever its bytes."""
+    """Return the path as text that can be printed and sent, whatever its bytes."""
     return os.fsencode(file.as_posix()).decode("utf-8", "replace")
 
 
@@ -126,7 +125,7 @@ def report(output: Output, outcomes: Sequence[Outcome]) -> None:
 
 
 def progress(output: Output) -> Progress:
-    """A bar on a terminal, which disappears at the end."""
+    """Return a progress bar for a terminal, which disappears at the end."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -1,7 +1,7 @@
-"""`local2 consolidate`, `undo`, `audit` and `forget`: change what is remembered, and see what was.
+"""`local2 consolidate`, `undo`, `audit` and `forget`: change memories, and show what has changed.
 
-Each says what would be changed before it is: `consolidate` with `--dry-run`, `forget` unless it is
-told not to ask. What was forgotten is gone for good, and a receipt says so.
+Each shows what it would change first: `consolidate` with `--dry-run`, `forget` unless it is called
+with `--yes`. What is forgotten is gone for good, and a receipt confirms it.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ async def _consolidate(
 
 
 async def _follow(bus: Connection, output: Output) -> None:
-    """Show how many facts were looked at, while that goes on."""
+    """Show how many facts were compared so far."""
     columns = (SpinnerColumn(), TextColumn("{task.completed} facts looked at"))
     hidden = output.json or not output.errors.is_terminal
     with Progress(*columns, console=output.errors, transient=True, disable=hidden) as progress:
@@ -102,7 +102,7 @@ def _changes(changes: Sequence[ConsolidationChange]) -> Table:
 
 
 def _whole(heading: str) -> Column:
-    """Ids are folded, and never cut: they are copied from here."""
+    """Return ids that are wrapped and never cut: they are copied from here."""
     return Column(heading, overflow="fold")
 
 
@@ -150,7 +150,7 @@ def audit(  # noqa: PLR0913 - one parameter an option
 async def _trail(
     settings: Settings, output: Output, caller: Sender, args: dict[str, str | None], limit: int
 ) -> AuditTrail:
-    """As many entries as are asked for, page by page."""
+    """Return as many entries as are asked for, read page by page."""
     entries: list[AuditEntry] = []
     before: int | None = None
     async with connected(settings, name=NAME, user=caller.user) as bus:
@@ -179,7 +179,7 @@ def _cells(entry: AuditEntry) -> tuple[str, ...]:
 def forget(  # noqa: PLR0913 - one parameter an option
     settings: Settings, output: Output, args: Json, *, user: str | None, dry_run: bool, yes: bool
 ) -> None:
-    """Erase what the arguments of the tool choose; without any of them everything of the user."""
+    """Erase what the arguments of the tool choose; without any, everything of the user."""
     if not args.keys() - {"allow_again"}:
         if user is None:
             raise InvalidArgumentsError(
@@ -214,7 +214,7 @@ def _ask(settings: Settings, args: Json, caller: Sender) -> ToolResult:
 
 def _confirm(output: Output, preview: Receipt) -> None:
     if output.json:
-        raise InvalidArgumentsError("With --json nobody is asked.", remedy="Say --yes, too.")
+        raise InvalidArgumentsError("With --json there is no question.", remedy="Add --yes.")
     if preview.erased and not typer.confirm("Erase it for good?"):
         raise typer.Exit(FAILED)
 

@@ -41,7 +41,7 @@ class LetterSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was done with one letter, or why nothing was."""
+    """The outcome for one letter, or why it was left."""
 
     number: int
     done: str = ""

@@ -1,7 +1,7 @@
-"""`local2 export`: everything of a tenant, or of a scope, as JSON lines.
+"""`local2 export`: all memories of a tenant, or of a scope, as JSON lines.
 
-A file appears under its name once it is whole: until then it is `FILE.part`, and a backup that is
-there already stays as it is.
+A file appears under its name once it is complete: until then it is `FILE.part`, and an existing
+backup stays as it is.
 """
 
 import sys
@@ -28,13 +28,13 @@ STANDARD_OUTPUT = Path("-")
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """How many lines of each type there are."""
+    """The number of lines of each type."""
 
     counts: dict[str, int]
 
 
 def counted(counts: dict[str, int]) -> str:
-    """How many of each type, in words."""
+    """Return how many of each type, in words."""
     return ", ".join(f"{count} {_plural(kind, count)}" for kind, count in counts.items()) or "0"
 
 
@@ -48,7 +48,7 @@ def export(
     with _opened(file) as target:
         counts = run_async(_export(settings, output, target, ask, caller))
     content = f"{counted(counts)} exported."
-    if file == STANDARD_OUTPUT:  # which has the lines, and nothing else
+    if file == STANDARD_OUTPUT:  # the lines go there, and nothing else
         output.errors.print(content, markup=False)
     else:
         report(output, [Outcome(file=name_of(file), content=content, data=Exported(counts=counts))])
@@ -56,7 +56,7 @@ def export(
 
 @contextmanager
 def _opened(file: Path) -> Iterator[BinaryIO]:
-    """The file to write to; it takes its name at the end."""
+    """Return the file to write to; it takes its name at the end."""
     if file == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return
@@ -72,7 +72,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
 async def _export(
     settings: Settings, output: Output, target: BinaryIO, ask: ExportRequest, caller: Sender
 ) -> dict[str, int]:
-    """Write the lines of every page; returns how many there are of each type."""
+    """Write the lines of every page; return how many there are of each type."""
     counts: Counter[str] = Counter()
     async with connected(settings, name=NAME, user=caller.user) as bus:
         page = await export_page(bus, ask, caller)

@@ -32,14 +32,14 @@ CUT_SHORT = "The file ends before its last line: it was cut short."
 
 
 class Imported:
-    """What became of a file's lines so far."""
+    """The outcomes of a file's lines so far."""
 
     def __init__(self, *, dry_run: bool) -> None:
         self.dry_run = dry_run
         self.report = ImportReport(new={}, known={}, conflicts=[])
 
     def add(self, page: ImportReport) -> None:
-        """Count what became of a page."""
+        """Add the outcomes of a page."""
         total = self.report
         for counts, more in ((total.new, page.new), (total.known, page.known)):
             for kind, count in more.items():
@@ -73,7 +73,7 @@ class Checker:
         self._ended = False
 
     def wanted(self, data: bytes) -> bool:
-        """Whether a line is to be stored.
+        """Return whether a line is to be stored.
 
         Raises:
             BadRequestError: It is no line of an export, or not where it belongs.
@@ -99,7 +99,7 @@ class Checker:
         return True
 
     def finish(self) -> None:
-        """All lines have come.
+        """Check that all lines have come.
 
         Raises:
             BadRequestError: Some are missing.
@@ -161,7 +161,7 @@ async def _import(
 
 
 def _checked(file: Path, bar: Progress, task: TaskID) -> int:
-    """How many lines of a file are to be stored; all of them were checked."""
+    """Return how many lines of a file are to be stored; all of them are checked."""
     checker, wanted = Checker(), 0
     for line in _lines(file):
         wanted += checker.wanted(line)
@@ -187,7 +187,7 @@ def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportRequest]:
-    """The lines in requests that the bus carries, each checked before its request is sent."""
+    """Yield the lines in requests that the bus carries, each checked before its request is sent."""
     checker = Checker()
     page = ImportRequest(number=0, lines=[], dry_run=dry_run)
     size = 0
@@ -208,7 +208,7 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
 
 
 def _pieces(line: bytes, number: int, *, dry_run: bool) -> Iterator[ImportRequest]:
-    """A line that no request holds."""
+    """Yield the pieces of a line that no request holds."""
     transfer = new_id()
     for part, start in enumerate(range(0, len(line), LINE_BYTES)):
         yield ImportRequest(

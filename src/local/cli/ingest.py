@@ -27,7 +27,7 @@ from local.protocol.conversation import (
 )
 from local.protocol.envelope import Sender
 from local.protocol.messages import Id, messages_of
-from local.protocol.payloads import Json
+from local.protocol.payloads import Json, in_parts
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
@@ -58,7 +58,7 @@ class FileSession(msgspec.Struct, frozen=True, kw_only=True):
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The conversations in a file, or what is wrong with it.
 
-    `allow_again`: what was erased of them may come back.
+    `allow_again`: what was erased of them may be stored again.
     """
 
     name: str
@@ -78,7 +78,7 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
     erased: int = 0
 
     def plus(self, batch: IngestReport) -> Self:
-        """The counts after another batch."""
+        """Return the counts after another batch."""
         return msgspec.structs.replace(
             self,
             remembered=self.remembered + batch.added,
@@ -89,7 +89,7 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def summary(self) -> str:
-        """The counts in a sentence, as the tool puts them for one batch."""
+        """Return the counts in a sentence, as the tool words them for one batch."""
         whole = IngestReport(
             session_id="",
             ids=[],
@@ -134,7 +134,7 @@ def _parsed(file: Path, session: str | None, *, allow_again: bool) -> ParsedFile
 
 
 def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
-    """The conversations in JSON lines; `session` is that of lines that name none.
+    """Yield the conversations in JSON lines; `session` is that of lines that name none.
 
     Raises:
         BadRequestError: A line is not a message; the error names the line and the reason.
@@ -149,7 +149,7 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
 
 
 def _line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessage]]:
-    """The session that a line names, and its messages: results of tools in it, then itself."""
+    """Return the session that a line names, and its messages: results of tools, then itself."""
     try:
         line = msgspec.json.decode(text, type=Json)
         named = msgspec.convert(
@@ -170,24 +170,18 @@ def _line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessag
 
 
 def _fitting(message: ConversationMessage) -> ConversationMessage:
-    if len(msgspec.json.encode(message)) > LARGEST_MESSAGE:
+    if _size(message) > LARGEST_MESSAGE:
         raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
     return message
 
 
+def _size(message: ConversationMessage) -> int:
+    return len(msgspec.json.encode(message))
+
+
 def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
-    """The messages in order, in requests as large as the limits allow."""
-    batch: list[ConversationMessage] = []
-    size = 0
-    for message in messages:
-        length = len(msgspec.json.encode(message))
-        if batch and (size + length > BATCH_BYTES or len(batch) == BATCH_MESSAGES):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += length
-    if batch:
-        yield batch
+    """Return the messages in order, in requests as large as the limits allow."""
+    return in_parts(messages, _size, most_bytes=BATCH_BYTES, most=BATCH_MESSAGES)
 
 
 async def _send_all(
@@ -212,7 +206,7 @@ async def _send_all(
 async def _sent(
     bus: Connection, file: ParsedFile, caller: Sender, bar: Progress, task: TaskID
 ) -> AsyncIterator[Outcome]:
-    """Send a file; yields what would be reported if it stopped now, and at last the outcome."""
+    """Send a file; yield what to report if it stopped now, and at last the outcome."""
     if file.error is not None:
         yield Outcome(file=file.name, error=file.error)
         return

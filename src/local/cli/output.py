@@ -25,7 +25,7 @@ INTERRUPTED = 130
 
 
 class Output:
-    """Where a command prints: `data` with --json, otherwise text and tables."""
+    """The output of a command: `data` with --json, otherwise text and tables."""
 
     def __init__(self, *, json: bool = False) -> None:
         self.json = json
@@ -40,7 +40,7 @@ class Output:
     def text(self, text: str, *, as_it_is: bool = False) -> None:
         """Print text for people, without anything that would control the terminal.
 
-        `as_it_is`: with its own lines, for what is to be copied or read line by line.
+        `as_it_is`: with its own lines, for text that is copied or read line by line.
         """
         if not self.json:
             self.console.print(printable(text), markup=False, soft_wrap=as_it_is)
@@ -67,17 +67,17 @@ class Output:
 
 
 def printable(text: str) -> str:
-    """The text without control characters, because stored text comes from anybody."""
+    """Return the text without control characters, because stored text comes from anybody."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
 def shown(text: str) -> str:
-    """The text for a line or a table with markup."""
+    """Return the text for a line or a table with markup."""
     return escape(printable(text))
 
 
 class Chosen(NamedTuple):
-    """Its folder of settings, as which tenant it asks, and the folder where the memory lies."""
+    """The chosen folder of settings, the tenant to ask as, and the folder of the memory."""
 
     config: Path | None = None
     tenant: str | None = None

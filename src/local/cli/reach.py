@@ -1,6 +1,6 @@
-"""`local2 mcp` and `local2 hooks`: how agents of others come to the memory.
+"""`local2 mcp` and `local2 hooks`: how the agents of other programs reach the memory.
 
-A client's settings are shown as they would be, and changed after a question.
+A client's new settings are shown first, and written after a question.
 """
 
 import msgspec
@@ -44,16 +44,16 @@ def serve_stdio(settings: Settings, opening: Opening) -> None:
 def serve_http(settings: Settings, output: Output) -> None:
     from local.mcp.http import Address, serve  # noqa: PLC0415
 
-    def tell(address: Address) -> None:
+    def print_address(address: Address) -> None:
         where = address.token_is_in
         text = f"MCP: {address.url}\nAuthorization: Bearer, with the token of {where}"
         output.text(text, as_it_is=True)
 
-    run_async(serve(settings, tell))
+    run_async(serve(settings, print_address))
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints. Without `--yes` nothing is `done`."""
+    """The output of `--json`. Without `--yes` nothing is `done`."""
 
     file: str
     diff: str
@@ -61,7 +61,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def install(output: Output, name: str, scope: Scope, options: list[str], *, yes: bool) -> None:
-    """`options`: of the hooks."""
+    """Install the hooks; `options` are those of the hooks."""
     client = CLIENTS[name]
     plan = plan_install(client, scope, options)
     if _carried_out(output, plan, yes=yes):

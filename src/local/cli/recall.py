@@ -1,8 +1,7 @@
-"""`local2 recall`, `history`, `relations`: search, and show what a memory was and is to others."""
+"""`local2 recall`, `history`, `relations`: search, and show a memory's versions and relations."""
 
 from collections.abc import Sequence
 
-import msgspec
 from rich.padding import Padding
 from rich.text import Text
 
@@ -17,32 +16,16 @@ from local.protocol.memories import (
     RecalledItems,
     RelatedMemories,
     RelatedMemory,
-    Scope,
     Version,
     Versions,
     nothing_found,
 )
+from local.protocol.payloads import Json
 from local.settings import Settings
 
 
-class RecallArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """The arguments of the tool `recall`, which validates them."""
-
-    query: str
-    top_k: int
-    scope: Scope
-    source_kinds: Sequence[str] | None
-    since: str | None
-    until: str | None
-    as_of: str | None
-    min_relevance: float
-    enable_rerank: bool
-    synthesize: bool
-    explain: bool
-
-
-def search(settings: Settings, output: Output, arguments: RecallArguments, caller: Sender) -> None:
-    result = run_async(answer(settings, "recall", msgspec.to_builtins(arguments), caller))
+def search(settings: Settings, output: Output, args: Json, caller: Sender) -> None:
+    result = run_async(answer(settings, "recall", args, caller))
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
     if not output.json:
@@ -88,7 +71,7 @@ def _item_head(number: int, item: RecalledItem) -> Text:
 
 
 def _shares(explanation: Explanation) -> Text:
-    """The shares that are not zero, and the weight of the scope."""
+    """Return the shares that are not zero, and the weight of the scope."""
     parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
     return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")
 

@@ -1,4 +1,4 @@
-"""`local2 restore` and `migrate`: another ledger takes the place of that of a data folder."""
+"""`local2 restore` and `migrate`: another ledger takes the place of the one in a data folder."""
 
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def _go_back(settings: Settings, output: Output, *, yes: bool) -> None:
     memory = settings.memory
     ways = ways_back(memory.data_dir, content_keys(settings))
     for way in ways:
-        output.text(_said(way))
+        output.text(_described(way))
     if not yes:
         _confirm(output)
     aside = go_back(memory.data_dir, memory.chroma_path, ways)
@@ -92,12 +92,12 @@ def _go_back(settings: Settings, output: Output, *, yes: bool) -> None:
 
 def _confirm(output: Output) -> None:
     if output.json:
-        raise InvalidArgumentsError("With --json nobody is asked.", remedy="Say --yes, too.")
+        raise InvalidArgumentsError("With --json there is no question.", remedy="Add --yes.")
     if not typer.confirm("Go back?"):
         raise typer.Exit(FAILED)
 
 
-def _said(way: WayBack) -> str:
+def _described(way: WayBack) -> str:
     lost = "It cannot be read what is lost" if way.lost is None else f"{way.lost} records are lost"
     return (
         f"{way.name} goes back to schema {way.schema} of {way.kept_at:%Y-%m-%d %H:%M} UTC, with "

@@ -74,7 +74,7 @@ async def _play(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def results_table(results: Sequence[StoryResult]) -> Table:
-    """A section for each story, with a row for each step; a failed one has what came instead."""
+    """Return a section a story, with a row a step; a failed one has what came instead."""
     whole = Table("Story", "Session", "Step", "Outcome", Column("s", justify="right"))
     for result in results:
         name = result.name

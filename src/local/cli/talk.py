@@ -79,6 +79,8 @@ async def converse(
             if line == "/new":
                 session_id = new_id()
                 output.console.print("[dim]A new session.[/]")
+            elif line.startswith("/") and line[1:].isalpha():
+                output.console.print(f"[dim]{HELP}[/]")  # a mistaken command is nothing to remember
             elif line:
                 caller = Sender(agent=NAME, user=user, session_id=session_id)
                 await _turn(queries, output, line, caller)
@@ -144,7 +146,9 @@ async def _call(
 
 
 def parsed(arguments: Sequence[str], schema: Json) -> Json:
-    """The arguments of `key=value` words, typed by the tool's schema; the tool validates them.
+    """Return the arguments of `key=value` words, typed by the tool's schema.
+
+    The tool itself validates them.
 
     Raises:
         InvalidArgumentsError: A word has no `=`, or a value that must be JSON is not.

@@ -9,9 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+from rich.table import Table
 
-from local.cli.output import Output, run_async
-from local.cli.tenant_agents import show, summaries_of
+from local.cli.output import Output, run_async, shown
 from local.client import connect
 from local.client.tools import Toolbox
 from local.content_key import ContentKey
@@ -33,20 +33,20 @@ from local.tenants.credentials import (
     MEMORY,
     OPERATOR,
     SIGNING_KEY,
+    AgentSummary,
     file_of,
     inbox_of,
     new_key_pair,
     read_credentials,
+    summaries_of,
     write_seed,
 )
 from local.tenants.directory import Agent, Entries, TenantEntry, write_secret
 from local.tenants.tokens import TokenKey, new_signing_key, sign
 
-AGENT = "agent"
-"""What the first agent of a tenant is called unless it gets another name."""
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
-KEYS_KEPT = 2
-"""Of a tenant's tokens: those that the key before has signed are valid until they expire."""
+MAX_KEYS = 2
+"""Keys for a tenant's tokens: those that the former key has signed are valid until they expire."""
 EXAMPLE = """\
 An agent connects with them, in Python for example, to the `url` in .local2/runtime.json:
 
@@ -56,7 +56,7 @@ TAKEN_OVER_WITHIN = 10.0
 
 
 def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
-    """Make accounts: from now on nobody connects without credentials."""
+    """Create accounts: from now on nobody connects without credentials."""
     folder = settings.bus.accounts
     if Entries.read(folder) is not None:
         raise InvalidArgumentsError(
@@ -86,11 +86,12 @@ def add(  # noqa: PLR0913 - what an operator says
     folder, entries = settings.bus.accounts, _entries(settings)
     checked_tool_name(agent)
     entry = entries.tenants.get(checked_tenant_name(tenant))
+    wanted = {agent: Agent(key="", role=role)}
     if entry is None:
         entry = TenantEntry(tokens=[_new_token_key(folder, tenant)])
         if encrypt and not (folder / tenant / CONTENT_KEY).exists():
             ContentKey.create(folder / tenant / CONTENT_KEY)
-        wanted = {**OWN_AGENTS, agent: Agent(key="", role=role)}
+        wanted = {**OWN_AGENTS, **wanted}
     elif encrypt:
         raise InvalidArgumentsError(
             f"The tenant {tenant} is there already, and what it remembers is as it is.",
@@ -98,16 +99,13 @@ def add(  # noqa: PLR0913 - what an operator says
         )
     elif agent in entry.agents:
         raise InvalidArgumentsError(f"The tenant {tenant} has an agent {agent} already.")
-    else:
-        wanted = {agent: Agent(key="", role=role)}
     made = {name: _with_key(folder, tenant, name, one) for name, one in wanted.items()}
     entry = msgspec.structs.replace(entry, agents={**entry.agents, **made})
     _write(settings, entries, tenant, entry)
     _wait(settings, output, tenant, agent)
-    _show(settings, output, tenant, agent)
-    if not output.json:
-        example = EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent))
-        output.console.print(example, soft_wrap=True, markup=False)
+    _show_agent(settings, output, tenant, agent)
+    example = EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent))
+    output.text(example, as_it_is=True)
 
 
 def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
@@ -136,21 +134,21 @@ def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -
     entry = _tenant(entries, tenant)
     if agent is None:
         key = _new_token_key(folder, tenant)
-        kept = [*entry.tokens[-(KEYS_KEPT - 1) :], key]
-        _write(settings, entries, tenant, msgspec.structs.replace(entry, tokens=kept))
+        tokens = [*entry.tokens[-(MAX_KEYS - 1) :], key]
+        _write(settings, entries, tenant, msgspec.structs.replace(entry, tokens=tokens))
         output.data({"tenant": tenant, "key": key.id})
         output.text(f"Tokens of {tenant} are signed with {key.id} from now on.")
         return
     changed = _with_key(folder, tenant, agent, _agent(entry, tenant, agent))
     entry = msgspec.structs.replace(entry, agents={**entry.agents, agent: changed})
     _write(settings, entries, tenant, entry)
-    _show(settings, output, tenant, agent)
+    _show_agent(settings, output, tenant, agent)
 
 
 def share(
     settings: Settings, output: Output, tenant: str, tool: str, others: Sequence[str]
 ) -> None:
-    """Let other tenants use a tool of one; with none of them nobody may any more."""
+    """Let other tenants use a tool of one; without any, nobody else may any more."""
     entries = _entries(settings)
     entry = _tenant(entries, tenant)
     if tool in _own_tools():
@@ -174,40 +172,32 @@ def token(  # noqa: PLR0913 - one parameter an option
     entries = _entries(settings)
     _tenant(entries, tenant)
     private = (settings.bus.accounts / tenant / SIGNING_KEY).read_text(encoding="utf-8")
-    made = sign(
-        private,
-        entries.token_key(tenant).id,
-        tenant=tenant,
-        user=user,
-        valid_for=timedelta(days=days),
-        role=role,
-    )
+    key, valid = entries.token_key(tenant).id, timedelta(days=days)
+    made = sign(private, key, tenant=tenant, user=user, valid_for=valid, role=role)
     output.data({"token": made})
-    if not output.json:
-        output.console.print(made, soft_wrap=True, markup=False)
+    output.text(made, as_it_is=True)
 
 
 def list_tenants(settings: Settings, output: Output) -> None:
     """Print every tenant with its agents."""
-    entries = _entries(settings)
-    summaries = [one for name in entries.tenants for one in summaries_of(settings, entries, name)]
-    if not summaries:
+    folder, entries = settings.bus.accounts, _entries(settings)
+    agents = [one for name in entries.tenants for one in summaries_of(folder, entries, name)]
+    if not agents:
         output.text("There are no tenants yet: `local2 tenants add NAME`.")
-    show(output, summaries)
+    _show(output, agents)
 
 
 def server_config(settings: Settings, output: Output) -> None:
-    """Print what a NATS server of one's own must be told."""
+    """Print the accounts for a NATS server of your own."""
     from local.tenants.accounts import accounts  # noqa: PLC0415 - no other command needs it
 
     text = accounts(_entries(settings), _own_tools())
     output.data({"accounts": text})
-    if not output.json:
-        output.console.print(text, soft_wrap=True, markup=False)
+    output.text(text, as_it_is=True)
 
 
 def _own_tools() -> Sequence[str]:
-    """The names of the memory's tools, whether or not a role has them."""
+    """Return the names of the memory's tools, whether or not a role has them."""
     from local.tools.catalog import TOOL_NAMES  # noqa: PLC0415 - takes long, for two commands
 
     return sorted(TOOL_NAMES)
@@ -240,7 +230,7 @@ def _agent(entry: TenantEntry, tenant: str, name: str) -> Agent:
 
 
 def _with_key(folder: Path, tenant: str, name: str, agent: Agent) -> Agent:
-    """The agent with a new key, whose seed is stored."""
+    """Return the agent with a new key, whose seed is stored."""
     pair = new_key_pair()
     write_seed(folder, tenant, name, pair.seed)
     return msgspec.structs.replace(agent, key=pair.public)
@@ -257,9 +247,20 @@ def _write(settings: Settings, entries: Entries, tenant: str, entry: TenantEntry
     changed.write(settings.bus.accounts)
 
 
-def _show(settings: Settings, output: Output, tenant: str, agent: str) -> None:
-    agents = summaries_of(settings, _entries(settings), tenant)
-    show(output, [one for one in agents if one.agent == agent])
+def _show_agent(settings: Settings, output: Output, tenant: str, agent: str) -> None:
+    agents = summaries_of(settings.bus.accounts, _entries(settings), tenant)
+    _show(output, [one for one in agents if one.agent == agent])
+
+
+def _show(output: Output, agents: Sequence[AgentSummary]) -> None:
+    output.data(agents)
+    table = Table()
+    for column in ("Tenant", "Agent", "Role", "Inbox prefix", "Credentials"):
+        table.add_column(column, overflow="fold")
+    for one in agents:
+        table.add_row(*map(shown, msgspec.structs.astuple(one)))
+    if agents:
+        output.table(table)
 
 
 def _is_running(settings: Settings) -> bool:
@@ -274,8 +275,7 @@ def _wait(settings: Settings, output: Output, tenant: str, agent: str) -> None:
     """Return once a running stack serves the tenant's agent."""
     if settings.bus.url is not None:
         output.text("Give your NATS server what `local2 tenants server-config` prints.")
-        return
-    if not _is_running(settings):
+    if settings.bus.url is not None or not _is_running(settings):
         return
     credentials = read_credentials(settings.bus.accounts, tenant, agent)
 

@@ -1,8 +1,8 @@
 """`local2 up`: the whole stack in one process, with a chat if there is a terminal.
 
 Three settings of the interpreter keep the event loop responsive. Objects that exist once the stack
-is open are frozen, because a full garbage collection, which a large document triggers, would go
-through all modules meanwhile. Long texts are read by one thread only, and a thread gives up the
+is open are frozen, because a full garbage collection, which a large document triggers, would
+otherwise visit all modules. Long texts are read by one thread only, and a thread gives up the
 interpreter sooner than by default: several threads would each hold up the loop for 5 ms a step.
 """
 
@@ -28,7 +28,7 @@ SWITCH_INTERVAL = 0.0005
 """Seconds that a thread may go on while the loop waits for the interpreter; Python's default is 5
 ms. Less would cost more in switching."""
 LOOK = 0.2
-"""Seconds between two looks whether a stack is still used, or still wanted."""
+"""Seconds between two checks whether a stack is still used, or still wanted."""
 ACCOUNTS = (
     "There are accounts, so a chat is a tenant's: `local2 --tenant NAME chat` in another terminal. "
     "[dim]Ctrl-C stops the stack.[/]"
@@ -78,14 +78,14 @@ async def _with_chat(settings: Settings) -> None:
 
 
 def _announce_download(output: Output, settings: MemorySettings) -> None:
-    """Say what a start without the embedder's weights downloads; a service's log says it."""
+    """Report what a start without the embedder's weights downloads; a service logs it."""
     weights = check_minilm(settings)
     if weights.verdict != "ok":
         output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
 
 
 async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
-    """Chat as the tenant that the settings name, if there are accounts: the memory is none."""
+    """Chat as the tenant that the settings name, if there are accounts: the memory is no tenant."""
     from local.cli.talk import chatting, converse  # noqa: PLC0415 - a service needs no line editor
 
     if not stack.bus.by_tenant:
@@ -123,7 +123,7 @@ async def _while_used(settings: Settings, linger: float) -> None:
             return not (stop.is_set() or usage.over(linger))
 
         while wanted():
-            with suppress(FolderLockedError):  # by one that starts, serves or stops
+            with suppress(FolderLockedError):  # held by one that starts, serves or stops
                 async with open_stack(settings, for_clients=True):
                     gc.freeze()
                     while wanted():

@@ -1,7 +1,7 @@
-"""`local2 doctor`, `reindex` and `backup`: find out what is missing, mend it, keep copies.
+"""`local2 doctor`, `reindex` and `backup`: find out what is missing, repair it, make copies.
 
-The running stack does it; where there is none, one is started for a rebuild or a backup. Health
-checks ask `doctor --ready` for ever, so what examines is imported when it examines.
+The running stack does the work; where there is none, one is started for a rebuild or a backup.
+Health checks call `doctor --ready` again and again, so the checks are imported only when they run.
 """
 
 import asyncio
@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.progress import (
     BarColumn,
@@ -39,20 +38,17 @@ from local.errors import (
     VectorError,
 )
 from local.logs import logging_to
-from local.protocol.maintenance import BackupReport, BackupRequest, MemoryStatus
+from local.protocol.maintenance import BackupReport, BackupRequest, MemoryStatus, Verdict
 from local.settings import Settings
 
-if TYPE_CHECKING:
-    from local.examination.result import Verdict
-
-MARKS: "dict[Verdict, str]" = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
 POLL = 0.5
-"""Seconds between two looks at the status: a progress bar moves, and a status counts all that waits
-(50 ms of 200,000), which the indexing of it would feel five times a second."""
+"""Seconds between two readings of the status: a progress bar moves, but a status counts all that
+waits (50 ms of 200,000), which would slow the indexing down at five times a second."""
 WORKER_PATIENCE = 60.0
 """Seconds for the vector worker to start; the first start may download a model."""
 BACKUP_POLL = 0.1
-"""Seconds between two looks at how far it is."""
+"""Seconds between two readings of the progress."""
 MEGABYTE = 1_000_000
 
 
@@ -128,7 +124,7 @@ async def _change(
 
 
 async def _worker_ready(bus: Connection) -> None:
-    """Wait for the vector worker; one with another embedder counts, since a reindex mends that."""
+    """Wait for the vector worker; one with another embedder counts: a reindex corrects that."""
     deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE
     while (status := await memory_status(bus)).embedder is None:
         if asyncio.get_running_loop().time() > deadline:
@@ -222,8 +218,7 @@ async def stack_bus(
 ) -> AsyncIterator[Connection]:
     """Connect to the running stack; where there is none, start one without models.
 
-    `asked`: what a stack answers that serves. `operator`: as whoever runs the stack, and not as a
-    tenant.
+    `asked`: what a serving stack answers. `operator`: connect as the operator, and not as a tenant.
     """
     async with AsyncExitStack() as resources:
         try:

@@ -1,4 +1,4 @@
-"""Reaching the running stack: connecting with the credentials of the settings, asking its services.
+"""Access to the running stack: connecting with the settings' credentials, asking its services.
 
 Services are no tools: they answer with a payload, or with an error, which is raised here.
 """
@@ -13,19 +13,15 @@ import msgspec
 from local.bus.connection import Connection, connect
 from local.bus.identity import bearer
 from local.errors import (
-    BadRequestError,
     BusError,
-    ForbiddenError,
-    InvalidArgumentsError,
-    Local2Error,
     OverloadedError,
-    QuotaError,
+    RequestError,
     StackNotRunningError,
-    StorageError,
-    TooLargeError,
+    UnavailableError,
+    error_of,
 )
 from local.home import running_url
-from local.protocol.envelope import Sender, decode, encode, seal
+from local.protocol.envelope import Sender, decode, encode, seal_from
 from local.protocol.payloads import ErrorReply
 from local.protocol.tool_messages import ERROR_CODE
 from local.settings import Settings
@@ -34,18 +30,6 @@ from local.tenants.directory import Entries
 
 T = TypeVar("T")
 CLIENT = Sender(agent="client")
-_ERRORS: dict[str, type[Local2Error]] = {
-    error.code: error
-    for error in (
-        BadRequestError,
-        InvalidArgumentsError,
-        ForbiddenError,
-        OverloadedError,
-        QuotaError,
-        StorageError,
-        TooLargeError,
-    )
-}
 
 
 @asynccontextmanager
@@ -57,10 +41,10 @@ async def connected(
     patience: float = 5.0,
     operator: bool = False,
 ) -> AsyncIterator[Connection]:
-    """A connection to the running stack, as the tenant that the settings name, for this user.
+    """Connect to the running stack, for this user and as the tenant that the settings name.
 
-    `operator`: as whoever runs the stack, where there are accounts; the memory's own credentials
-    are needed.
+    `operator`: connect as the operator, where there are accounts; this needs the memory's own
+    credentials.
 
     Raises:
         StackNotRunningError: None runs, or it does not answer within `patience` seconds.
@@ -88,30 +72,24 @@ async def ask(  # noqa: PLR0913 - what a request consists of
     """Ask, and return the payload of the answer.
 
     Raises:
-        RequestError: What was asked for is refused.
-        BusError: Nobody answers, or not with such a payload.
+        RequestError: The request is refused; or another error, by its code.
+        BusError: There is no answer, none with such a payload, or the answering service has a
+            fault.
     """
-    request = seal(
-        payload,
-        type="request",
-        source=caller.agent or "client",
-        user=caller.user,
-        session_id=caller.session_id,
-    )
-    answer = await bus.request(
-        subject, encode(request), timeout=timeout, headers=bearer(caller.token)
-    )
-    code = (answer.headers or {}).get(ERROR_CODE)
-    if code is None:
+    request = encode(seal_from(caller, payload, type="request"))
+    answer = await bus.request(subject, request, timeout=timeout, headers=bearer(caller.token))
+    if ERROR_CODE not in (answer.headers or {}):
         return decode(answer.data, into).payload
-    problem = decode(answer.data, ErrorReply).payload.message
-    raise _ERRORS.get(code, BusError)(problem)
+    problem = decode(answer.data, ErrorReply).payload
+    error = error_of(problem.code, problem.message, problem.retry_after)
+    known = isinstance(error, RequestError | OverloadedError | UnavailableError)
+    raise error if known else BusError(problem.message)
 
 
 async def ending_with(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
-    """What work over the bus returns; it ends with the connection, whose answers do not come again.
+    """Return the result of work over the bus; fail if the connection ends, as its answers are lost.
 
-    Work that begins while the connection is being made again waits for it.
+    Work that begins during a reconnect waits for it.
 
     Raises:
         StackNotRunningError: The connection was lost meanwhile.

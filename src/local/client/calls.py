@@ -1,7 +1,7 @@
 """One caller's calls of tools, over a connection that follows the stack to another address.
 
-An error is raised as the exception of its code, and data is typed. Standing facts are such calls,
-by their keys: `await memory.topics["user.name"]`.
+An error is raised as the exception of its code, and data is typed. Standing facts are read and
+written by their keys: `await memory.topics["user.name"]`.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from local.errors import (
 from local.home import running_url
 from local.protocol import subjects
 from local.protocol.answers import RecalledTopic, Receipt, SavedTopic
-from local.protocol.envelope import Sender, encode, seal
+from local.protocol.envelope import Sender, encode, seal_from
 from local.protocol.memories import Version, Versions
 from local.protocol.payloads import Feedback, Json, ToolResult
 from local.settings import Settings
@@ -39,11 +39,12 @@ from local.tenants.credentials import OwnTokens
 ERASING = 3600.0
 """Seconds for an erasure: of a million records it takes minutes."""
 BINARY = (bytes, bytearray, memoryview)
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 T = TypeVar("T")
 
 
 def check_named(**who: str | None) -> None:
-    """Raise InvalidArgumentsError if a user, an agent or a session is given without a name."""
+    """Raise InvalidArgumentsError if a user, an agent or a session is given but blank."""
     for field, name in who.items():
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise InvalidArgumentsError(
@@ -51,17 +52,25 @@ def check_named(**who: str | None) -> None:
             )
 
 
-def check_sendable(args: Json) -> None:
-    """Raise InvalidArgumentsError if an argument is no JSON; msgspec makes base64 of bytes."""
-    for name, value in args.items():
-        try:
-            json.dumps(msgspec.to_builtins(value, builtin_types=BINARY), allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
+def encoded(args: Json) -> Json:
+    """Return each argument as strict JSON: msgspec would make base64 of bytes, and null of NaN.
+
+    Raises:
+        InvalidArgumentsError: One of them is no JSON.
+    """
+    return {name: _encoded(name, value) for name, value in args.items()}
+
+
+def _encoded(name: str, value: Any) -> msgspec.Raw:
+    try:
+        plain = msgspec.to_builtins(value, builtin_types=BINARY)
+        return msgspec.Raw(_json.encode(plain).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
 
 
 class Following:
-    """A connection to the stack of some settings, while its context lasts, in the loop it is in."""
+    """A connection to the stack of some settings, while its context lasts, in the current loop."""
 
     def __init__(self, settings: Settings, *, name: str, user: str | None = None) -> None:
         self._settings = settings
@@ -74,7 +83,7 @@ class Following:
         self._closed = False
         self.tokens = OwnTokens(settings.bus)
         self.believed = not (settings.bus.credentials or settings.bus.token)
-        """Whether a user is whom a request names, or his token can be made here."""
+        """Whether the user is the one that a request names, or a token can be made here."""
         self.loop = asyncio.get_running_loop()
 
     async def __aenter__(self) -> Self:
@@ -86,9 +95,9 @@ class Following:
         await self._connection.aclose()
 
     async def bus(self) -> Connection:
-        """The connection. One that was lost reconnects by itself where the address is the same.
+        """Return the connection. A lost one reconnects by itself if the address is the same.
 
-        Where the stack is not elsewhere and none runs, one is started.
+        Where no stack runs, one is started, unless the settings name one elsewhere.
 
         Raises:
             StackNotRunningError: None runs or starts, or it does not answer.
@@ -109,9 +118,9 @@ class Following:
             return self._bus
 
     async def has_ended(self) -> bool:
-        """Whether there is no stack any more, or not yet another one.
+        """Return whether the stack has ended, and another one has not started yet.
 
-        Its server outlives it by a moment, and a killed process is there until it is reaped.
+        Its server outlives it by a moment, and a killed process exists until it is reaped.
         """
         if is_elsewhere(self._settings.bus) or self._bus is None:
             return False
@@ -151,33 +160,33 @@ class Calls:
         self._timeout = timeout
 
     def of(self, **named: str | None) -> "Calls":
-        """Those of a caller that differs in these fields, over the same connection."""
+        """Return the calls of a caller that differs in these fields, over the same connection."""
         given = {name: value for name, value in named.items() if value is not None}
         caller = msgspec.structs.replace(self.caller, **given)
         return Calls(self._following, caller, self._timeout)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The only one in which anything can be asked."""
+        """The only loop in which calls are possible."""
         return self._following.loop
 
     def may_be(self, user: str) -> bool:
-        """Whether a request may name the user without a token of his own."""
+        """Return whether a request may name the user without a token of that user."""
         return user == self.caller.user or self._following.believed
 
     async def bus(self) -> Connection:
         return await self._following.bus()
 
     async def proven(self) -> Sender:
-        """The caller, with a token where one can be made here."""
+        """Return the caller, with a token where one can be made here."""
         token = self.caller.token or await self._following.tokens.of(self.caller.user)
         return msgspec.structs.replace(self.caller, token=token)
 
     async def request(self, subject: str, payload: msgspec.Struct, into: type[T]) -> T:
-        """Ask a service of the memory, which is no tool.
+        """Ask a service of the memory that is no tool.
 
         Raises:
-            Local2Error: It refused, or could not be asked.
+            Local2Error: It refused, or could not be reached.
         """
         caller = await self.proven()
         bus = await self.bus()
@@ -189,15 +198,15 @@ class Calls:
         """Call a tool.
 
         Raises:
-            Local2Error: It failed, or could not be asked; its class is that of the code.
+            Local2Error: It failed, or could not be reached; the class is that of the code.
         """
-        check_sendable(args)
+        sent = encoded(args)
         seconds = self._timeout if within is None else within
         caller = await self.proven()
         bus = await self.bus()
         try:
             result = await ending_with(
-                bus, ask_tool(bus, tool, args, caller=caller, timeout=seconds)
+                bus, ask_tool(bus, tool, sent, caller=caller, timeout=seconds)
             )
         except UnknownToolError as error:
             if not await self._following.has_ended():
@@ -212,7 +221,7 @@ class Calls:
         return result
 
     async def ask(self, into: type[T], tool: str, *, within: float | None = None, **args: Any) -> T:
-        """The data of a tool's result; an argument that is None has the tool's default.
+        """Return the data of a tool's result; an argument that is None has the tool's default.
 
         Raises what `call` raises.
         """
@@ -229,14 +238,8 @@ class Calls:
     async def rate(self, rating: Feedback) -> None:
         """Publish a rating, and return once JetStream has it."""
         caller = await self.proven()
-        message = seal(
-            rating,
-            type="feedback",
-            source=caller.agent or "client",
-            user=caller.user,
-            session_id=rating.session_id or caller.session_id,
-            query_id=rating.query_id,
-        )
+        of = {"session_id": rating.session_id or caller.session_id, "query_id": rating.query_id}
+        message = seal_from(msgspec.structs.replace(caller, **of), rating, type="feedback")
         await publish_durably(
             await self.bus(),
             subjects.RESPONSE_FEEDBACK,
@@ -273,11 +276,11 @@ class Topic:
         return (await self._calls.ask(RecalledTopic, "recall_topic", topic=self.key)).content
 
     async def set(self, value: str) -> SavedTopic:
-        """Make this the value; the one before stays in the history."""
+        """Make this the value; the former one stays in the history."""
         return await self._calls.ask(SavedTopic, "save_topic", topic=self.key, content=value)
 
     async def history(self) -> list[Version]:
-        """Every version, newest first."""
+        """Return every version, newest first."""
         found = await self._calls.ask(Versions, "memory_history", topic_or_id=self.key)
         return found.versions
 

@@ -1,10 +1,11 @@
-"""The stack of whoever needs one: started where none runs, and shared by all who come.
+"""The stack of clients that need one: started where none runs, and shared by all of them.
 
 It is a process of its own, so that it outlives the client that started it for as long as another
-one uses it, and ends by itself when the last one is gone.
+one uses it, and ends by itself after the last one.
 
-Its clients share a lock on a file in the data folder. The operating system takes it back from
-whoever ends, however he ends, so a stack that can take it for itself has no client left.
+Its clients share a lock on a file in the data folder. The operating system releases a client's lock
+when the client ends, in whatever way. So a stack that can take the lock for itself has no client
+left.
 """
 
 import asyncio
@@ -28,7 +29,8 @@ from local.home import USED, make_private, running_url
 from local.settings import BusSettings, McpSettings, Settings
 
 POLL = 0.05
-"""Seconds between two attempts to share the lock while a stack stops, or looks while one starts."""
+"""Seconds between two attempts to share the lock while a stack stops, and between two checks while
+one starts."""
 LOG = Path("logs", "embedded.log")
 STARTING = "starting.lock"
 """Held by the one client that starts the stack; the others wait for it."""
@@ -37,11 +39,11 @@ START_PATIENCE = 60.0
 PROBE_PATIENCE = 1.0
 """Seconds for a server on this machine to accept a connection."""
 LAST_LINES = 10
-"""Of the log, in the error of a stack that did not start."""
+"""Lines of the log in the error of a stack that did not start."""
 
 
 class FileLock:
-    """A lock on a file, given back when the context ends, or the process does."""
+    """A lock on a file, released when the context ends, or the process does."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,7 +61,7 @@ class FileLock:
         os.close(self._lock)
 
     def take(self, *, shared: bool = False) -> bool:
-        """Whether it is held from now on; at once, and also if it was held before."""
+        """Return whether the lock is held from now on; at once, and also if it was held before."""
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
             fcntl.flock(self._lock, kind | fcntl.LOCK_NB)
@@ -79,7 +81,7 @@ class Usage(FileLock):
         self._last = time.time()
 
     async def begin(self, *, within: float) -> None:
-        """As a client: use the stack from now on; one that is stopping is waited for.
+        """As a client: use the stack from now on; wait for one that is stopping.
 
         Raises:
             StackNotRunningError: It has not stopped within so many seconds.
@@ -95,14 +97,14 @@ class Usage(FileLock):
         self.touch()
 
     def touch(self) -> None:
-        """As a client: have used the stack just now."""
+        """As a client: record that the stack was used just now."""
         os.utime(self._lock)
 
     def over(self, linger: float) -> bool:
-        """As the stack: whether nobody has used it for so many seconds; if so, nobody can begin to.
+        """As the stack: return whether it was unused for so many seconds; then no client can begin.
 
-        Nobody until the context ends: a client would count on a stack that is stopping. Where
-        another stack has found so, it is over for this one, too.
+        No client can begin until the context ends: it would count on a stack that is stopping.
+        Where another stack has found this, it is over for this one, too.
         """
         if not self.take():
             self._last = time.time()
@@ -120,7 +122,7 @@ async def stack_running(settings: Settings, *, linger: float = 0) -> AsyncIterat
     """Have a stack for as long as the context lasts, unless the settings name one elsewhere.
 
     Args:
-        settings: Whose data folder; a stack that is started has the same settings.
+        settings: They name the data folder; a stack that is started has the same settings.
         linger: Seconds that a stack which is started stays after its last use.
 
     Raises:
@@ -137,12 +139,12 @@ async def stack_running(settings: Settings, *, linger: float = 0) -> AsyncIterat
 
 
 def is_elsewhere(bus: BusSettings) -> bool:
-    """Whether somebody else runs the stack: nothing is started then."""
+    """Return whether the settings name a stack elsewhere: nothing is started then."""
     return bus.url is not None or bus.credentials is not None
 
 
 async def ensure_stack(settings: Settings, *, linger: float = 0) -> None:
-    """Return once a stack answers, started where none does; whoever asks uses it already.
+    """Return once a stack answers, started if necessary; the caller counts as using it already.
 
     Raises what `stack_running` raises.
     """
@@ -155,13 +157,13 @@ async def ensure_stack(settings: Settings, *, linger: float = 0) -> None:
             code = started.returncode if started else 0
             if code:
                 raise _not_started(settings, f"did not start (exit code {code})")
-            if code == 0 and starting.take():  # none yet, or it left the folder to another one
+            if code == 0 and starting.take():  # none yet, or it gave way to another one
                 started = await asyncio.to_thread(start_stack, settings, linger=linger)
             await asyncio.sleep(POLL)
 
 
 def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]:
-    """Start a stack without waiting for it; where another has the folder, it ends with code 0.
+    """Start a stack without waiting for it; if another one has the folder, it ends with code 0.
 
     Raises:
         UnwritableError: Its log cannot be written.
@@ -181,18 +183,18 @@ def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # what stops a client's terminal or session is not for it
+            start_new_session=True,  # it must not stop with a client's terminal or session
         )
-    # Whoever waits for it elsewhere could not end before it; nobody waiting leaves a zombie.
+    # A thread that is not a daemon could not end before it; without a wait it becomes a zombie.
     Thread(target=started.wait, name="embedded stack", daemon=True).start()
     return started
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """What gives a stack these settings, whatever the files and the environment here say.
+    """Return the environment that gives a stack these settings, whatever is set here.
 
-    What proves who its clients are is not for it. No module is imported from the folder that it
-    runs in, and no error is cut into lines.
+    What proves who its clients are is left out. The stack imports no module from the folder that it
+    runs in, and wraps no error over several lines.
     """
     bus = msgspec.structs.replace(settings.bus, token=None)
     settings = msgspec.structs.replace(settings, bus=bus, mcp=McpSettings())
@@ -209,7 +211,7 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 async def _answers(settings: Settings) -> bool:
-    """Whether a stack runs: a file that a killed one left may name a process of today."""
+    """Return whether a stack runs: the file of a killed one may name a process of today."""
     with suppress(OSError, TimeoutError, StackNotRunningError):
         address = urlsplit(running_url(settings))
         async with asyncio.timeout(PROBE_PATIENCE):

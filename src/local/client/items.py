@@ -1,6 +1,6 @@
-"""Storing and finding items over the bus, in as many messages as they need."""
+"""Stores and finds items over the bus, in as many messages as they need."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
 import msgspec
@@ -24,37 +24,38 @@ from local.protocol.items import (
     check_size,
     size_of,
 )
+from local.protocol.payloads import in_parts
 
 MESSAGE_BYTES = 800_000
-"""Of the items in one message; the bus carries 1 MB."""
+"""Bytes of the items in one message; the bus carries 1 MB."""
 
 
 class Items:
-    """One application's items, as one user has them."""
+    """The items of one application, for one user."""
 
     def __init__(self, calls: Calls, collection: str) -> None:
         self.collection = collection
         self._calls = calls
 
     def in_session(self, session_id: str) -> Self:
-        """The same; what is stored belongs to a session, and is forgotten with it."""
+        """Return the same items; what is stored belongs to a session, and is forgotten with it."""
         return type(self)(self._calls.of(session_id=session_id), self.collection)
 
     async def put(self, items: Sequence[ItemPut]) -> None:
-        """Store items, and delete those without a value; what fits into a message, all or none.
+        """Store items, and delete those without a value; the items of one message all or none.
 
         Raises:
             TooLargeError: One is larger than a message; nothing was stored.
-            Local2Error: They were refused, or nobody answers.
+            Local2Error: They were refused, or there is no answer.
         """
         for item in items:
             check_size(item)
-        for part in _parts(items):
+        for part in in_parts(items, _size, most_bytes=MESSAGE_BYTES, most=AT_ONCE):
             request = PutItems(collection=self.collection, items=part)
             await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
 
     async def get(self, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
-        """The items under these keys; None where there is none."""
+        """Return the items under these keys; None where there is none."""
         found: list[StoredItem | None] = []
         while len(found) < len(keys):
             wanted = list(keys[len(found) : len(found) + AT_ONCE])
@@ -63,7 +64,7 @@ class Items:
         return found
 
     async def search(self, wanted: SearchItems) -> list[StoredItem]:
-        """The items that are wanted, in as many messages as they need."""
+        """Return the matching items, in as many messages as they need."""
         found: list[StoredItem] = []
         while True:
             rest, seen = wanted.limit - len(found), wanted.offset + len(found)
@@ -76,7 +77,7 @@ class Items:
     async def each_in(
         self, namespace: tuple[str, ...], *, before: str | None = None, at_once: int = AT_ONCE
     ) -> AsyncIterator[StoredItem]:
-        """The items of a namespace itself, by their keys, the last first, read as they are used."""
+        """Yield the items of one namespace by their keys, the last first, read as they are used."""
         while True:
             wanted = SearchItems(
                 collection=self.collection,
@@ -93,14 +94,14 @@ class Items:
                 return
 
     async def namespaces(self, wanted: ListNamespaces) -> list[tuple[str, ...]]:
-        """The namespaces that hold items and match."""
+        """Return the namespaces that hold items and match."""
         found = await self._calls.request(subjects.MEMORY_ITEMS_LIST, wanted, NamespacesFound)
         return found.namespaces
 
     async def delete(
         self, *, keys: Sequence[ItemKey] = (), namespaces: Sequence[tuple[str, ...]] = ()
     ) -> int:
-        """Delete items, and all of some namespaces and within them, at once; returns how many."""
+        """Delete items, and whole namespaces with all within them, at once; return how many."""
         request = DeleteItems(
             collection=self.collection, keys=list(keys), namespaces=list(namespaces)
         )
@@ -108,16 +109,5 @@ class Items:
         return changed.deleted
 
 
-def _parts(items: Sequence[ItemPut]) -> Iterator[list[ItemPut]]:
-    """As many as fit into a message, each time."""
-    part: list[ItemPut] = []
-    size = 0
-    for item in items:
-        more = size_of(item) + len(item.text or "") + 1_000
-        if part and (size + more > MESSAGE_BYTES or len(part) == AT_ONCE):
-            yield part
-            part, size = [], 0
-        part.append(item)
-        size += more
-    if part:
-        yield part
+def _size(item: ItemPut) -> int:
+    return size_of(item) + len(item.text or "") + 1_000

@@ -29,7 +29,7 @@ from local.settings import Settings
 from local.tenants.directory import Entries
 
 RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
-"""Only these become memories, so publishing any other message again would change nothing."""
+"""Only these are stored, so publishing any other message again would change nothing."""
 REINDEX_TIMEOUT = 60.0
 """Seconds for the answer to a reindex, which comes once the index has been emptied."""
 READY_PATIENCE = 2.0
@@ -39,10 +39,10 @@ PAGE_PATIENCE = 60.0
 
 
 async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
-    """All letters, oldest first.
+    """Yield all letters, oldest first.
 
     Raises:
-        ForbiddenError: Whoever asks may not see them.
+        ForbiddenError: The caller may not see them.
         BusError: The memory does not answer.
     """
     number = 0
@@ -52,7 +52,7 @@ async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
 
 
 async def letter_at(bus: Connection, number: int) -> StoredLetter:
-    """The letter of this number.
+    """Return the letter of this number.
 
     Raises:
         InvalidArgumentsError: There is none.
@@ -67,7 +67,7 @@ async def publish_again(bus: Connection, stored: StoredLetter) -> None:
     """Publish the message of a letter again; return once JetStream has stored it.
 
     Raises:
-        BadRequestError: The message is not complete, or neither a turn nor a rating.
+        BadRequestError: The message is incomplete, or neither a turn nor a rating.
         BusError: The stream did not store it; the letter stays.
     """
     letter = stored.letter
@@ -79,7 +79,7 @@ async def publish_again(bus: Connection, stored: StoredLetter) -> None:
     if letter.subject not in RETRIED_SUBJECTS:
         raise BadRequestError(
             f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, "
-            "which nobody remembers.",
+            "which is not stored in the memory.",
             remedy="Drop it.",
         )
     await publish_durably(bus, letter.subject, letter.message.encode())
@@ -101,14 +101,14 @@ async def _of_letters(bus: Connection, action: LetterAction, number: int) -> Sto
 
 
 async def memory_status(bus: Connection) -> MemoryStatus:
-    """Ask whether ledger and index agree, and what is wrong if they do not."""
+    """Return whether ledger and index agree, and what is wrong if they do not."""
     return await ask(bus, subjects.MEMORY_STATUS, Empty(), MemoryStatus)
 
 
 async def start_reindex(bus: Connection, embedder: str | None = None) -> MemoryStatus:
-    """Have the index emptied and filled again; `waiting` of later statuses counts down.
+    """Empty the index and fill it again; `waiting` of later statuses counts down.
 
-    With an embedder, another index is filled while the one there is serves: see `next` in later
+    With an embedder, another index is filled while the present one serves: see `next` in later
     statuses.
     """
     wanted = Reindex(embedder=embedder)
@@ -116,24 +116,24 @@ async def start_reindex(bus: Connection, embedder: str | None = None) -> MemoryS
 
 
 async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
-    """Begin one; without a folder, only ask how far it is.
+    """Start a backup; without a folder, only return how far one is.
 
     Raises:
-        ForbiddenError: Whoever asks may not.
-        InvalidArgumentsError: The folder, or how many to keep.
-        OverloadedError: One is under way.
+        ForbiddenError: The caller may not.
+        InvalidArgumentsError: The folder, or the number to keep, is wrong.
+        OverloadedError: A backup is running.
         BusError: Nobody answers.
     """
     return await ask(bus, subjects.MEMORY_BACKUP, request, BackupStatus)
 
 
 async def backup_status(bus: Connection) -> BackupStatus:
-    """How far the one under way is, and what became of the one before."""
+    """Return how far the running backup is, and how the one before ended."""
     return await begin_backup(bus, BackupRequest())
 
 
 async def readiness(settings: Settings) -> Readiness:
-    """Whether the stack serves everybody; where there are accounts, each tenant.
+    """Return whether the stack serves everybody; with accounts, whether it serves each tenant.
 
     Raises:
         BusError: No stack answers.
@@ -151,21 +151,21 @@ async def readiness(settings: Settings) -> Readiness:
 
 
 async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:
-    """The next page of an export.
+    """Return the next page of an export.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
-        BusError: Nobody answers, or not with a page.
+        BusError: There is no answer, or none with a page.
     """
     return await ask(bus, subjects.MEMORY_EXPORT, wanted, ExportPage, caller, timeout=PAGE_PATIENCE)
 
 
 async def import_lines(bus: Connection, wanted: ImportRequest, caller: Sender) -> ImportReport:
-    """Have lines stored, all or none.
+    """Store the lines, all or none.
 
     Raises:
         BadRequestError: A line was refused.
-        BusError: Nobody answers, or nothing could be stored.
+        BusError: There is no answer, or nothing could be stored.
     """
     return await ask(
         bus, subjects.MEMORY_IMPORT, wanted, ImportReport, caller, timeout=PAGE_PATIENCE

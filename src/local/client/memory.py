@@ -59,16 +59,16 @@ async def connect(  # noqa: PLR0913 - who asks, and where
     """Use a memory while the context lasts; where no stack runs, one is started for as long.
 
     Args:
-        user: Who asks; without accounts that is believed.
+        user: Who asks; without accounts it is believed.
         agent: Which agent asks.
-        session: The session that is meant where a call names none.
+        session: The session of calls that name none.
         home: The folder of the memory. None: that of the project, else the user's own.
-        url: The bus of a stack elsewhere; nothing is started then.
+        url: The bus of a stack elsewhere; then none is started.
         credentials: The file of an agent's credentials, of a stack with accounts.
-        tenant: Whose credentials to use, where the accounts are in the folder itself.
+        tenant: The tenant whose credentials to use, where the folder itself has the accounts.
         token: Proves who the user is, on a stack with accounts.
         timeout: Seconds that a call may take.
-        settings: In the place of those of the home.
+        settings: They replace those of the home.
 
     Raises:
         StackNotRunningError: The stack does not start, or does not answer.
@@ -91,7 +91,7 @@ async def connect(  # noqa: PLR0913 - who asks, and where
 
 
 def _asking(settings: Settings, credentials: Path | str | None, **bus: str | None) -> Settings:
-    """The settings, with what was named instead."""
+    """Return the settings, with the named ones in their place."""
     named: dict[str, Any] = {name: value for name, value in bus.items() if value is not None}
     if credentials is not None:
         named["credentials"] = Path(credentials).expanduser()
@@ -101,8 +101,8 @@ def _asking(settings: Settings, credentials: Path | str | None, **bus: str | Non
 class Memory:
     """One caller's memory. What it stores is on disk when a method returns.
 
-    Every method raises the error of the code that it is answered with; besides, BusTimeoutError if
-    no answer comes in time, and StackNotRunningError if there is no stack any more.
+    Every method raises the error of the code in its answer; it raises BusTimeoutError if no answer
+    comes in time, and StackNotRunningError if there is no stack any more.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -116,17 +116,17 @@ class Memory:
         session: str | None = None,
         token: str | None = None,
     ) -> "Memory":
-        """The same for somebody else, or in another session, over the same connection."""
+        """Return the same memory for another caller or session, over the same connection."""
         check_named(user=user, agent=agent, session=session)
         return Memory(self._calls.of(user=user, agent=agent, session_id=session, token=token))
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop in which it was opened, and in which alone it can be used."""
+        """The event loop in which it was opened; it can be used in no other."""
         return self._calls.loop
 
     def may_be(self, user: str) -> bool:
-        """Whether `of` that user needs no token."""
+        """Return whether `of` this user needs no token."""
         return self._calls.may_be(user)
 
     @property
@@ -149,7 +149,7 @@ class Memory:
         Args:
             text: The fact, in a sentence that makes sense by itself.
             topic: Its key, if it has one: a newer fact of the key replaces it.
-            scope: Whom it belongs to. None: the user, or everybody where there is no user.
+            scope: Whom it belongs to. None means the user, or everybody where no user is named.
             memory_type: What kind of fact it is.
             durability: `core` never fades, `standard` slowly, `ephemeral` soon.
             importance: How much it matters, 0 to 1.
@@ -178,16 +178,17 @@ class Memory:
         min_relevance: float | None = None,
         synthesize: bool | None = None,
     ) -> RecalledItems:
-        """Find whatever was said, answered, documented, stated or noted; `items` are best first.
+        """Find what was said, answered, documented, stated or noted; `items` are best first.
 
         Args:
             query: What to look for, in any words.
             limit: How many items at most.
-            scope: Whose: `session`, `history`, `user`, `agent`, `tenant`, or `any` of them.
-            kinds: Of which kinds; None means all.
-            since: Nothing from before this date or time, e.g. 2026-05-01.
-            until: Nothing from after this one.
-            as_of: As at this one: what happened later is left out.
+            scope: Where to search: `session`, `history`, `user`, `agent`, `tenant`, or `any` of
+                them.
+            kinds: The kinds to find; None means all.
+            since: Leave out what is older than this date or time, e.g. 2026-05-01.
+            until: Leave out what is newer than this one.
+            as_of: Search as at this time: what happened later is left out.
             min_relevance: The least share of the best item's score.
             synthesize: Whether to `answer` the query from what was found, too.
         """
@@ -206,7 +207,7 @@ class Memory:
         )
 
     async def save(self, text: str, metadata: Json | None = None) -> SavedMemory:
-        """Store a note: something that happened or was found out."""
+        """Store a note about something that happened or was found out."""
         return await self._calls.ask(SavedMemory, "save_memory", content=text, metadata=metadata)
 
     async def search(self, query: str, *, limit: int | None = None) -> FoundMemories:
@@ -214,7 +215,7 @@ class Memory:
         return await self._calls.ask(FoundMemories, "search_memory", query=query, top_k=limit)
 
     async def ingest(self, messages: Sequence[Json], *, session: str | None = None) -> IngestReport:
-        """Remember a conversation word for word; sending it again, or longer, adds what is new.
+        """Store a conversation word for word; sending it again, or longer, adds what is new.
 
         Args:
             messages: In the roles of chat models, e.g. `{"role": "user", "content": "…"}`.
@@ -227,7 +228,7 @@ class Memory:
     async def load_session(
         self, session: str | None = None, *, limit: int | None = None
     ) -> SessionContent:
-        """A session to go on with: its newest messages, its notes, and what matters most."""
+        """Return a session to continue: its newest messages, its notes, and what matters most."""
         return await self._calls.ask(
             SessionContent, "load_session", session_id=session, limit=limit
         )
@@ -237,7 +238,7 @@ class Memory:
         return await self._calls.ask(SessionNotes, "note", content=text, role=role)
 
     async def top_memories(self) -> list[TopMemory]:
-        """What matters most, whatever is asked: to begin a session with."""
+        """Return what matters most, whatever the question: to begin a session with."""
         result = await self._calls.ask(dict[str, list[TopMemory]], "top_memories")
         return result["memories"]
 
@@ -251,14 +252,14 @@ class Memory:
         dry_run: bool = False,
         allow_again: bool = False,
     ) -> Receipt:
-        """Erase for good what the user said or stated, everywhere; the receipt says what.
+        """Erase for good what the user said or stated, everywhere; the receipt lists what.
 
         Args:
             everything: All of it.
             session: What was said in this session.
             topic: This standing fact, with all its versions.
             id: This record, with its turn or document.
-            dry_run: Only say what would be erased.
+            dry_run: Only report what would be erased.
             allow_again: A later import may store it again.
         """
         return await self._calls.forget(
@@ -273,10 +274,10 @@ class Memory:
     async def feedback(
         self, query_id: str, score: float, *, comment: str | None = None, session: str | None = None
     ) -> None:
-        """Rate the answer of a turn, from -1 to 1: searches find the better ones first.
+        """Rate the answer of a turn, from -1 to 1: searches find better answers first.
 
         Raises:
-            InvalidArgumentsError: The score is none; nobody answers a rating that is published.
+            InvalidArgumentsError: The score is invalid; a published rating gets no answer.
         """
         if not -1 <= score <= 1:
             raise InvalidArgumentsError(f"score: expected a number from -1 to 1, got {score}.")
@@ -284,7 +285,7 @@ class Memory:
         await self._calls.rate(rating)
 
     def items(self, collection: str) -> Items:
-        """What an application stores exactly, under namespaces and keys."""
+        """The items that an application stores exactly, under namespaces and keys."""
         return Items(self._calls, collection)
 
     async def call(self, tool: str, /, **args: Any) -> ToolResult:

@@ -1,9 +1,10 @@
-"""Asking the GeneratorAgent over the bus: a query, pieces of its answer, the finished turn."""
+"""Asks the GeneratorAgent over the bus: a query, pieces of its answer, the finished turn."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Self
 
+import msgspec
 import structlog
 
 from local.bus.connection import BusMessage, Connection, Subscription
@@ -16,7 +17,7 @@ from local.errors import (
     RequestError,
 )
 from local.protocol import subjects
-from local.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal
+from local.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal_from
 from local.protocol.generation import read_generation
 from local.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 
@@ -56,7 +57,7 @@ class QueryClient:
         on_delta: OnDelta = lambda _: None,
         timeout: float = 300.0,  # noqa: ASYNC109 - it depends on the model
     ) -> Generation:
-        """Ask, and return the finished turn; its `error` says why if there is no answer.
+        """Ask, and return the finished turn; its `error` is the reason if there is no answer.
 
         Args:
             text: The query.
@@ -73,7 +74,7 @@ class QueryClient:
         answer = self._answers[query_id] = asyncio.get_running_loop().create_future()
         self._listeners[query_id] = on_delta
         try:
-            await self._submit(_query(text, query_id, caller))
+            await self._submit(_query(text, msgspec.structs.replace(caller, query_id=query_id)))
             return await asyncio.wait_for(answer, timeout)
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
@@ -110,19 +111,13 @@ class QueryClient:
             answer.set_result(turn)
 
 
-def _query(text: str, query_id: str, caller: Sender) -> Envelope[Query]:
-    return seal(
-        Query(query=text, session_id=caller.session_id, query_id=query_id),
-        type="query",
-        source=caller.agent or "client",
-        user=caller.user,
-        session_id=caller.session_id,
-        query_id=query_id,
-    )
+def _query(text: str, caller: Sender) -> Envelope[Query]:
+    query = Query(query=text, session_id=caller.session_id, query_id=caller.query_id)
+    return seal_from(caller, query, type="query")
 
 
 def _refused(error: ErrorReply) -> Local2Error:
-    """The memory receives queries, too, so it replies for the server if nobody answers them."""
+    """Return the error; the memory, which receives queries, too, replies if no agent answers."""
     if error.code == NoRespondersError.code:
         return NoRespondersError(error.message)
     if error.code == OverloadedError.code:

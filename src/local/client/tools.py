@@ -1,14 +1,14 @@
 """Tools as their callers see them: which are on the bus, how to call one, how far a call is.
 
 Tools are known from their announcements on `tool.schema` only, so that a tool of any team can join
-at any time. Whoever gives a call up says so, and the tool ends it.
+at any time. A caller that gives up a call reports that, and the tool ends it.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 import structlog
@@ -33,6 +33,7 @@ from local.protocol.envelope import (
     encode,
     header_of,
     seal,
+    seal_from,
     utc_now,
 )
 from local.protocol.payloads import Empty, Json, ToolProgress, ToolRequest, ToolResult, ToolSchema
@@ -59,7 +60,6 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     args: Json,
     *,
     caller: Sender,
-    query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
     on_progress: OnProgress | None = None,
 ) -> ToolResult:
@@ -69,13 +69,7 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     """
     try:
         return await ask_tool(
-            bus,
-            tool,
-            args,
-            caller=caller,
-            query_id=query_id,
-            timeout=timeout,
-            on_progress=on_progress,
+            bus, tool, args, caller=caller, timeout=timeout, on_progress=on_progress
         )
     except Local2Error as error:
         return ToolResult.failed(error)
@@ -87,33 +81,31 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     args: Json,
     *,
     caller: Sender,
-    query_id: str | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
     on_progress: OnProgress | None = None,
 ) -> ToolResult:
-    """Call a tool and return the result that it answers with; who is cancelled cancels the tool.
+    """Call a tool and return the result that it answers with; cancelling this cancels the tool.
 
     Args:
         bus: The connection to use.
         tool: The tool's name.
         args: Its arguments, which the tool itself validates.
-        caller: Who the envelope says is calling; the server decides the tenant.
-        query_id: The turn this call belongs to.
+        caller: The caller that the envelope names, and the turn; the server decides the tenant.
         timeout: Seconds to wait; the tool does not begin after them.
-        on_progress: Called with what the tool says of how far it is.
+        on_progress: Called with each progress report of the tool.
 
     Raises:
-        UnknownToolError: Nobody serves it.
+        UnknownToolError: No host serves it.
         BusTimeoutError: It did not answer in time.
         BusError: It cannot be asked.
         RequestError: It was not asked, because the arguments cannot be sent.
     """
-    request = _request(args, caller, query_id, timeout)
+    request = _request(args, caller, timeout)
     try:
-        async with hearing(bus, tool, request.id, on_progress):
+        async with receiving_progress(bus, tool, request.id, on_progress):
             return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
     except asyncio.CancelledError:
-        await take_back(bus, tool, request, caller)
+        await take_back(bus, tool, request.id, caller)
         raise
     except NoRespondersError as error:
         raise _unknown(tool) from error
@@ -123,19 +115,19 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
 
 
 @asynccontextmanager
-async def hearing(
+async def receiving_progress(
     bus: Connection, tool: str, request_id: str, on_progress: OnProgress | None
 ) -> AsyncIterator[None]:
-    """Hear how far a call is, in the order in which the tool says it; with None, nothing."""
+    """Receive a call's progress reports in their order; with None, nothing."""
     if on_progress is None:
         yield
         return
 
     async def receive(message: BusMessage) -> None:
         with suppress(RequestError):
-            said = decode(message.data, ToolProgress)
-            if said.correlation_id == request_id:
-                await on_progress(said.payload)
+            report = decode(message.data, ToolProgress)
+            if report.correlation_id == request_id:
+                await on_progress(report.payload)
 
     subscription = await bus.subscribe(subjects.tool_progress(tool), receive, limit=1)
     try:
@@ -144,33 +136,17 @@ async def hearing(
         await subscription.stop(grace=1.0)
 
 
-async def take_back(bus: Connection, tool: str, request: Envelope[Any], caller: Sender) -> None:
-    """Say that the answer is not wanted any more; nobody replies to it."""
-    cancel = seal(
-        Empty(),
-        type="cancel",
-        source=request.source,
-        user=request.user,
-        session_id=request.session_id,
-        correlation_id=request.id,
-    )
+async def take_back(bus: Connection, tool: str, request_id: str, caller: Sender) -> None:
+    """Report that the answer is no longer wanted; there is no reply."""
+    cancel = seal_from(caller, Empty(), type="cancel", correlation_id=request_id)
     with suppress(Local2Error):
         subject = subjects.tool_cancel(tool)
         await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
 
 
-def _request(
-    args: Json, caller: Sender, query_id: str | None, seconds: float
-) -> Envelope[ToolRequest[Json]]:
-    request = seal(
-        ToolRequest(args=args),
-        type="request",
-        source=caller.agent or "client",
-        user=caller.user,
-        session_id=caller.session_id,
-        query_id=query_id,
-        deadline_utc=utc_now() + timedelta(seconds=seconds),
-    )
+def _request(args: Json, caller: Sender, seconds: float) -> Envelope[ToolRequest[Json]]:
+    deadline = utc_now() + timedelta(seconds=seconds)
+    request = seal_from(caller, ToolRequest(args=args), type="request", deadline_utc=deadline)
     # Some tools answer with the id of the request as correlation_id, others copy the field.
     return msgspec.structs.replace(request, correlation_id=request.id)
 
@@ -184,8 +160,8 @@ def _unknown(tool: str) -> UnknownToolError:
 class Toolbox:
     """The tools on the bus, while its context lasts; at its start, tools are asked to announce.
 
-    `tenant`: whose, for the memory of several. `on_change` is called when a tool is new, or says
-    something else than before.
+    `tenant`: whose tools, for the memory of several. `on_change` is called when a tool is new, or
+    its announcement has changed.
     """
 
     def __init__(
@@ -222,7 +198,7 @@ class Toolbox:
         return frozenset(self._own)
 
     def get(self, tool: str) -> ToolSchema | None:
-        """The announcement of a tool, or None."""
+        """Return the announcement of a tool, or None."""
         return self._schemas.get(tool)
 
     async def __aenter__(self) -> Self:
@@ -282,12 +258,12 @@ class Toolbox:
             self._on_change()
 
     def _is_own(self, schema: ToolSchema, message: BusMessage) -> bool:
-        """Whether it is the memory's own; only the stack can check the signature."""
+        """Return whether it is the memory's own; only the stack can check the signature."""
         secret = self._bus.secret
         return schema.reads_memory and (not secret or is_genuine(secret, message))
 
     def _refuse(self, message: BusMessage, reason: str) -> None:
-        """Log each refusal once, because tools announce themselves again and again."""
+        """Log each refusal once: tools announce themselves again and again."""
         header = header_of(message.data)
         refusal = (header.source if header else "", reason)
         if refusal not in self._refused and len(self._refused) < MOST_REFUSALS:

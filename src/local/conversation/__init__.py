@@ -1,4 +1,4 @@
-"""What one conversation holds, and what of it a model is given (docs/conversation.md).
+"""The content of one conversation, and what a model sees of it (docs/conversation.md).
 
 `message` and `conversation` come first; `managed` keeps a conversation within its budget of tokens.
 """

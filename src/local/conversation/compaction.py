@@ -1,9 +1,9 @@
-"""Compaction: when a context is made smaller, by which stages, and how old messages become one.
+"""Compaction: when and in which stages a context is shortened, and how old messages become one.
 
-When, how and what of it a model is given can each be replaced. The stages are those of `fitting`,
-which cut without a model, and summarization: everything older than the newest rounds becomes one
-message. The same is done at once when a model's server refuses a request as too large. There it is
-bytes that have to go, most of them those of images, whatever the messages count in tokens.
+When and how to compact, and what a model sees, can each be replaced. The stages are those of
+`fitting`, which cut without a model, and summarization: everything older than the newest rounds
+becomes one message. The same is done at once when a model's server refuses a request as too large.
+There the bytes have to go, most of them those of images, whatever the messages count in tokens.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,19 +28,19 @@ REQUEST_BYTES: Mapping[str, int] = {
 RECOVERY_IMAGES = 5
 """Images that stay after a refused request, where `max_retained_images` is None."""
 RECOVERY_TEXT_SHARE = 0.5
-"""The most that a summary may have of the tokens that it replaces after a refused request. A short
-prefix would otherwise be replaced by a summary of its own size, and nothing gained."""
+"""The most that a summary may have of the tokens that it replaces after a refused request.
+Otherwise a short prefix might be replaced by a summary of its own size."""
 ROOM_FRACTION = 4
-"""One in four tokens: the least of the target that summarised messages have beside a long tail, and
-the most of that room for the instruction, for the open question, and for images."""
+"""One in four tokens: the least share of the target that summarised messages get beside a long
+tail, and the most of that room for the instruction, for the open question, and for images."""
 
 
 class SummaryLimits(Struct, frozen=True, kw_only=True):
-    """What may stay of summarised messages. Of their images the newest stay."""
+    """The limits of a summary, and of the images that remain, the newest ones."""
 
     images: int | None = None
     image_bytes: int | None = None
-    """Of their URLs and data URIs together."""
+    """Bytes of their URLs and data URIs together."""
     text_share: float = 1.0
     """The most that the summary may have of the tokens of the text that it replaces."""
 
@@ -57,12 +57,12 @@ class Summarization:
 
 
 def payload_bytes(messages: Iterable[Message]) -> int:
-    """The size of a request's messages as JSON."""
+    """Return the size of a request's messages as JSON."""
     return len(msgspec.json.encode([message.to_llm_dict() for message in messages]))
 
 
 async def recover_from_refusal(messages: Sequence[Message], job: Job) -> Compaction:
-    """Summarise what precedes the newest rounds, whatever it counts in tokens.
+    """Summarise the messages before the newest rounds, whatever they count in tokens.
 
     The newest rounds stay as they are. Of the other images the newest stay: as many as
     `max_retained_images` allows, in half of the bytes that the provider accepts beside the newest
@@ -87,10 +87,10 @@ async def summarize(
 ) -> list[Message]:
     """Replace the prefix by system message, instruction, summary and open question.
 
-    They have what the tail leaves of the target, and a quarter of it at least. The instruction is
-    the user's first message. The open question is the user's last message, if the tail holds only
-    the work on it. Both stay word for word, up to a quarter of the room each; images have a
-    quarter. Where nothing is left to summarise, only images are removed.
+    Together they get the rest of the target after the tail, and at least a quarter of it. The
+    instruction is the user's first message. The open question is the user's last message, if the
+    tail holds only the work on it. Both stay word for word, up to a quarter of the room each;
+    images have a quarter. Where nothing is left to summarise, only images are removed.
     """
     config = job.config.active_context.summarization
     system = prefix[:1] if prefix and prefix[0].role == "system" else []
@@ -119,7 +119,7 @@ async def summarize(
 def _word_for_word(
     prefix: Sequence[Message], tail: Sequence[Message], *, instruction: bool
 ) -> tuple[list[Message], list[Message]]:
-    """The user's first message and the open question, each in a list that may be empty.
+    """Return the user's first message and the open question, each in a list that may be empty.
 
     A first message that is the newest of all is the question itself, and no instruction.
     """
@@ -137,7 +137,7 @@ def _has(image: str, messages: Iterable[Message]) -> bool:
 def _newest_images(
     messages: Sequence[Message], limits: SummaryLimits, at_most: int
 ) -> Collection[str]:
-    """The newest images that fit, in their order, each once."""
+    """Return the newest images that fit, in their order, each once."""
     newest = [image for message in reversed(messages) for image in reversed(images_of(message))]
     if limits.images is not None:
         at_most = min(at_most, limits.images)
@@ -160,7 +160,7 @@ PROCESSORS: Mapping[Stage, Processor] = {
 
 
 class MemoryState(Struct, frozen=True, kw_only=True):
-    """What a trigger judges by: the context's size, and what just happened."""
+    """The input of a trigger: the context's size, and the latest event."""
 
     event: str
     tokens: int

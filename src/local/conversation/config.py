@@ -33,7 +33,7 @@ def _one_of(names: Sequence[str]) -> str:
 
 @dataclass
 class ToolTruncationConfig:
-    """How old tool results are cut, to `max_tokens` each.
+    """The cutting of old tool results, to `max_tokens` each.
 
     `grace_recent_messages` counts assistant messages: from the N-th last on all messages stay
     whole. 200 tokens show what a result was, and cost little where a turn has many of them.
@@ -54,7 +54,7 @@ class ToolTruncationConfig:
 
 @dataclass
 class SummarizationConfig:
-    """How old messages become one message of at most `output_max_tokens`.
+    """The summary of old messages, of at most `output_max_tokens`.
 
     Attributes:
         grace_recent_messages: Counts assistant messages: from the N-th last on all stay.
@@ -93,7 +93,7 @@ class BackwardPackingConfig:
 
 @dataclass
 class ActiveContextPolicyConfig:
-    """How the context is made smaller: by compaction in stages, or by a sliding window."""
+    """The way to shorten the context: by compaction in stages, or by a sliding window."""
 
     enabled: bool = True
     mode: Mode = "compaction"

@@ -1,9 +1,9 @@
-"""What a model is given of a conversation, counted: messages with their tokens, and dicts of them.
+"""What a model sees of a conversation, counted: messages with their tokens, and dicts of them.
 
-Both are brought up to date message by message. Counting and converting a whole history for every
-prompt would make each turn slower than the one before. Tokens are counted by any function of a
-message, or estimated, and the estimate corrected by what a model reports of each prompt: a
-tokenizer would be exact for one model only.
+Both are updated message by message. Counting and converting a whole history for every prompt would
+make each turn slower than the one before. Tokens are counted by any function of a message, or
+estimated; a model's own count of each prompt corrects the estimate. A tokenizer would be exact for
+one model only.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ disturbed less by a single prompt."""
 
 
 def estimate(message: Message, image_tokens: int = IMAGE_TOKENS) -> int:
-    """About how many tokens a message has for a model."""
+    """Estimate how many tokens a message has for a model."""
     text, others = text_and_parts(message.content)
     tokens = MESSAGE_TOKENS + tokens_of(text) + len(others) * image_tokens
     for call in message.tool_calls or ():
@@ -48,7 +48,7 @@ def estimate(message: Message, image_tokens: int = IMAGE_TOKENS) -> int:
 
 
 def tokens_of(text: str) -> int:
-    """About how many tokens a text has."""
+    """Estimate how many tokens a text has."""
     if text.isascii():
         return -(-len(text) // CHARACTERS_PER_TOKEN)
     characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -93,7 +93,7 @@ class Context:
         return list(self._messages.values())
 
     def count(self, message: Message) -> int:
-        """The tokens of a message; those of a message in the context are known."""
+        """Return the tokens of a message; those of a message in the context are known."""
         key = message.message_id
         return self._tokens[key] if self._messages.get(key) is message else self._count(message)
 
@@ -134,7 +134,7 @@ class Context:
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the cache was used, and how large its sources are."""
+    """The uses of the cache, and the sizes of its sources."""
 
     valid: bool
     hits: int
@@ -150,7 +150,7 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cache:
-    """The dicts that `get_messages` returned last, for as long as they are still true."""
+    """The dicts that `get_messages` returned last, for as long as they are still valid."""
 
     def __init__(self) -> None:
         self.hits = self.misses = 0
@@ -182,7 +182,7 @@ class Cache:
 
 
 def _copy(message: Json) -> Json:
-    """A deep copy that skips texts: most of a conversation is text, which cannot change."""
+    """Return a deep copy that shares texts: most of a conversation is text, which cannot change."""
     return {
         name: value if isinstance(value, str) else deepcopy(value)
         for name, value in message.items()

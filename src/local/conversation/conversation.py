@@ -14,7 +14,7 @@ from local.protocol.payloads import Json
 
 
 class MessageFields(TypedDict, total=False):
-    """The fields that a message is made of, or that are changed."""
+    """The fields of a message, or of a change to it."""
 
     role: Role
     content: Content | None
@@ -31,7 +31,7 @@ FIELD_NAMES = frozenset(MessageFields.__annotations__)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All state of a conversation. `context` is what a model is given, if that is not all of it."""
+    """All state of a conversation. `context` is what a model sees, if that is not all of it."""
 
     messages: list[Message]
     context: list[Message] | None = None
@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationMemory:
-    """Messages in their order. Dicts that are returned are `Message.to_llm_dict()`."""
+    """Messages in their order. Returned dicts are `Message.to_llm_dict()`."""
 
     def __init__(self, description: str | None = None) -> None:
         """`description`: the system message to begin with."""
@@ -60,7 +60,7 @@ class ConversationMemory:
         return list(self._by_id.values())
 
     def add(self, message: Message | None = None, **fields: Unpack[MessageFields]) -> str:
-        """Append a message, or make one of these fields; returns its id.
+        """Append a message, or make one from these fields; return its id.
 
         Raises:
             ConversationError: There is neither a message nor a role, there are both a message and
@@ -91,12 +91,12 @@ class ConversationMemory:
         return [message.to_llm_dict() for message in self._by_id.values()]
 
     def retrieve_recent(self, n: int = 1) -> list[Json]:
-        """The last `n` messages, in their order."""
+        """Return the last `n` messages, in their order."""
         newest = list(islice(reversed(self._by_id.values()), max(n, 0)))
         return [message.to_llm_dict() for message in reversed(newest)]
 
     def get_messages(self) -> list[Json]:
-        """Return what a model is given."""
+        """Return what a model sees."""
         messages = self.retrieve_all()
         self._on_change("get_messages")
         return messages
@@ -106,13 +106,13 @@ class ConversationMemory:
         return message.to_llm_dict() if message else None
 
     def retrieve_by_role(self, role: str, n: int | None = None) -> list[Json]:
-        """The messages of a role, or the last `n` of them, in their order."""
+        """Return the messages of a role, or the last `n` of them, in their order."""
         found = [message for message in self._by_id.values() if message.role == role]
         newest = found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
         return [message.to_llm_dict() for message in newest]
 
     def remove_by_id(self, message_id: str) -> bool:
-        """Remove a message; returns whether there was one."""
+        """Remove a message; return whether there was one."""
         message = self._by_id.pop(message_id, None)
         if message is not None:
             self._on_change("remove_by_id", message)
@@ -121,10 +121,10 @@ class ConversationMemory:
     def replace_memory(
         self, idx: int, message: Message | None = None, **fields: Unpack[MessageFields]
     ) -> None:
-        """Put another message in a place: the one given, or a new one of these fields.
+        """Put another message in a place: the given one, or a new one from these fields.
 
         Raises:
-            ConversationError: There is no such place, or as `add` raises.
+            ConversationError: There is no such place, or for the reasons of `add`.
         """
         old = self._at(idx)
         new = _new_message(message, fields)
@@ -177,6 +177,8 @@ def _new_message(message: Message | None, fields: MessageFields) -> Message:
     if message is not None:
         if fields:
             raise ConversationError("Give a message, or fields of one, not both.")
+        if not isinstance(message, Message):
+            raise ConversationError(f"Expected a Message, got a {type(message).__name__}.")
         return message
     if fields.get("role") is None:
         raise ConversationError("A message needs a role.")

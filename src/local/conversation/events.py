@@ -1,4 +1,4 @@
-"""What happens to a conversation's memory, as events, and the bus that brings them to who listens.
+"""Events of a conversation's memory, and the bus that delivers them to their handlers.
 
 A conversation's methods are synchronous, so that any code can use them, while a handler may want to
 write to a network. The bus stands between the two, within the process, and keeps the order of the
@@ -45,13 +45,13 @@ MemoryEvent = MemoryResetEvent | CompactionEvent
 
 
 class EventSink(Protocol):
-    """Takes events without waiting, as an `EventBus` does: the sender may not be a coroutine."""
+    """Accepts events without waiting, as an `EventBus` does: the sender may not be a coroutine."""
 
     def emit(self, event: MemoryEvent) -> None: ...
 
 
 class EventContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose conversation it is, and where its events go."""
+    """The owner of a conversation, and the sink of its events."""
 
     agent_name: str
     event_bus: EventSink
@@ -108,8 +108,8 @@ class EventBus:
     """Hands every event to every handler of its type, in the order in which they were emitted.
 
     A plain function is called at once. An async one is awaited in a task, event by event; what is
-    emitted while no loop runs waits until one does. A handler that fails is logged, and receives
-    the next event all the same. As a context manager the bus waits at its end until every event is
+    emitted while no loop runs waits until one does. A handler that fails is logged, and still
+    receives the next event. As a context manager the bus waits at its end until every event is
     handled.
     """
 

@@ -1,7 +1,7 @@
 """Facts in plain English statements, by the tables below, for machines without a model.
 
 Questions, doubts, denials, suppositions, reports and statements about "it" and "them" are left out:
-a fact that is missing can be stated again, but a wrong one is believed.
+a missing fact can be stated again, but a wrong one is believed.
 """
 
 import re
@@ -54,8 +54,8 @@ THING = r"(?P<thing>\w[\w-]*(?: \w[\w-]*){0,2})"
 REST = r"(?P<object>\S.*)"
 VERB = rf"(?:{'|'.join(VERBS.values())}|{PAST})(?: {TOWARDS})?"
 NO_SUBJECT = rf"\b(?:he|she|they|we|you|it|that|who|which|{'|'.join(VERBS.values())}|{PAST})\b"
-"""Words that no subject contains: the fact would be about what somebody knows, or about another
-subject."""
+"""Words that no subject contains: with them the fact would be about somebody's knowledge, or about
+another subject."""
 
 STATED = (  # the form of a whole clause, its predicate
     (rf"{OF_WHOM}'s? {THING} {BE} {REST}", "has the {thing}"),
@@ -80,7 +80,7 @@ ANY_CASE = re.IGNORECASE
 
 
 def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
-    """Return the facts that are plainly stated, in their order; `speaker` is who "I" is."""
+    """Yield the facts that are plainly stated, in their order; `speaker` is the one called "I"."""
     for sentence in _sentences(text.replace("\u2019", "'")):
         stated = re.sub(LEAD_IN, "", sentence, count=1, flags=ANY_CASE)
         if len(stated) <= MAX_SENTENCE and not re.search(NO_STATEMENT, stated, ANY_CASE):
@@ -90,7 +90,7 @@ def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """The sentences that are neither blank nor too long, one by one."""
+    """Yield the sentences that are neither blank nor too long, one by one."""
     stripped = map(str.strip, split_lazily(BETWEEN_SENTENCES, text))
     return (sentence for sentence in stripped if 0 < len(sentence) <= MAX_WITH_LEAD_IN)
 
@@ -106,7 +106,7 @@ def _in_third_person(sentence: str, speaker: str) -> str:
 
 
 def _facts(sentence: str) -> Iterator[Triplet]:
-    """The facts of one sentence. A clause after "and" without a subject has that of the first."""
+    """Yield the facts of a sentence. A clause after "and" without a subject has the first one's."""
     subject = None
     clauses = re.split(GOES_ON, sentence, flags=ANY_CASE)
     for clause in clauses if _fact(clauses[0]) else [sentence]:
@@ -137,5 +137,5 @@ def _fact(clause: str) -> Triplet | None:
 
 
 def _bare(name: str) -> str:
-    """The name without its article, so that "the lab" and "a lab" are the same."""
+    """Return the name without its article, so that "the lab" and "a lab" are the same."""
     return re.sub(r"^(?:an?|the) (?!user\b|assistant\b)", "", name, flags=ANY_CASE)

@@ -1,7 +1,8 @@
-"""Making messages fit a number of tokens without a model: texts are cut, old rounds are left out.
+"""Fits messages into a number of tokens without a model: it cuts texts, and leaves out old rounds.
 
-Cuts take the middle of a text, because its beginning says what it is and its end how it came out.
-Every cut leaves a mark that says how much is missing, so that no model takes a part for the whole.
+A cut removes the middle of a text: its beginning tells what it is, and its end how it came out.
+Every cut leaves a mark with the number of missing characters, so that no model takes a part for the
+whole.
 """
 
 import re
@@ -87,21 +88,21 @@ def pack_rounds(
     exceed the budget, their tool results are cut. `prepare` may shorten every other message.
     """
     pieces = rounds(messages)
-    kept = _required(pieces)
-    _keep_summaries(pieces, kept, budget, count)
-    required = [message for index in sorted(kept) for message in pieces[index]]
+    included = _required(pieces)
+    _include_summaries(pieces, included, budget, count)
+    required = [message for index in sorted(included) for message in pieces[index]]
     cut = {m.message_id: m for m in shorten_tool_results(required, budget, count)}
     room = budget - sum(map(count, required))
     for index in reversed(range(len(pieces))):
-        if index in kept:
+        if index in included:
             continue
         if prepare is not None:
             pieces[index] = [prepare(message) for message in pieces[index]]
         room -= sum(map(count, pieces[index]))
         if room < 0:
             break
-        kept.add(index)
-    packed = (message for index in sorted(kept) for message in pieces[index])
+        included.add(index)
+    packed = (message for index in sorted(included) for message in pieces[index])
     return [cut.get(message.message_id, message) for message in packed]
 
 
@@ -241,7 +242,7 @@ def _short_request(request: object) -> object:
 
 
 def _required(pieces: Sequence[Sequence[Message]]) -> set[int]:
-    """The places of the rounds that always stay, without summaries."""
+    """Return the places of the rounds that always stay, without summaries."""
     system = [0] if pieces and pieces[0][0].role == "system" else []
     questions = [i for i, piece in enumerate(pieces) if any(map(is_from_user, piece))]
     waiting = open_round(pieces)
@@ -249,21 +250,21 @@ def _required(pieces: Sequence[Sequence[Message]]) -> set[int]:
     return {*system, *questions[-1:], *called, *range(len(pieces))[-1:]}
 
 
-def _keep_summaries(
-    pieces: list[Sequence[Message]], kept: set[int], budget: int, count: TokenCounter
+def _include_summaries(
+    pieces: list[Sequence[Message]], included: set[int], budget: int, count: TokenCounter
 ) -> None:
-    """Cut each summary to its room, and keep it if it fits then."""
+    """Cut each summary to its room, and include it if it fits then."""
     for index, piece in enumerate(pieces):
-        if index not in kept and is_summary(piece[0]):
-            room = _room_of_summary([m for i in kept for m in pieces[i]], budget, count)
+        if index not in included and is_summary(piece[0]):
+            room = _room_of_summary([m for i in included for m in pieces[i]], budget, count)
             summary = shorten(piece[0], room, count)
             if count(summary) <= room:
                 pieces[index] = [summary]
-                kept.add(index)
+                included.add(index)
 
 
 def _room_of_summary(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
-    """What the others leave, and a quarter of the budget where their tool results can be cut."""
+    """Return the room that others leave; a quarter of the budget if tool results can be cut."""
     results = sum(count(message) for message in others if message.role == "tool")
     rest = budget - sum(map(count, others)) + results
     return min(max(rest - results, budget // SUMMARY_FRACTION), rest)

@@ -1,6 +1,6 @@
 """The images of a message: which it has, which may stay, and files as data URIs.
 
-A path is embedded only on demand: whoever writes a message would otherwise decide which files of
+A path is embedded only on demand: otherwise the writer of a message would decide which files of
 this machine are read.
 """
 
@@ -31,13 +31,13 @@ _IMAGE_TYPES = {
 
 
 def images_of(message: Message) -> list[str]:
-    """URLs, data URIs and paths, from the field and from the parts of the content."""
+    """Return URLs, data URIs and paths, from the field and from the parts of the content."""
     parts = text_and_parts(message.content)[1]
     return [*(message.images or ()), *filter(None, map(url_of, parts))]
 
 
 def with_images(message: Message, allowed: Collection[str]) -> Message:
-    """The message without images other than these; the same object if it has no others."""
+    """Return the message without images other than these; the same object if it has no others."""
     if all(image in allowed for image in images_of(message)):
         return message
     content = message.content
@@ -48,7 +48,7 @@ def with_images(message: Message, allowed: Collection[str]) -> Message:
 
 
 async def embedded(message: Message) -> Message:
-    """The message with data URIs in place of those of its `images` that are paths.
+    """Return the message with data URIs in place of those of its `images` that are paths.
 
     The paths are opened as they stand, so do not call it for a sender who may not read files here.
 
@@ -80,7 +80,7 @@ def _data_uri(path: Path) -> str:
 
 
 def _image_type(data: bytes, path: Path) -> str:
-    """The type by the content, because a file's name may say anything."""
+    """Return the type by the content, because a file's name may be wrong."""
     for beginning, type_ in _IMAGE_TYPES.items():
         if data.startswith(beginning):
             return type_

@@ -1,4 +1,4 @@
-"""A memory of facts in triplets, each a message of its own that states it in a sentence.
+"""A memory of facts in triplets; each fact is a message of its own that states it in a sentence.
 
 Because facts are messages, everything that works for a conversation works for them: looking up,
 changing, removing, saving.
@@ -23,7 +23,7 @@ MAX_NAMES = 100
 """Known names that a model is given with each text, the newest first. They let it call one thing by
 one name; each takes a few tokens of the same context."""
 MAX_PART = 300
-"""Characters of a subject, predicate or object. What is longer is no name, and the tool
+"""Characters of a subject, predicate or object. A longer text is no name, and the tool
 `add_knowledge` would refuse it."""
 
 INSTRUCTION = """\
@@ -59,7 +59,7 @@ class KGMemory(ConversationMemory):
         *,
         within: float = 60.0,
     ) -> None:
-        """`within`: seconds the model has for each piece of a text; without one rules do it."""
+        """`within`: the model's seconds for each piece of a text; without a model rules extract."""
         self._model = model
         self._within = within
         self._ids_by_key: dict[tuple[str, str, str], str] | None = None
@@ -71,7 +71,7 @@ class KGMemory(ConversationMemory):
         return [triplet for _, triplet in self._facts()]
 
     def add_fact(self, role: str, subject: str, predicate: str, obj: str) -> str:
-        """Add a fact that `role` stated; returns its message's id, the old one for a known fact.
+        """Add a fact that `role` stated; return its message's id, the old one for a known fact.
 
         Raises:
             ConversationError: There is no such role, or a part is blank.
@@ -90,7 +90,7 @@ class KGMemory(ConversationMemory):
     async def extract_and_update_from_text(
         self, input_text: str, role: str = "user"
     ) -> Sequence[Triplet]:
-        """Add all facts that the text states, or none if that fails; returns the new ones.
+        """Add all facts that the text states, or none if that fails; return the new ones.
 
         Raises:
             ConversationError: There is no such role.
@@ -124,7 +124,7 @@ class KGMemory(ConversationMemory):
         return answer.facts
 
     def _known(self) -> dict[tuple[str, str, str], str]:
-        """The ids of the facts' messages, by what the facts state."""
+        """Return the ids of the facts' messages, by what the facts state."""
         if self._ids_by_key is None:
             self._ids_by_key = {}
             for id_, triplet in self._facts():
@@ -162,13 +162,13 @@ def _triplet_of(message: Message) -> Triplet | None:
 
 
 def _is_short(triplet: Triplet) -> bool:
-    """Whether no part is blank, or longer than a name or a verb phrase."""
+    """Return whether no part is blank, or longer than a name or a verb phrase."""
     parts = msgspec.structs.astuple(triplet.tidied())
     return all(0 < len(part) <= MAX_PART for part in parts)
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces that end between sentences, or else between words."""
+    """Yield the text in pieces that end between sentences, or else between words."""
     rest = text.strip()
     while len(rest) > PIECE:
         cut = max(rest.rfind("\n", 0, PIECE), rest.rfind(". ", 0, PIECE) + 1)

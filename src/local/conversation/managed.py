@@ -1,9 +1,9 @@
-"""A conversation that keeps what a model is given of it within a budget of tokens.
+"""A conversation whose part for a model stays within a budget of tokens.
 
 A compaction may call a model, so it is awaited, while the methods of a conversation are synchronous
-and return at once. So there are three views of one conversation: the history, which stays whole;
-the context, which compactions make smaller; and the window, which is what of a context that is too
-large can be handed out before its compaction.
+and return at once. So there are three views of one conversation: the history, which stays complete;
+the context, which compactions shorten; and the window, the part of a context that is too large
+which is handed out before its compaction.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from local.conversation.stages import Compaction, CompactionRuntime, Job
 from local.protocol.payloads import Json
 
 CACHE_KEEPING_EVENTS = ("add", "remove_by_id", "delete_memory", "get_messages")
-"""Events that the configuration may let the cache survive. Every other event makes it wrong."""
+"""Events that the configuration may let the cache survive. Every other event makes it invalid."""
 
 
 class ManagedConversationMemory(ConversationMemory):
-    """A conversation whose history stays whole, and whose context is compacted.
+    """A conversation whose history stays complete, and whose context is compacted.
 
     Synchronous methods only mark that a compaction is due; `compact_if_needed` does it. Until then
     `get_messages` leaves out what exceeds `threshold_tokens`, while the context keeps it for the
@@ -61,18 +61,18 @@ class ManagedConversationMemory(ConversationMemory):
         self._retrieval = retrieval_strategy or WholeContext()
         self._context = Context(self._count)
         self._window: Context | None = None
-        """What of the context is handed out while it has more tokens than the limit."""
+        """The part of the context that is handed out while it has more tokens than the limit."""
         self._cache = Cache()
         self._due = False
         self._revision = 0
-        """Grows with every change that is not an addition, and so tells a compaction that it is out
-        of date."""
+        """Grows with every change that is not an addition, so that a compaction notices such
+        changes."""
         self._compacting = asyncio.Lock()
         super().__init__(description)
 
     @property
     def context(self) -> Sequence[Message]:
-        """What a model is given, before the retrieval strategy chooses from it."""
+        """What a model sees, before the retrieval strategy chooses from it."""
         return self._context.messages
 
     @property
@@ -81,7 +81,7 @@ class ManagedConversationMemory(ConversationMemory):
         return self._context.tokens
 
     def get_messages(self) -> list[Json]:
-        """Return what a model is given: at most `threshold_tokens`, if the policy is enabled."""
+        """Return what a model sees: at most `threshold_tokens`, if the policy is enabled."""
         self._on_change("get_messages")
         policy = self.config.active_context
         if self._due and policy.enabled and policy.mode == "sliding_window":
@@ -91,7 +91,7 @@ class ManagedConversationMemory(ConversationMemory):
         return self._cache.get(lambda: [message.to_llm_dict() for message in self._chosen()])
 
     def _limit(self) -> None:
-        """Make a window of what fits, from the window before, so that a long history costs once."""
+        """Update the window of what fits from the last one, so that a long history costs once."""
         shown = self._shown
         if self._is_too_much(shown.tokens):
             self._window = Context(self._count)
@@ -152,10 +152,10 @@ class ManagedConversationMemory(ConversationMemory):
         self._after("recount")
 
     async def compact_if_needed(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Compact the context if a trigger has marked it as due; returns whether it became smaller.
+        """Compact the context if a trigger has marked it as due; return whether it became smaller.
 
         Messages that are added meanwhile stay, unchanged, at the end. If anything else changes
-        meanwhile, the result is dropped, because a summary might hold what was just removed.
+        meanwhile, the result is dropped, because a summary might contain what was just removed.
         """
         async with self._compacting:
             policy = self.config.active_context
@@ -166,8 +166,8 @@ class ManagedConversationMemory(ConversationMemory):
     async def compact_for_payload_error(self, runtime: CompactionRuntime | None = None) -> bool:
         """Make the context smaller in bytes, after a request was refused as too large.
 
-        The newest rounds stay as they are, what precedes them is summarised, and of its images
-        only the newest stay. Returns whether the serialised messages became smaller.
+        The newest rounds stay as they are; what precedes them is summarised, and only the newest of
+        its images stay. Returns whether the serialised messages became smaller.
         """
         async with self._compacting:
             policy = self.config.active_context
@@ -241,7 +241,7 @@ class ManagedConversationMemory(ConversationMemory):
         self._after(event)
 
     def _after(self, event: str) -> None:
-        """Drop a cache that is no longer true, and let the trigger decide."""
+        """Drop a cache that is no longer valid, and let the trigger decide."""
         if event in self.config.cache_invalidation_events or event not in CACHE_KEEPING_EVENTS:
             self._cache.invalidate()
         if self._due or event in self.config.trigger_events:

@@ -1,7 +1,7 @@
-"""One entrance to the three kinds of conversation memory, and the file that each is saved in.
+"""One entrance to the three kinds of conversation memory, and the file of each.
 
 The file is JSON with a version. It is written beside its place and moved there, so that a crash
-leaves the old file or the new one, and never half of one.
+leaves either the old file or the new one.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class MemoryManager:
             description: The system message to begin with.
             model: Extracts facts for `kg`.
             memory_config: For `managed_conversation`.
-            token_counter: Takes the place of the configuration's.
+            token_counter: Replaces that of the configuration.
 
         Raises:
             ConversationError: There is no such type.
@@ -111,13 +111,13 @@ class MemoryManager:
         )
 
     async def compact_if_needed(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Compact if that is due; returns whether the conversation became smaller."""
+        """Compact if that is due; return whether the conversation became smaller."""
         if isinstance(self.memory, ManagedConversationMemory):
             return await self.memory.compact_if_needed(runtime)
         return False
 
     async def compact_for_payload_error(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Make a request that was refused as too large smaller; returns whether it is."""
+        """Shorten a request that was refused as too large; return whether it became smaller."""
         if isinstance(self.memory, ManagedConversationMemory):
             return await self.memory.compact_for_payload_error(runtime)
         return False
@@ -128,8 +128,8 @@ class MemoryManager:
         Blocks: call it in a thread, and leave the memory alone until it returns.
 
         Raises:
-            ConversationError: It cannot be written, or not without a loss; an existing file stays
-                as it was.
+            ConversationError: It cannot be written, or not without loss; an existing file stays as
+                it was.
         """
         saved = SavedConversation(
             version=VERSION,
@@ -140,7 +140,7 @@ class MemoryManager:
         save(Path(filepath), saved)
 
     def load_from_file(self, filepath: str | Path) -> Json | None:
-        """Replace everything by what was saved; returns the additional state. Blocks, too.
+        """Replace everything by what was saved; return the additional state. Blocks, too.
 
         Raises:
             ConversationError: It is no saved conversation, or one of another memory type.
@@ -156,7 +156,7 @@ class MemoryManager:
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """What every version of the form contains."""
+    """The content of every version of the file."""
 
     version: Annotated[int, msgspec.Meta(ge=1)]
 

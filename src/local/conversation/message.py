@@ -28,14 +28,14 @@ T = TypeVar("T")
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
 SUMMARY = "conversation_summary"
-"""The `name` of a message that stands for those before it."""
+"""The `name` of a message that replaces those before it."""
 MAX_NAME = 64
 """Characters of a message's name that OpenAI's chat API accepts."""
 REPLY = ("role", "content", "refusal", "tool_calls", "agent_calls", "structured_data", "images")
 """The fields of a model's reply that are read."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
-"""What OpenAI's chat API refuses in a message's name."""
+"""The characters that OpenAI's chat API refuses in a message's name."""
 
 
 class ToolCallMsg(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class AgentCallMsg(msgspec.Struct, frozen=True):
 
 
 class MessageContent(msgspec.Struct, frozen=True):
-    """What an agent decided to do next; `to_dict` is the content of a Message."""
+    """An agent's decision about its next step; `to_dict` is the content of a Message."""
 
     thought: str | None = None
     next_action: Action | None = None
@@ -105,7 +105,7 @@ class MessageContent(msgspec.Struct, frozen=True):
             )
 
     def to_dict(self) -> Json:
-        """The fields that are set."""
+        """Return the fields that are set."""
         fields = msgspec.structs.asdict(self)
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -113,7 +113,7 @@ class MessageContent(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True):
     """One message. `images` are URLs, data URIs or paths.
 
-    A list as content holds parts, each with a type and what the type names, such as `{"type":
+    A list as content holds parts, each with a type and the field that it names, such as `{"type":
     "text", "text": …}`. Any other list is data, and so is a dict. `reasoning_details` are sent back
     to the model as it gave them.
     """
@@ -210,7 +210,7 @@ class Message(msgspec.Struct, frozen=True):
         """Read an adapter's reply object, whose attributes are named as the reply's fields.
 
         Raises:
-            ConversationError: As `from_response_dict`.
+            ConversationError: As in `from_response_dict`.
         """
         names = (*REPLY, "reasoning_details", *REASONING)
         fields = {field: getattr(response, field, None) for field in names}
@@ -231,12 +231,12 @@ def is_summary(message: Message) -> bool:
 
 
 def is_from_user(message: Message) -> bool:
-    """Whether the user wrote it: a summary has the user's role, but is not."""
+    """Return whether the user wrote it: a summary has the user's role, but is not the user's."""
     return message.role == "user" and message.name != SUMMARY
 
 
 def text_of(message: Message) -> str:
-    """Its text and its requests to tools and agents, a line each."""
+    """Return its text and its requests to tools and agents, a line each."""
     text = text_and_parts(message.content)[0]
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls or ()]
     requests = [f"asks {call.agent_name}: {call.request}" for call in message.agent_calls or ()]
@@ -244,7 +244,7 @@ def text_of(message: Message) -> str:
 
 
 def _reply_fields(reply: Json) -> Json:
-    """The fields of a message that a reply sets; None for the others."""
+    """Return the fields of a message that a reply sets; None for the others."""
     content = reply.get("content")
     calls = [ToolCallMsg.from_dict(call) for call in reply.get("tool_calls") or ()]
     requests = [

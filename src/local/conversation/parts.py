@@ -1,4 +1,4 @@
-"""What a message may hold, and how APIs of models write it: text, data, or parts.
+"""What a message may contain, and how APIs of models write it: text, data, or parts.
 
 These are plain functions of open JSON. Messages are made of what they return, so that the rest of
 the package reads messages only.
@@ -13,11 +13,11 @@ from local.protocol.payloads import Json
 Content = str | Json | list[Json]
 
 REASONING = ("reasoning", "reasoning_content", "thinking")
-"""What servers call the text of a reasoning; none of these names is standard."""
+"""The names that servers use for the text of a reasoning; none of them is standard."""
 
 
 def text_or_parts(content: Content | None) -> str | list[Json] | None:
-    """The content if it is text or parts, else its JSON text."""
+    """Return the content if it is text or parts, else its JSON text."""
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list) and all(map(_is_part, content)):
@@ -26,7 +26,7 @@ def text_or_parts(content: Content | None) -> str | list[Json] | None:
 
 
 def text_and_parts(content: Content | None) -> tuple[str, list[Json]]:
-    """The text, and the parts that are not text, such as images."""
+    """Return the text, and the parts that are not text, such as images."""
     form = text_or_parts(content)
     if isinstance(form, list):
         texts = [part["text"] for part in form if _is_text(part)]
@@ -41,14 +41,14 @@ def as_parts(content: str | list[Json] | None) -> list[Json]:
 
 
 def url_of(part: Json) -> str | None:
-    """The URL of a part that is an image."""
+    """Return the URL of a part that is an image."""
     image = part.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
     return url if isinstance(url, str) else None
 
 
 def urls_of(images: list[Any] | None) -> list[Any] | None:
-    """The URLs of parts. Everything else stays, for the check of types to accept or refuse."""
+    """Return the URLs of parts. Everything else stays, for the check of types."""
     if not isinstance(images, list):
         return images
     return [url_of(image) if isinstance(image, dict) else image for image in images]
@@ -59,7 +59,7 @@ def as_json(value: object) -> str:
 
 
 def reasoning_of(reply: Json) -> Any:
-    """The details as a model gave them, to be sent back unchanged; else the text in their form."""
+    """Return the details as a model gave them, to be sent back; else the text in their form."""
     if reply.get("reasoning_details"):
         return reply["reasoning_details"]
     texts = (reply.get(name) for name in REASONING)
@@ -68,7 +68,7 @@ def reasoning_of(reply: Json) -> Any:
 
 
 def call_fields(call: Any) -> Json:
-    """A call as a dict, whether it came as one or as an object with such attributes."""
+    """Return a call as a dict, whether it came as one or as an object with such attributes."""
     if isinstance(call, dict):
         return call
     names = ("id", "call_id", "type", "name", "arguments", "function", "agent_name", "request")
@@ -79,7 +79,7 @@ def call_fields(call: Any) -> Json:
 
 
 def _is_part(part: Json) -> bool:
-    """Whether it has what its type names, as OpenAI's parts do, or a source, as Anthropic's do."""
+    """Return whether it has what its type names, as in OpenAI's parts, or a source (Anthropic)."""
     type_ = part.get("type")
     return isinstance(type_, str) and (type_ in part or isinstance(part.get("source"), dict))
 

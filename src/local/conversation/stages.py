@@ -1,4 +1,4 @@
-"""What all stages of a compaction share: their job, and the rounds that none of them may split.
+"""What all stages of a compaction share: their job, and the rounds that no stage splits.
 
 A round is an assistant message and everything up to the last tool message that answers its calls.
 Every other message is a round of its own. Models' servers refuse a call without its answer, and an
@@ -19,20 +19,20 @@ from local.llm.models import ChatModel
 
 
 class CompactionRuntime(Struct, frozen=True, kw_only=True):
-    """What the caller lends a compaction. Without a model summaries are extracted, and say so."""
+    """The caller's means for a compaction. Without a model, summaries are extracted."""
 
     model: ChatModel | None = None
     context_tokens: int | None = None
-    """What the model takes at once, if that is known."""
+    """The model's context, if that is known."""
     provider: str | None = None
-    """Who serves the conversation's model; decides how many bytes a request may have."""
+    """The provider of the conversation's model; decides how many bytes a request may have."""
     within: float = 600.0
     """Seconds the model has for each of its answers. Generous, because a local model reads a long
     history for minutes, while nobody waits for a compaction; a model that hangs is given up."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """What a stage works with."""
+    """The material of a stage."""
 
     config: ManagedMemoryConfig
     count: TokenCounter
@@ -63,13 +63,13 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
 
 def rounds(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """The messages in their order, round by round."""
+    """Return the messages in their order, round by round."""
     cuts = [*_starts(messages), len(messages)]
     return [messages[start:end] for start, end in pairwise(cuts)]
 
 
 def protected_from(messages: Sequence[Message], grace: int) -> int:
-    """The index from which all messages stay: the round of the `grace`-th last assistant message.
+    """Return the index from which all messages stay: the `grace`-th last assistant round.
 
     0 if there are fewer assistant messages. A round that waits for answers always stays.
     """
@@ -85,14 +85,14 @@ def protected_from(messages: Sequence[Message], grace: int) -> int:
 
 
 def open_round(pieces: Sequence[Sequence[Message]]) -> int | None:
-    """The place of the assistant's newest round, if it still waits for answers to its calls."""
+    """Return the place of the assistant's newest round, if its calls still wait for answers."""
     newest = (i for i in reversed(range(len(pieces))) if pieces[i][0].role == "assistant")
     place = next(newest, None)
     return None if place is None or not _is_open(pieces[place]) else place
 
 
 def _starts(messages: Sequence[Message]) -> list[int]:
-    """Where rounds begin. A late answer extends its round over all messages in between."""
+    """Return where rounds begin. A late answer extends its round over all messages in between."""
     starts: list[int] = []
     called_at: dict[str, int] = {}
     for index, message in enumerate(messages):

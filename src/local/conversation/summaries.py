@@ -1,8 +1,8 @@
-"""One message that stands for many: written by a model, or extracted where none can write.
+"""One message in place of many: written by a model, or extracted without one.
 
 A model reads a long conversation in portions and carries its own summary from one to the next, so
-that any length fits. Where it fails the sentences that carry most are quoted word for word: a
-compaction must not depend on a model, and the heading says which of the two was done.
+that any length fits. Where it fails, the most informative sentences are quoted word for word: a
+compaction must not depend on a model. The heading shows which of the two was done.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ SHORT_SENTENCE = 4
 """Words. Added to the length by which worth is divided, so that fragments of one or two rare words
 do not win over sentences."""
 ROLE_WEIGHTS = {"user": 3.0, "assistant": 1.0, "tool": 0.5}
-"""Users state what counts; most of what tools return does not matter later."""
+"""Users state what matters; most results of tools do not matter later."""
 
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")  # noqa: RUF001 - CJK ends
 _WORD = re.compile(r"\w+")
@@ -87,7 +87,7 @@ class Sentence(Struct, frozen=True):
 
 
 async def summary_of(messages: Sequence[Message], tokens: int, job: Job) -> Message:
-    """Return one message of at most about so many tokens that stands for these."""
+    """Return one message of at most about so many tokens in place of these."""
     model = job.runtime.model
     written = await _written(messages, tokens, job, model) if model else ""
     if model and written:
@@ -100,7 +100,7 @@ async def summary_of(messages: Sequence[Message], tokens: int, job: Job) -> Mess
 
 
 def heading_tokens(job: Job, heading: str = EXTRACTED) -> int:
-    """The tokens of a summary before its first sentence."""
+    """Return the tokens of a summary before its first sentence."""
     return job.count(Message(role="user", name=SUMMARY, content=heading))
 
 
@@ -110,8 +110,8 @@ def extract_sentences(messages: Sequence[Message], room: int) -> str:
     Sentences with words that few others have are preferred: names, numbers, what came up once.
 
     Args:
-        messages: Of an earlier summary among them the sentences are taken, too.
-        room: Characters.
+        messages: They may include an earlier summary, whose sentences are taken, too.
+        room: The number of characters.
     """
     sentences = list(dict.fromkeys(s for message in messages for s in _sentences(message)))
     frequency = Counter(word for sentence in sentences for word in sentence.words)
@@ -129,7 +129,7 @@ def extract_sentences(messages: Sequence[Message], room: int) -> str:
 
 
 def _sentences(message: Message) -> Iterator[Sentence]:
-    """The lines of an earlier summary stay as they are; its heading is dropped."""
+    """Yield the lines; those of an earlier summary stay as they are, without its heading."""
     if is_summary(message):
         text = text_of(message).partition("\n")[2]
         lines = filter(None, map(str.strip, split_lazily(_BETWEEN_SENTENCES, text)))
@@ -145,7 +145,7 @@ def _sentences(message: Message) -> Iterator[Sentence]:
 
 
 def _characters(messages: Sequence[Message], tokens: int, job: Job) -> int:
-    """How many characters of these messages make so many tokens: that depends on the language."""
+    """Return how many characters of these messages make so many tokens in their language."""
     text = "\n".join(map(text_of, messages))
     return max(0, tokens) * len(text) // max(_tokens(text, job), 1)
 
@@ -219,7 +219,7 @@ def _portions(messages: Sequence[Message], job: Job) -> Iterator[list[SourceMess
 
 
 def _source(message: Message, limit: int, job: Job) -> tuple[SourceMessage, int]:
-    """The message for the model, and its tokens; images that exceed the limit lose their bytes."""
+    """Return the message for the model, and its tokens; surplus images lose their bytes."""
     role = "earlier summary" if is_summary(message) else message.role
     images = images_of(message)
     without_bytes = [_without_bytes(image) for image in images]

@@ -1,1 +1,1 @@
-"""HTTP endpoints of models: where they are, with which key, and what becomes of failures."""
+"""HTTP endpoints of models: where they are, with which key, and how failures are handled."""

@@ -1,6 +1,6 @@
-"""Where an endpoint is, the key that it wants, and what is wrong where it does not answer.
+"""Where an endpoint is, the key that it needs, and what is wrong where it does not answer.
 
-No error, log or answer shows the key, nor what an endpoint says that may hold a part of it.
+No error, log or answer shows the key, or words of the endpoint that may hold a part of it.
 """
 
 import os
@@ -24,28 +24,28 @@ PASSING = {
     httpx.codes.TOO_EARLY,
     httpx.codes.TOO_MANY_REQUESTS,
 }
-"""Client errors which say nothing of the request itself."""
-LONGEST_SAID = 2_000
-"""Characters of what an endpoint says that are read."""
+"""Client errors that are not about the request itself."""
+LONGEST_REPLY = 2_000
+"""Characters of an endpoint's error that are read."""
 BASE_URL = "openai_url is the base URL, such as http://127.0.0.1:8080/v1"
 _MISSING = re.compile(
     r"\bmodel\b.{0,120}\b(not found|not_found|(does )?not exist)|model_not_found|"
     r"(no such|unknown|invalid|not a valid) model\b",
     re.IGNORECASE,
 )
-"""What endpoints write that lack a model; some do so with status 400."""
+"""The errors of endpoints that lack a model; some have status 400."""
 _TOO_LARGE = re.compile(
     r"context.?(length|size|window|limit)|too (large|long|many tokens)|\(413\)|"
     r"(max|less than|exceeds?)\b.{0,40}\btokens|physical batch size",
     re.IGNORECASE,
 )
-"""What endpoints write when a text is too long."""
+"""The errors of endpoints for a text that is too long."""
 _QUOTA_USED_UP = re.compile(r"insufficient_quota|billing|credit", re.IGNORECASE)
 EndpointFailure = Literal["unreachable", "silent", "key", "model", "limited", "refused", "failed"]
 
 
 class EndpointError(UnavailableError):
-    """A request that came to nothing; `said` is what the endpoint said of it, for no log."""
+    """A request that failed; `reply` is the endpoint's own text, which no log may have."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class EndpointError(UnavailableError):
         message: str,
         *,
         remedy: str | None = None,
-        said: str = "",
+        reply: str = "",
         again: bool = False,
     ) -> None:
-        full = f"{message[:-1]}: {echoed(said).rstrip('.')}." if said else message
+        full = f"{message[:-1]}: {echoed(reply).rstrip('.')}." if reply else message
         super().__init__(full, remedy=remedy, logged=message)
         self.kind = kind
-        self.said = said
+        self.reply = reply
         self.again = again
-        """It may succeed if it is sent again."""
+        """Whether it may succeed if it is sent again."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """For people."""
+        """The address, for people."""
         return without_credentials(self.url)
 
     @property
@@ -85,19 +85,19 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return {"Content-Type": "application/json", **authorization(self.key, "openai_key")}
 
     def at(self, path: str) -> httpx.URL:
-        """The URL of an operation; a query of the base URL stays."""
+        """Return the URL of an operation; a query of the base URL stays."""
         base = httpx.URL(self.url)
         return base.copy_with(path=f"{base.path.rstrip('/')}/{path}")
 
     def without_key(self, text: str) -> str:
-        """A text of the endpoint's, which may repeat the key."""
+        """Return a text of the endpoint without the key, which it may repeat."""
         return text.replace(self.key, "…") if self.key else text
 
 
 def endpoint_of(
     url: str | None, key: str | None, settings: str, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
-    """The endpoint that settings name.
+    """Return the endpoint that settings name.
 
     Args:
         url: The base URL, such as http://127.0.0.1:8080/v1.
@@ -106,7 +106,7 @@ def endpoint_of(
         environment: Its variables.
 
     Raises:
-        ConfigError: There is no URL, it is none, or the key is not there.
+        ConfigError: The URL is missing or not valid, or the key is missing.
     """
     if url is None:
         raise ConfigError(
@@ -123,7 +123,7 @@ def http_url(url: str, setting: str, *, example: str) -> httpx.URL:
     """Read an HTTP URL.
 
     Raises:
-        ConfigError: It is none; without the URL, which may hold a password.
+        ConfigError: It is not valid; the error omits the URL, which may hold a password.
     """
     try:
         parsed = httpx.URL(url)
@@ -137,10 +137,10 @@ def http_url(url: str, setting: str, *, example: str) -> httpx.URL:
 
 
 def read_key(named: str | None, setting: str, environment: Mapping[str, str]) -> str | None:
-    """The key of an environment variable, or else of a file.
+    """Return the key of an environment variable, or else of a file.
 
     Raises:
-        ConfigError: There is neither; without what was named, which may be a key itself.
+        ConfigError: There is neither; the error omits the name, which may be a key itself.
     """
     if named is None:
         return None
@@ -160,7 +160,7 @@ def read_key(named: str | None, setting: str, environment: Mapping[str, str]) ->
 
 
 def authorization(key: str | None, setting: str) -> dict[str, str]:
-    """The header of a key.
+    """Return the header of a key.
 
     Raises:
         ConfigError: It cannot be sent.
@@ -202,7 +202,7 @@ def silent(endpoint: Endpoint, seconds: float) -> EndpointError:
 
 
 def unreadable(endpoint: Endpoint, error: Exception) -> EndpointError:
-    """The answer itself may hold memories, so it is not shown."""
+    """Return the error of an unreadable answer, which is not shown: it may hold memories."""
     return EndpointError(
         "failed",
         f"{endpoint.shown} sent an answer that cannot be read ({type(error).__name__}).",
@@ -211,28 +211,28 @@ def unreadable(endpoint: Endpoint, error: Exception) -> EndpointError:
 
 
 def failure(endpoint: Endpoint, status: int, content: bytes, model: str) -> EndpointError:
-    """What an answer with an error status means."""
-    said = endpoint.without_key(_said(content))
+    """Return the error of an answer with an error status."""
+    reply = endpoint.without_key(_reply_text(content))
     refused = httpx.codes.is_client_error(status) and status not in PASSING
     if status in KEY_REFUSED:
         return _key_refused(endpoint, status, model)
-    if status == httpx.codes.NOT_FOUND or (refused and _MISSING.search(said)):
-        return _missing(endpoint, status, said, model)
+    if status == httpx.codes.NOT_FOUND or (refused and _MISSING.search(reply)):
+        return _missing(endpoint, status, reply, model)
     if refused:
         message = f"{model} at {endpoint.shown} refused the request ({status})."
-        return EndpointError("refused", message, said=said)
-    return _failed(endpoint, status, said)
+        return EndpointError("refused", message, reply=reply)
+    return _failed(endpoint, status, reply)
 
 
 def is_too_large(error: EndpointError) -> bool:
-    """Whether the endpoint refused a text for its length."""
-    return error.kind == "refused" and bool(_TOO_LARGE.search(f"{error.message} {error.said}"))
+    """Return whether the endpoint refused a text for its length."""
+    return error.kind == "refused" and bool(_TOO_LARGE.search(f"{error.message} {error.reply}"))
 
 
-def _failed(endpoint: Endpoint, status: int, said: str) -> EndpointError:
-    """Of a request that may well be answered another time."""
+def _failed(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
+    """Return the error of a request that may be answered another time."""
     limited = status == httpx.codes.TOO_MANY_REQUESTS
-    if status == httpx.codes.PAYMENT_REQUIRED or (limited and _QUOTA_USED_UP.search(said)):
+    if status == httpx.codes.PAYMENT_REQUIRED or (limited and _QUOTA_USED_UP.search(reply)):
         return EndpointError(
             "limited",
             f"The account at {endpoint.shown} has nothing left ({status}).",
@@ -248,11 +248,11 @@ def _failed(endpoint: Endpoint, status: int, said: str) -> EndpointError:
             remedy=f"Correct openai_url in {endpoint.settings}.",
         )
     message = f"{endpoint.shown} failed ({status})."
-    return EndpointError("failed", message, said=said, again=True, remedy="Ask again later.")
+    return EndpointError("failed", message, reply=reply, again=True, remedy="Ask again later.")
 
 
 def _key_refused(endpoint: Endpoint, status: int, model: str) -> EndpointError:
-    """What the endpoint says may hold a part of the key, so it is not shown."""
+    """Return the error of a refused key, without the endpoint's text: it may hold a part of it."""
     if endpoint.key is None:
         return EndpointError(
             "key",
@@ -267,8 +267,8 @@ def _key_refused(endpoint: Endpoint, status: int, model: str) -> EndpointError:
     )
 
 
-def _missing(endpoint: Endpoint, status: int, said: str, model: str) -> EndpointError:
-    if _MISSING.search(said):
+def _missing(endpoint: Endpoint, status: int, reply: str, model: str) -> EndpointError:
+    if _MISSING.search(reply):
         return EndpointError(
             "model",
             f"{endpoint.shown} does not have the model {model} ({status}).",
@@ -281,8 +281,8 @@ def _missing(endpoint: Endpoint, status: int, said: str, model: str) -> Endpoint
     )
 
 
-def _said(content: bytes) -> str:
-    """The endpoint's own words; nothing of an answer that is no JSON, as of a proxy between."""
+def _reply_text(content: bytes) -> str:
+    """Return the endpoint's own words; none of an answer that is no JSON, such as a proxy's."""
     try:
         answer = msgspec.json.decode(content, type=_Answer | list[_Answer])
     except (msgspec.MsgspecError, RecursionError):
@@ -294,4 +294,4 @@ def _said(content: bytes) -> str:
         parts = (problem.message, problem.code, problem.param)
     else:
         parts = (problem, answer.message, answer.detail)
-    return " ".join(str(part) for part in parts if part)[:LONGEST_SAID]
+    return " ".join(str(part) for part in parts if part)[:LONGEST_REPLY]

@@ -1,7 +1,7 @@
 """HTTP clients of an endpoint, for the event loop and for a thread, and when they send again.
 
-They do so after a back-off, or when the endpoint's rate limit allows it. What an endpoint asks for
-is honoured, but never beyond the time that whoever asks has: then the error says when to come back,
+They send again after a back-off, or when the endpoint's rate limit allows it. The endpoint's own
+delays are respected, but never beyond the caller's time: then the error states when to come back,
 and until then nothing is sent.
 """
 
@@ -20,10 +20,10 @@ from local.endpoint.address import Endpoint, EndpointError, failure, silent, unr
 
 ATTEMPTS = 4
 FIRST_PAUSE = 0.5
-"""Seconds before the second attempt; twice as long before each further one, more or less, so that
-those who were refused together do not come back together."""
+"""Seconds before the second attempt; twice as long before each further one, with some variation, so
+that requests which were refused together do not return together."""
 LONGEST_PAUSE = 300.0
-"""Seconds that an endpoint is left alone at most, whatever it asks for."""
+"""The most seconds for which an endpoint is left alone, whatever it asks for."""
 LIMITED = {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
@@ -31,13 +31,13 @@ CONNECT_SECONDS = 5.0
 
 
 class RateLimit:
-    """Until when an endpoint wants nothing to be sent."""
+    """Until when an endpoint accepts no request."""
 
     def __init__(self) -> None:
         self._free_at = 0.0
 
     def note(self, status: int, headers: Mapping[str, str]) -> None:
-        """Learn from an answer; a refusal says how long to wait, any answer what is left."""
+        """Learn from an answer; a refusal states how long to wait, any answer what is left."""
         pause = _exhausted(headers)
         if status in LIMITED:
             pause = _asked_for(headers) or pause
@@ -45,7 +45,7 @@ class RateLimit:
             self._free_at = time.monotonic() + min(pause, LONGEST_PAUSE)
 
     def left(self) -> float:
-        """Seconds until something may be sent."""
+        """Return the seconds until something may be sent."""
         return max(self._free_at - time.monotonic(), 0.0)
 
 
@@ -74,14 +74,14 @@ class Retries:
 
     @property
     def left(self) -> float:
-        """Seconds for the attempt that begins now."""
+        """The seconds for the attempt that begins now."""
         return max(self._ends - time.monotonic(), 0.001)
 
     def pause(self) -> float:
-        """Seconds to wait before the next attempt.
+        """Return the seconds to wait before the next attempt.
 
         Raises:
-            EndpointError: They are more than there are, or than anybody waits.
+            EndpointError: They are more than the time left, or than `patience`.
         """
         limited = self._limit.left()
         pause = max(limited, self._back_off)
@@ -96,10 +96,10 @@ class Retries:
         return pause
 
     def failed(self, error: EndpointError) -> None:
-        """Let the next attempt come.
+        """Prepare the next attempt.
 
         Raises:
-            EndpointError: There is none.
+            EndpointError: No attempt is left.
         """
         self._made += 1
         if not error.again or self._made >= self._attempts:
@@ -108,12 +108,12 @@ class Retries:
         self._back_off = FIRST_PAUSE * 2 ** (self._made - 1) * random.uniform(0.75, 1.25)  # noqa: S311 - no secret
 
     def silent(self) -> EndpointError:
-        """The error of an attempt for which no time was left."""
+        """Return the error of an attempt for which no time was left."""
         return silent(self._endpoint, self._within)
 
 
 def _asked_for(headers: Mapping[str, str]) -> float:
-    """Seconds that a refusal asks to wait; 0 if it does not say."""
+    """Return the seconds that a refusal asks to wait; 0 if it does not say."""
     if milliseconds := _number(headers.get("retry-after-ms", "")):
         return milliseconds / 1_000
     wanted = headers.get("retry-after", "")
@@ -126,7 +126,7 @@ def _asked_for(headers: Mapping[str, str]) -> float:
 
 
 def _exhausted(headers: Mapping[str, str]) -> float:
-    """Seconds until requests or tokens are given again, where none are left."""
+    """Return the seconds until requests or tokens are available again, where none are left."""
     resets = (
         _seconds(headers.get(f"x-ratelimit-reset-{what}", ""))
         for what in ("requests", "tokens")
@@ -140,7 +140,7 @@ def _number(text: str) -> float:
 
 
 def _seconds(duration: str) -> float:
-    """Of a duration such as 6m0s, 20ms or 1.5."""
+    """Return the seconds of a duration such as 6m0s, 20ms or 1.5."""
     parts = _DURATION.findall(duration[:40])
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
@@ -167,7 +167,7 @@ class AsyncEndpointClient:
         return cls(endpoint, client)
 
     async def get(self, path: str, *, within: float) -> bytes:
-        """Ask for something once.
+        """Send a request once, without a body.
 
         Raises:
             EndpointError: No answer in time, or an error status.
@@ -187,11 +187,11 @@ class AsyncEndpointClient:
         return (await self._answer(request, body["model"], within, attempts=attempts)).content
 
     async def begin(self, path: str, body: Json, *, within: float) -> httpx.Response:
-        """Send a body that names a model; the answer comes in pieces. Close it: that hangs up.
+        """Send a body that names a model; return the answer in pieces. Close it: that hangs up.
 
         Raises:
-            EndpointError: It did not begin in time, however often it was asked for, or has an error
-                status.
+            EndpointError: It did not begin in time, however often the body was sent, or has an
+                error status.
         """
         request = self._request(path, body)
         return await self._answer(request, body["model"], within, whole=False)
@@ -212,7 +212,7 @@ class AsyncEndpointClient:
         attempts: int = ATTEMPTS,
         whole: bool = True,
     ) -> httpx.Response:
-        """An answer with a status of success, its content read if the whole is wanted."""
+        """Return an answer with a status of success, its content read if the whole is wanted."""
         retries = Retries(self.endpoint, self._limit, within=within, attempts=attempts)
         while True:
             await asyncio.sleep(retries.pause())
@@ -255,11 +255,11 @@ class EndpointClient:
         """Send a body that names a model.
 
         Args:
-            path: Of the operation.
+            path: That of the operation.
             body: Sent as JSON.
             within: Seconds for all attempts.
             patience: Seconds that one pause between them may last.
-            attempts: How often it is sent at most.
+            attempts: How often to send it at most.
 
         Raises:
             EndpointError: No answer in time, however often it was sent, or an error status.
@@ -286,7 +286,7 @@ class EndpointClient:
         self._client.close()
 
     def _exchange(self, url: httpx.URL, content: bytes, retries: Retries) -> tuple[int, bytes]:
-        """Status and content; httpx bounds each read, and this all of them."""
+        """Return status and content; httpx bounds each read, and this all of them."""
         left = retries.left
         ends = time.monotonic() + left
         timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS))

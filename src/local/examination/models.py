@@ -1,26 +1,26 @@
-"""Whether the models that are configured answer."""
+"""Checks of the configured models: they call them."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from local.errors import ConfigError, Local2Error, ModelError, VectorError, without_credentials
-from local.examination.result import CheckResult, Verdict, broken
 from local.llm.choice import chat_endpoint, provider_of
 from local.llm.ollama import installed_models
 from local.llm.openai import OpenAIModel
 from local.memory.recall.reranker import HttpReranker, RerankError
+from local.protocol.maintenance import CheckResult, Verdict
 from local.settings import GeneratorSettings, MemorySettings, Settings
 from local.vectors import weights
 from local.vectors.config import embeddings_endpoint
 from local.vectors.served import OPENAI_PREFIX, OpenAIEmbedder
 
 PATIENCE = 10.0
-"""Seconds in which a model of an endpoint must say a word."""
+"""Seconds in which a model of an endpoint must answer a word."""
 
 
 def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:
-    """The checks of the models that are configured."""
+    """Run the checks of the configured models."""
     memory, chat = settings.memory, settings.generator
     yield _model(
         chat,
@@ -54,7 +54,7 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
 
 
 def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
-    """Who serves the embedder of this name; None if the vector worker embeds by itself."""
+    """Return the server of this embedder; None if the vector worker embeds by itself."""
     if embedder in {None, weights.MODEL}:
         return None
     if not str(embedder).startswith(OPENAI_PREFIX):
@@ -65,7 +65,7 @@ def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None
 async def _model(
     chat: GeneratorSettings, name: str, model: str, *, needed: bool, without: str
 ) -> CheckResult:
-    """Whether a model answers where the settings say that models are."""
+    """Report whether a chat model answers where the settings name one."""
     if provider_of(chat) != "openai":
         return await _ollama(name, chat.ollama_url, model, needed=needed, without=without)
     verdict: Verdict = "broken" if needed else "note"
@@ -76,15 +76,15 @@ async def _model(
         finally:
             await opened.close()
     except ConfigError as error:
-        return broken(name, error)
+        return CheckResult.broken(name, error)
     except ModelError as error:
-        return CheckResult(name=name, verdict=verdict, detail=error.message, remedy=error.remedy)
+        return CheckResult(name, verdict, error.message, remedy=error.remedy)
     shown = without_credentials(str(chat.openai_url))
-    return CheckResult(name=name, verdict="ok", detail=f"{model}, of the endpoint {shown}")
+    return CheckResult(name, "ok", f"{model}, of the endpoint {shown}")
 
 
 async def _embeddings(memory: MemorySettings) -> CheckResult:
-    """Whether the endpoint embeds a text."""
+    """Report whether the endpoint embeds a text."""
     name = "embedding model"
     verdict: Verdict = "broken" if memory.embedder == "openai" else "note"
     try:
@@ -95,15 +95,15 @@ async def _embeddings(memory: MemorySettings) -> CheckResult:
         finally:
             embedder.close()
     except ConfigError as error:
-        return broken(name, error)
+        return CheckResult.broken(name, error)
     except VectorError as error:
-        return CheckResult(name=name, verdict=verdict, detail=error.message, remedy=error.remedy)
+        return CheckResult(name, verdict, error.message, remedy=error.remedy)
     detail = f"{memory.embedding_model}, of the endpoint {endpoint.shown}: {dimensions} dimensions"
-    return CheckResult(name=name, verdict="ok", detail=detail)
+    return CheckResult(name, "ok", detail)
 
 
 async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str) -> CheckResult:
-    """Whether Ollama has a model; it is a fault only if the configuration requires Ollama."""
+    """Report whether Ollama has a model; it is a fault only if the configuration requires it."""
     verdict: Verdict = "broken" if needed else "note"
     otherwise = "" if needed else f" Without it {without}."
     shown = without_credentials(url)
@@ -111,19 +111,19 @@ async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str
         models = await installed_models(url)
     except Local2Error as error:
         detail = error.message + otherwise
-        return CheckResult(name=name, verdict=verdict, detail=detail, remedy="ollama serve")
+        return CheckResult(name, verdict, detail, remedy="ollama serve")
     if model in models or f"{model}:latest" in models:
-        return CheckResult(name=name, verdict="ok", detail=f"{model}, Ollama at {shown}")
+        return CheckResult(name, "ok", f"{model}, Ollama at {shown}")
     return CheckResult(
-        name=name,
-        verdict=verdict,
-        detail=f"Ollama at {shown} does not have {model}.{otherwise}",
+        name,
+        verdict,
+        f"Ollama at {shown} does not have {model}.{otherwise}",
         remedy=f"ollama pull {model}",
     )
 
 
 async def _reranker(memory: MemorySettings) -> CheckResult:
-    """Whether the reranker answers; recall works without it."""
+    """Report whether the reranker answers; recall works without it."""
     try:
         reranker = await HttpReranker.open(
             str(memory.reranker_url),
@@ -136,9 +136,7 @@ async def _reranker(memory: MemorySettings) -> CheckResult:
         finally:
             await reranker.close()
     except ConfigError as error:
-        return broken("reranker", error)
+        return CheckResult.broken("reranker", error)
     except RerankError as error:
-        return CheckResult(
-            name="reranker", verdict="note", detail=error.message, remedy=error.remedy
-        )
-    return CheckResult(name="reranker", verdict="ok", detail="it answers")
+        return CheckResult("reranker", "note", error.message, remedy=error.remedy)
+    return CheckResult("reranker", "ok", "it answers")

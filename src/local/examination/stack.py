@@ -1,4 +1,4 @@
-"""Asks the running stack how its memory is, or reads the ledger itself where none runs."""
+"""Asks the running stack for its memory's condition, or reads the ledger where none runs."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
@@ -18,13 +18,19 @@ from local.errors import (
     StorageError,
 )
 from local.examination.models import embedding_server
-from local.examination.result import CheckResult, Verdict, broken
 from local.home import folder_lock
 from local.ledger.records import Counts, TaskCounts
 from local.opening import Ledgers, content_keys, open_ledgers, tenants_of
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import DEFAULT_TENANT, utc_now
-from local.protocol.maintenance import BackupStatus, MemoryStatus, NextIndex, TasksSetAside
+from local.protocol.maintenance import (
+    BackupStatus,
+    CheckResult,
+    MemoryStatus,
+    NextIndex,
+    TasksSetAside,
+    Verdict,
+)
 from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors, name_of
 
@@ -45,7 +51,7 @@ STALLED = 30.0
 async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
     try:
         async with connected(settings, name="cli", patience=PATIENCE) as bus:
-            yield CheckResult(name="stack", verdict="ok", detail=f"running at {bus.url}")
+            yield CheckResult("stack", "ok", f"running at {bus.url}")
             status = await memory_status(bus)
             yield index(status, settings.memory)
             if status.next is not None:
@@ -59,17 +65,17 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
                 yield retention(status, settings.memory)
             yield dead_letters(status)
             if deep:
-                yield CheckResult(name=WHOLE, verdict="note", detail="not read", remedy=STOP_FIRST)
+                yield CheckResult(WHOLE, "note", "not read", remedy=STOP_FIRST)
     except ForbiddenError as error:
-        yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
+        yield CheckResult("stack", "note", error.message, remedy=error.remedy)
     except BusError as error:
-        yield CheckResult(name="stack", verdict="note", detail=error.message, remedy=error.remedy)
+        yield CheckResult("stack", "note", error.message, remedy=error.remedy)
         async for finding in _ledgers(settings, deep=deep):
             yield finding
 
 
 async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
-    """Without a stack every ledger is read; its index is compared at the next start."""
+    """Read every ledger, where no stack runs; its index is compared at the next start."""
     memory = settings.memory
     if memory.data_dir.is_file():  # the check of the folder reports it
         return
@@ -82,23 +88,23 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
                         yield _of(tenant, finding)
     except FolderLockedError as error:
         detail = f"Not read: process {error.holder} works on it, and does not answer on the bus."
-        yield CheckResult(name="ledger", verdict="broken", detail=detail, remedy=UNANSWERED)
+        yield CheckResult("ledger", "broken", detail, remedy=UNANSWERED)
     except (StorageError, ConfigError) as error:
-        yield broken("ledger", error)
+        yield CheckResult.broken("ledger", error)
 
 
 async def _ledger(
     memory: MemorySettings, ledgers: Ledgers, tenant: str, whole: set[Path] | None
 ) -> AsyncIterator[CheckResult]:
-    """Of one tenant; `whole`: files of which all was read, None where that is not wanted."""
+    """Report on a tenant's ledger; `whole`: the files that were read completely, or None."""
     try:
         path = await ledgers.found(tenant)
         if path is None:
-            yield CheckResult(name="ledger", verdict="ok", detail="nothing is remembered yet")
+            yield CheckResult("ledger", "ok", "nothing is remembered yet")
             return
         async with ledgers.opened(tenant) as ledger:
             counts = await ledger.counts()
-            yield CheckResult(name="ledger", verdict="ok", detail=counted(counts))
+            yield CheckResult("ledger", "ok", counted(counts))
             yield tasks(await ledger.backlog.counts())
             if whole is None:
                 return
@@ -108,7 +114,7 @@ async def _ledger(
             collection = name_of(memory.collection, tenant, "serving")
             yield _compared(counts, count_vectors(memory.chroma_path, collection))
     except StorageError as error:
-        yield broken("ledger", error)
+        yield CheckResult.broken("ledger", error)
 
 
 def _of(tenant: str, finding: CheckResult) -> CheckResult:
@@ -118,17 +124,15 @@ def _of(tenant: str, finding: CheckResult) -> CheckResult:
 
 def _whole(problems: list[str]) -> CheckResult:
     if not problems:
-        return CheckResult(name=WHOLE, verdict="ok", detail="every page, record and word is there")
-    return CheckResult(name=WHOLE, verdict="broken", detail=" ".join(problems), remedy=RESTORE)
+        return CheckResult(WHOLE, "ok", "every page, record and word is there")
+    return CheckResult(WHOLE, "broken", " ".join(problems), remedy=RESTORE)
 
 
 def _compared(counts: Counts, vectors: int) -> CheckResult:
     detail = f"{vectors} vectors of {counts.indexed} indexed records"
     if vectors == counts.indexed:
-        return CheckResult(name="index", verdict="ok", detail=detail)
-    return CheckResult(
-        name="index", verdict="note", detail=detail, remedy="It is mended at the next start."
-    )
+        return CheckResult("index", "ok", detail)
+    return CheckResult("index", "note", detail, remedy="It is mended at the next start.")
 
 
 def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
@@ -137,19 +141,19 @@ def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
     if stalled > STALLED:
         counts += f", none of them indexed for {stalled:.0f} s"
     if status.problem is not None:
-        return CheckResult(name="index", verdict="broken", detail=counts, remedy=status.problem)
+        return CheckResult("index", "broken", counts, remedy=status.problem)
     if stalled > STALLED:
         remedy = _what_hangs(status, memory)
-        return CheckResult(name="index", verdict="broken", detail=counts, remedy=remedy)
+        return CheckResult("index", "broken", counts, remedy=remedy)
     if status.in_index != status.indexed:
         detail = f"{counts}; the index holds {status.in_index}"
         verdict: Verdict = "note" if status.waiting else "broken"
-        return CheckResult(name="index", verdict=verdict, detail=detail, remedy="`local2 reindex`")
-    return CheckResult(name="index", verdict="ok", detail=f"{counts} ({status.embedder})")
+        return CheckResult("index", verdict, detail, remedy="`local2 reindex`")
+    return CheckResult("index", "ok", f"{counts} ({status.embedder})")
 
 
 def _what_hangs(status: MemoryStatus, memory: MemorySettings) -> str:
-    """What a batch waits for. The worker has just said how it is, so it waits for who embeds."""
+    """Report what a batch waits for: the worker has just answered, so for who embeds."""
     server = embedding_server(status.embedder, memory)
     if server is None:
         return "The vector worker takes long or hangs: see its log; then start the stack again."
@@ -159,70 +163,70 @@ def _what_hangs(status: MemoryStatus, memory: MemorySettings) -> str:
 def next_index(indexed: int, following: NextIndex) -> CheckResult:
     detail = f"{max(indexed - following.waiting, 0)} of {indexed} records ({following.embedder})"
     verdict: Verdict = "ok" if following.problem is None else "broken"
-    return CheckResult(name="next index", verdict=verdict, detail=detail, remedy=following.problem)
+    return CheckResult("next index", verdict, detail, remedy=following.problem)
 
 
 def tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> CheckResult:
     aside = [f"{n.aside} of kind {n.kind} ({'; '.join(n.errors)})" for n in counts if n.aside]
     if not aside:
-        return CheckResult(name="tasks", verdict="ok", detail="none was set aside")
+        return CheckResult("tasks", "ok", "none was set aside")
     detail = f"Set aside after failing again and again: {', '.join(aside)}"
     remedy = "The log says which. Each is tried once more when the stack starts."
-    return CheckResult(name="tasks", verdict="broken", detail=detail, remedy=remedy)
+    return CheckResult("tasks", "broken", detail, remedy=remedy)
 
 
 def consolidation(status: ConsolidationStatus | None) -> CheckResult:
     name = "consolidation"
     if status is None or (status.run is None and status.problem is None):
-        return CheckResult(name=name, verdict="ok", detail="there was none yet")
+        return CheckResult(name, "ok", "there was none yet")
     when = f"{status.began_at:%Y-%m-%d %H:%M}" if status.began_at else "never"
     detail = f"last at {when}: {status.changed} changes, run {status.run}"
     if status.problem is not None:
         remedy = "`local2 consolidate` tries again at once; by itself it does after its hours."
-        return CheckResult(name=name, verdict="broken", detail=status.problem, remedy=remedy)
+        return CheckResult(name, "broken", status.problem, remedy=remedy)
     if status.failed:
         detail += f"; {status.failed} failed"
         remedy = "The log says which, and why. The next one tries them again."
-        return CheckResult(name=name, verdict="broken", detail=detail, remedy=remedy)
+        return CheckResult(name, "broken", detail, remedy=remedy)
     if status.ended_at is None and not status.under_way:
         detail += "; it was interrupted"
-        return CheckResult(name=name, verdict="note", detail=detail, remedy="The next one goes on.")
-    return CheckResult(name=name, verdict="ok", detail=detail)
+        return CheckResult(name, "note", detail, remedy="The next one goes on.")
+    return CheckResult(name, "ok", detail)
 
 
 def backups(status: BackupStatus) -> CheckResult:
     if status.problem is not None:
-        return CheckResult(name=BACKUP, verdict="broken", detail=status.problem)
+        return CheckResult(BACKUP, "broken", status.problem)
     if status.scheduled is None:
         remedy = "Set backup_folder in config/memory.yaml, or run `local2 backup DIR`."
-        return CheckResult(name=BACKUP, verdict="note", detail="none by themselves", remedy=remedy)
+        return CheckResult(BACKUP, "note", "none by themselves", remedy=remedy)
     when = f"the newest of {status.newest:%Y-%m-%d %H:%M}" if status.newest else "none yet"
-    return CheckResult(name=BACKUP, verdict="ok", detail=f"{when}, in {status.scheduled}")
+    return CheckResult(BACKUP, "ok", f"{when}, in {status.scheduled}")
 
 
 def turns(status: MemoryStatus) -> CheckResult:
     if status.turns_problem is None:
-        return CheckResult(name="turns", verdict="ok", detail="JetStream takes them")
-    return CheckResult(name="turns", verdict="broken", detail=status.turns_problem)
+        return CheckResult("turns", "ok", "JetStream takes them")
+    return CheckResult("turns", "broken", status.turns_problem)
 
 
 def retention(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
     due = f"{status.to_anonymise} records, retired {memory.anonymise_after_days} days ago or longer"
     if memory.anonymise == "on":
-        return CheckResult(name="retention", verdict="ok", detail=f"anonymises {due}")
+        return CheckResult("retention", "ok", f"anonymises {due}")
     detail = f"would anonymise {due} (anonymise: {memory.anonymise})"
     remedy = "Set `anonymise: on` in config/memory.yaml to do so."
-    return CheckResult(name="retention", verdict="note", detail=detail, remedy=remedy)
+    return CheckResult("retention", "note", detail, remedy=remedy)
 
 
 def dead_letters(status: MemoryStatus) -> CheckResult:
-    """Unreadable messages are no fault of the stack, but their senders should know."""
+    """Report unreadable messages: no fault of the stack, but their senders should know."""
     if not status.dead_letters:
-        return CheckResult(name="dead letters", verdict="ok", detail="every message could be read")
+        return CheckResult("dead letters", "ok", "every message could be read")
     return CheckResult(
-        name="dead letters",
-        verdict="note",
-        detail=f"{status.dead_letters} messages could not be read",
+        "dead letters",
+        "note",
+        f"{status.dead_letters} messages could not be read",
         remedy="`local2 dead-letters list` says why.",
     )
 
@@ -232,7 +236,7 @@ def counted(counts: Counts | MemoryStatus) -> str:
 
 
 def _stalled_seconds(status: MemoryStatus) -> float:
-    """Seconds for which records have been waiting while none was indexed."""
+    """Return the seconds for which records have been waiting while none was indexed."""
     if not status.waiting or status.waiting_since is None:
         return 0.0
     return (utc_now() - status.waiting_since).total_seconds()

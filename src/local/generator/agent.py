@@ -1,7 +1,7 @@
 """GeneratorAgent: answers queries with a chat model that may call any tool announced on the bus.
 
-It reaches the memory over the bus only, as other agents do, so it may run anywhere and needs
-nothing that they do not have.
+It reaches the memory over the bus only, as other agents do. So it may run anywhere, and needs
+nothing that other agents do not have.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from local.protocol.generation import read_query
 from local.protocol.payloads import ClearSession, Empty, Query, ToolResult, ToolSchema
 from local.settings import GeneratorSettings, SlotLimits
 
-SESSIONS_KEPT = 1_000
-"""Sessions kept besides those in use. A session that is dropped costs its next turn one
-`load_session` of more messages; one that is kept costs its messages in memory."""
+MAX_SESSIONS = 1_000
+"""Sessions in memory besides those in use. A session that is dropped costs its next turn one
+`load_session` of more messages; one that stays costs memory."""
 TURNS = 256
 """Turns at the same time, of all users (decision 0037). They mostly wait for the model."""
 TURNS_ADMITTED = 1_024
@@ -135,7 +135,7 @@ class GeneratorAgent(Participant):
         await self.acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
 
     async def _forget(self, message: BusMessage) -> None:
-        """Hold no conversation of which a part was erased: the next turn restores the rest."""
+        """Drop conversations of which a part was erased: the next turn restores the rest."""
         whose = decode(message.data, Empty)
         for user, session_id in list(self._sessions):
             if user == whose.user and whose.session_id in {None, session_id}:
@@ -148,26 +148,26 @@ class GeneratorAgent(Participant):
 
     def _session(self, caller: Sender) -> GeneratorSession:
         session = self._sessions.get((caller.user, caller.session_id))
-        return self._keep(session or self._new_session(caller), caller)
+        return self._remember_session(session or self._new_session(caller), caller)
 
     def _new_session(self, caller: Sender) -> GeneratorSession:
         return GeneratorSession(self.bus, self._settings, caller, self._events.sink_for(caller))
 
     def _begin_anew(self, caller: Sender) -> None:
-        """Put a new session in this one's place; the turns of the old one end by themselves."""
-        self._keep(self._new_session(caller), caller).clear()
+        """Replace the session by a new one; the turns of the old one end by themselves."""
+        self._remember_session(self._new_session(caller), caller).clear()
 
-    def _keep(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
-        """Hold the newest sessions; every other one is found for as long as a turn uses it."""
+    def _remember_session(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
+        """Store the newest sessions; every other one exists for as long as a turn uses it."""
         key = caller.user, caller.session_id
         self._sessions[key] = self._recent[key] = session
         self._recent.move_to_end(key)
-        if len(self._recent) > SESSIONS_KEPT:
+        if len(self._recent) > MAX_SESSIONS:
             self._recent.popitem(last=False)
         return session
 
     def _tools(self) -> list[ToolSchema]:
-        """The tools that the model may be offered.
+        """Return the tools that the model may use.
 
         These are the tools that the settings name, or else all that are for models and that the
         settings do not hide.

@@ -1,4 +1,4 @@
-"""What a model is given of a conversation: all of it, or its end where all of it is too much.
+"""What a model sees of a conversation: all of it, or its end if all of it is too long.
 
 This is decided for each prompt, without I/O and without a model, so that a long conversation costs
 no model time (decision 0020).
@@ -32,7 +32,7 @@ QUOTED = (
 
 
 class PromptNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A note of the session. `merges`: how many notes it stands for; 0 for a note itself."""
+    """A note of the session. `merges`: how many notes it replaces; 0 for a single note."""
 
     role: str
     content: str
@@ -49,18 +49,17 @@ class PromptMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Background(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt contains besides the conversation."""
+    """The content of a prompt besides the conversation."""
 
     notes: Sequence[PromptNote] = ()
     memories: Sequence[PromptMemory] = ()
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """`tokens` is what the counter counts, without tools; `compressed`: messages are left out."""
+    """`tokens` is the counter's figure, without tools."""
 
     messages: list[ChatMessage]
     tokens: int
-    compressed: bool
 
 
 class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +70,8 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         background: Memories and notes.
         count: Counts tokens.
         room: Tokens for system prompt, background and conversation together.
-        tail: How many messages before the turn's own a compressed prompt shows at least. They
-            come in whole exchanges.
+        tail: The least number of messages before the turn's own in a compressed prompt. They come
+            in whole exchanges.
     """
 
     system_prompt: str
@@ -86,22 +85,17 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         system = self._system(compressed=False)
         shown: Sequence[Message] = [message for message in messages if message.role != "system"]
         tokens = self._tokens(system, shown)
-        compressed = tokens > self.room
-        if compressed:
+        if tokens > self.room:
             system = self._system(compressed=True)
             shown = self._end_of(shown, self.room - self.count(system))
             tokens = self._tokens(system, shown)
-        return Prompt(
-            messages=[chat_message(message) for message in (system, *shown)],
-            tokens=tokens,
-            compressed=compressed,
-        )
+        return Prompt(messages=list(map(chat_message, (system, *shown))), tokens=tokens)
 
     def _tokens(self, system: Message, messages: Sequence[Message]) -> int:
         return self.count(system) + sum(map(self.count, messages))
 
     def _end_of(self, messages: Sequence[Message], room: int) -> list[Message]:
-        """The last question with what followed, and before it whole exchanges that fit.
+        """Return the last question with what followed, and before it whole exchanges that fit.
 
         If there is too little room, first the tool results of these exchanges are cut, then the
         oldest exchanges are left out.
@@ -140,7 +134,7 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chat_message(message: Message) -> ChatMessage:
-    """The message in the form of chat models."""
+    """Return the message in the form of chat models."""
     return ChatMessage(
         role=message.role,
         content=text_and_parts(message.content)[0],
@@ -156,7 +150,7 @@ def chat_message(message: Message) -> ChatMessage:
 
 
 def _exchanges(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """Each question with what followed it; first the messages before any question."""
+    """Return each question with what followed it; first the messages before any question."""
     questions = [place for place, message in enumerate(messages) if is_from_user(message)]
     cuts = [*dict.fromkeys([0, *questions]), len(messages)]
     return [messages[start:end] for start, end in pairwise(cuts)]

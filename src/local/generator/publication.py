@@ -1,8 +1,8 @@
-"""A finished turn on its way to the memory, and to everybody who waits for the answer.
+"""A finished turn on its way to the memory, and to all who wait for the answer.
 
-It is stored first and published then, so that whoever receives an answer may rely on its being
-remembered (decision 0034). A turn that the stream does not accept waits here, behind those before
-it, until the stream accepts it.
+It is stored first and published then, so that a receiver can rely on the answer being in the memory
+(decision 0034). A turn that the stream does not accept waits here, behind the earlier ones, until
+the stream accepts it.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ LAST_DELAY = 5.0
 """Seconds: the longest pause of attempts in the background, which double theirs until then."""
 PATIENCE = 2.0
 """Seconds for one attempt. Somebody waits for the answer meanwhile."""
-KEPT_BYTES = 64 * 1024 * 1024
+MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Bytes of turns that may wait for the stream. Bounds memory while a disk is full."""
 RECORDED_CHARACTERS = 10_000
-"""Characters of a tool's result that a turn records. Several results with all of their text would
-exceed what a message carries (1 MB by default)."""
+"""Characters of a tool's result that a turn records. Several complete results would exceed what a
+message carries (1 MB by default)."""
 NOT_YET_STORED = (
     "This turn is not stored yet: the bus does not take it. It is kept, and stored as soon as the "
     "bus does, unless the stack is stopped before. `local2 doctor` says what is wrong."
@@ -54,7 +54,7 @@ class _TurnMessage(NamedTuple):
     message_id: str
     query_id: str | None
     token: str | None
-    """Goes to the stream only: everybody hears the answer."""
+    """Goes to the stream only: everybody else receives the answer."""
 
     @property
     def headers(self) -> Headers:
@@ -72,7 +72,7 @@ class TurnPublisher:
     async def publish(self, turn: Generation, caller: Sender) -> Generation:
         """Store the turn, shortened if it is too large for the bus, and publish it.
 
-        Returns the turn as it was stored, or as it waits to be. A turn that is too large even in
+        Returns the turn as it was stored, or as it waits. A turn that is too large even in
         its shortest form, or for which there is no room to wait, becomes an error.
 
         Raises:
@@ -91,7 +91,7 @@ class TurnPublisher:
         )
 
     async def close(self) -> None:
-        """Store the turns that wait, as far as the stream accepts them."""
+        """Store the turns that wait, if the stream accepts them."""
         if self._storing is not None:
             self._storing.cancel()
             await asyncio.wait((self._storing,))
@@ -126,7 +126,7 @@ class TurnPublisher:
         return False
 
     async def _store(self, message: _TurnMessage) -> bool:
-        """Try once; returns whether the stream accepted the turn."""
+        """Try once; return whether the stream accepted the turn."""
         try:
             await publish_durably(
                 self._bus,
@@ -142,7 +142,8 @@ class TurnPublisher:
         return True
 
     def _has_room(self, message: _TurnMessage) -> bool:
-        return sum(len(waiting.data) for waiting in self._waiting) + len(message.data) <= KEPT_BYTES
+        waiting = sum(len(one.data) for one in self._waiting)
+        return waiting + len(message.data) <= MAX_WAITING_BYTES
 
     def _keep(self, message: _TurnMessage) -> None:
         self._waiting.append(message)
@@ -174,14 +175,14 @@ def _message(turn: Generation, caller: Sender) -> _TurnMessage:
 
 
 def _message_id(turn: Generation, caller: Sender) -> str:
-    """An id for each turn: a query id may be used for several, and a failure is another turn."""
+    """Return an id for each turn: turns may share a query id, and a failure is another turn."""
     content = [turn.query, turn.answer, turn.error is None]
     parts = [caller.user, turn.session_id, turn.query_id, *content]
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 
 def _shorter_forms(turn: Generation) -> Iterator[Generation]:
-    """The turn, the turn without what may be left out, and an error, which is not remembered."""
+    """Yield the turn, the turn without what may be left out, and an error, which is not stored."""
     yield turn
     calls = [msgspec.structs.replace(call, args={}, content="") for call in turn.tool_calls]
     yield msgspec.structs.replace(turn, thinking=None, tool_calls=calls)

@@ -1,6 +1,6 @@
 """One user's conversation in the generator: restored over the bus, counted, compacted, announced.
 
-The memory on the bus has the whole history. A session holds what prompts are made of, so it may be
+The memory on the bus has the whole history. A session holds the material of prompts, so it may be
 dropped at any time and made again from `load_session`.
 """
 
@@ -61,9 +61,9 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
     def message(self, answered: Collection[str | None]) -> Message | None:
-        """The message as models accept it: with `answered` calls only, and a role that they know.
+        """Return the message as models accept it: only `answered` calls, and a role that they know.
 
-        None for a blank message, and for instructions, which were for another agent.
+        Return None for a blank message, and for instructions, which were for another agent.
         """
         calls = [
             ToolCallMsg.calling(call.name, call.args, id_=call.id)
@@ -87,7 +87,7 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `load_session`, without memories: `top_memories` answers with them."""
+    """The result of `load_session` without memories, which come from `top_memories`."""
 
     messages: list[LoadedMessage] = []
     notes: list[PromptNote] = []
@@ -144,7 +144,7 @@ class GeneratorSession:
         )
 
     def clear(self) -> None:
-        """Begin anew: until the generator restarts no prompt contains what was before."""
+        """Start again: until the generator restarts, no prompt contains anything from before."""
         self._to_restore = 0
         self._unrestored_turns.clear()
         self.memory.reset_memory()
@@ -152,7 +152,7 @@ class GeneratorSession:
     async def end_turn(self, runtime: CompactionRuntime) -> None:
         """Compact the conversation if it is too long; if that fails it stays as it is.
 
-        What a summary stands for is forgotten here, because the memory on the bus has it.
+        Summarised messages are dropped here, because the memory on the bus has them.
         """
         try:
             await self.memory.compact_if_needed(runtime)
@@ -162,7 +162,7 @@ class GeneratorSession:
             self.memory.restore(Snapshot(messages=context))
 
     async def _ask(self, tool: str, args: Json, into: type[Loaded], within: float) -> Loaded | None:
-        """What a tool of the memory answers; None if it does not, or with something else."""
+        """Return what a tool of the memory answers; None if it fails, or answers something else."""
         result = await call_tool(self._bus, tool, args, caller=self._caller, timeout=within)
         try:
             if result.ok:
@@ -227,7 +227,7 @@ class SessionEvents:
 
 
 class _SessionSink:
-    """Where one caller's conversation emits its events."""
+    """Passes the events of one caller's conversation on."""
 
     def __init__(self, events: EventBus, caller: Sender) -> None:
         self._events = events

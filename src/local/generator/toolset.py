@@ -24,11 +24,10 @@ from local.settings import GeneratorSettings
 
 RECALL = "recall"
 """The tool that finds what a compressed prompt does not show."""
-USERS_KEPT = 1_000
-"""Users whose tools are remembered, as many as sessions are kept. Bounds memory only: whoever is
-forgotten is offered tools in the order given."""
-TOOLS_KEPT = 100
-"""Tools remembered of a user: more than a context of usual size has room for."""
+MAX_USERS = 1_000
+"""Users whose tools are remembered, as many as sessions. Others get tools in the given order."""
+MAX_TOOLS = 100
+"""Tools remembered for a user: more than fit into a context of usual size."""
 MAX_LOGGED_NAMES = 20
 """Names in the log of the tools that are left out, so that a line stays readable."""
 
@@ -36,7 +35,7 @@ log = structlog.get_logger()
 
 
 class Toolset:
-    """The tools that a model is offered in one turn; calls them over the bus."""
+    """The tools that a model may use in one turn; calls them over the bus."""
 
     def __init__(
         self,
@@ -44,13 +43,11 @@ class Toolset:
         settings: GeneratorSettings,
         tools: Sequence[ToolSchema],
         caller: Sender,
-        query_id: str,
     ) -> None:
         self._bus = bus
         self._settings = settings
         self._tools = {tool.name: tool for tool in tools}
         self._caller = caller
-        self._query_id = query_id
         self.definitions = [_definition(tool) for tool in tools]
 
     async def call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
@@ -72,7 +69,7 @@ class Toolset:
         return answer, record
 
     async def _result(self, call: ToolCall) -> ToolResult:
-        """The tool's result, or a preview of a long one: other teams' hosts make none."""
+        """Return the tool's result, or a preview of a long one: other teams' hosts make none."""
         if call.name not in self._tools:
             names = ", ".join(self._tools) or "none"
             return ToolResult(
@@ -83,7 +80,6 @@ class Toolset:
             call.name,
             call.arguments,
             caller=self._caller,
-            query_id=self._query_id,
             timeout=self._settings.tool_timeout,
         )
         return await self._previewed(call, result, self._settings.tool_output_limit)
@@ -96,7 +92,7 @@ class Toolset:
 
 
 class RecentTools:
-    """Which tools were called for each user, the newest first."""
+    """The tools that were called for each user, the newest first."""
 
     def __init__(self) -> None:
         self._by_user = OrderedDict[str | None, list[str]]()
@@ -105,11 +101,11 @@ class RecentTools:
         return self._by_user.get(user, [])
 
     def note(self, user: str | None, names: Iterable[str]) -> None:
-        """Put these tools first. The tools used longest ago are forgotten, and so are users."""
+        """Put these tools first. Drop the tools, and the users, of longest ago."""
         newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
-        self._by_user[user] = list(newest)[:TOOLS_KEPT]
+        self._by_user[user] = list(newest)[:MAX_TOOLS]
         self._by_user.move_to_end(user)
-        if len(self._by_user) > USERS_KEPT:
+        if len(self._by_user) > MAX_USERS:
             self._by_user.popitem(last=False)
 
 
@@ -120,10 +116,10 @@ def fit_tools(
     room: int,
     count: TokenCounter,
 ) -> list[ToolSchema]:
-    """Choose the tools that fit into `room` tokens; returns them by name.
+    """Choose the tools that fit into `room` tokens; return them by name.
 
     The memory's `own` tools come first: recall, then the smallest, so that many fit. Others follow
-    by their last use, the newest first, and then in the order given.
+    by their last use, the newest first, and then in the given order.
     """
     sizes = {tool.name: count(tools_message([_definition(tool)])) for tool in tools}
     uses = {name: place for place, name in enumerate(used)}
@@ -133,18 +129,18 @@ def fit_tools(
             return False, tool.name != RECALL, sizes[tool.name]
         return True, True, uses.get(tool.name, len(uses))
 
-    kept: set[str] = set()
+    fitting: set[str] = set()
     for name in (tool.name for tool in sorted(tools, key=place)):
         if sizes[name] <= room:
             room -= sizes[name]
-            kept.add(name)
-    if left_out := sorted(sizes.keys() - kept):
+            fitting.add(name)
+    if left_out := sorted(sizes.keys() - fitting):
         log.warning("tools_left_out", count=len(left_out), tools=left_out[:MAX_LOGGED_NAMES])
-    return sorted((tool for tool in tools if tool.name in kept), key=lambda tool: tool.name)
+    return sorted((tool for tool in tools if tool.name in fitting), key=lambda tool: tool.name)
 
 
 def tools_message(tools: Sequence[ToolDefinition]) -> Message:
-    """The tools as a message, for a counter of tokens."""
+    """Return the tools as a message, for a counter of tokens."""
     return Message(role="system", content=msgspec.json.encode(tools).decode())
 
 

@@ -1,7 +1,7 @@
 """One turn of the generator: from a query to its answer, with the calls in between.
 
-What a failed turn leaves behind would mislead every turn after it, so the conversation is put back
-to what it was before.
+The remains of a failed turn would mislead every later turn, so the conversation is restored to its
+former state.
 """
 
 import asyncio
@@ -75,7 +75,8 @@ class GeneratorTurn:
         recent = recent_tools.of(caller.user)
         offered = fit_tools(tools, own, recent, room, session.count)
         self._recent_tools = recent_tools
-        self._tools = Toolset(bus, settings, offered, caller, query_id)
+        asking = msgspec.structs.replace(caller, query_id=query_id)
+        self._tools = Toolset(bus, settings, offered, asking)
         self._deltas = 0
         self._thinking: list[str] = []
         self._calls: list[ToolCallRecord] = []
@@ -120,7 +121,7 @@ class GeneratorTurn:
         await self._session.end_turn(self._runtime)
 
     async def _publish(self, error: ErrorReply | None) -> None:
-        """Publish the turn; one that will not be remembered is removed from the conversation."""
+        """Publish the turn; remove one that is not stored from the conversation."""
         self._published = True
         turn = Generation(
             answer=self.answer,
@@ -170,7 +171,7 @@ class GeneratorTurn:
         self._session.memory.add(role="assistant", content=text)
 
     def _writer(self, background: Background) -> PromptWriter:
-        """A writer with the room that the tools leave, counted as the counter counts now."""
+        """Return a writer with the room that the tools leave, counted as the counter counts now."""
         settings, count = self._settings, self._session.count
         upper = int(settings.context_size * settings.compressed_above)
         return PromptWriter(

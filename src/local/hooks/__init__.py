@@ -1,10 +1,10 @@
-"""Hooks of coding agents: they remember, and are reminded, whether or not their model thinks of it.
+"""Hooks of coding agents: they store turns and remind the model, whether or not it asks for it.
 
-A hook is a process of its own at every prompt, so what it imports is little: no `nats`, no event
-loop, no `typer` (decision 0072).
+A hook is a process of its own at every prompt, so it imports little: no `nats`, no event loop, no
+`typer` (decision 0072).
 """
 
 import time
 
 BEGAN = time.monotonic()
-"""When this process did, but for the start of its interpreter."""
+"""When this process began, apart from the start of its interpreter."""

@@ -1,4 +1,4 @@
-"""What a client's settings call: `python -P -m local.hooks CLIENT EVENT`, with JSON on stdin."""
+"""The command in a client's settings: `python -P -m local.hooks CLIENT EVENT`, JSON on stdin."""
 
 import sys
 

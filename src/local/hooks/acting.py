@@ -1,6 +1,6 @@
-"""One hook: what happened in a client is read, a model reminded or a turn remembered, in good time.
+"""One hook: it reads an event of a client, and reminds the model or stores the turn, in time.
 
-Whatever goes wrong, it ends well: nothing of it is the client's concern.
+Whatever fails, the hook succeeds: no failure of it concerns the client.
 """
 
 import os
@@ -34,16 +34,16 @@ from local.hooks.state import FinishedTurn, Outbox, Session, Sessions, Situation
 from local.protocol.envelope import new_id, utc_now
 
 LONGEST = 2.0
-"""Seconds after which a hook ends, whatever it is doing: a disk may hang, too."""
+"""Seconds after which a hook ends, whatever it is doing: even a disk may hang."""
 PROMPT_SECONDS = 0.25
-"""Until the answer to a prompt has to be there; 300 ms with the start of the interpreter."""
+"""Seconds for the answer to a prompt; 300 ms with the start of the interpreter."""
 START_SECONDS = 1.0
-"""That the start of a session waits for a stack; the first prompt brings what was not there."""
+"""Seconds that the start of a session waits for a stack; the first prompt makes up for the rest."""
 POLL = 0.02
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run a hook: CLIENT EVENT [--home DIR] [--user NAME], with what happened on standard input.
+    """Run a hook: CLIENT EVENT [--home DIR] [--user NAME], with the event on standard input.
 
     It exits with 0, and writes all of its answer or nothing.
     """
@@ -64,7 +64,7 @@ def _give_up(_: int, __: FrameType | None) -> None:
 
 
 def _run(arguments: Sequence[str]) -> bytes:
-    """What the hook writes; problems go to the log of the memory that it is about."""
+    """Return what the hook writes; problems go to the log of its memory."""
     name, event, *rest = arguments
     options = dict(zip(rest[::2], rest[1::2], strict=True))
     home = own_home()
@@ -92,7 +92,7 @@ class Hooks:
     def __init__(
         self, client: Client, situation: Situation, deliver: Callable[[Situation], None]
     ) -> None:
-        """`deliver` has a stack started, and turns delivered; it returns at once."""
+        """`deliver` starts a stack and delivers turns in the background; it returns at once."""
         self._client = client
         self._situation = situation
         self._deliver = deliver
@@ -125,7 +125,7 @@ class Hooks:
         return None
 
     def _start(self, event: SessionStarted) -> str | None:
-        """Have a stack started, and give the model what matters if it is there soon."""
+        """Start a stack, and give the model what matters if the stack answers soon."""
         session = self._sessions.load(event.session)
         session.reminded = False
         session.compacted = session.compacted or event.compacted
@@ -193,7 +193,7 @@ class Hooks:
 
 
 def start_delivery(situation: Situation) -> None:
-    """Start the process that starts a stack and delivers turns; nobody waits for it."""
+    """Start the process that starts a stack and delivers turns, without waiting for it."""
     import subprocess  # noqa: PLC0415 - few hooks need it
 
     command = [sys.executable, "-P", "-m", "local.hooks.delivery", str(situation.home)]

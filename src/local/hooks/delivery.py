@@ -1,4 +1,4 @@
-"""What hooks leave to a process that no client waits for: it starts a stack, and delivers turns."""
+"""What hooks leave to a process that no client waits for: starting a stack, delivering turns."""
 
 import asyncio
 import os
@@ -20,20 +20,20 @@ from local.protocol.subjects import RESPONSE_GENERATION
 LINGER = 1_800.0
 """Seconds that a stack stays after the last hook: people think and read between two prompts."""
 PATIENCE = 120.0
-"""Seconds for everything; what is left then goes with the next turn."""
+"""Seconds for everything; the rest is delivered with the next turn."""
 
 
 async def deliver(situation: Situation) -> None:
-    """Have a stack running, and give it the turns that wait.
+    """Run a stack, and give it the turns that wait.
 
     Raises:
-        BusError: Some are not stored; they wait on.
+        BusError: Some are not stored; they continue to wait.
     """
     outbox = Outbox(situation.turns)
     while True:
         with outbox.delivering() as alone:
             if not alone:
-                return  # who delivers looks again when he is done
+                return  # the process that delivers looks again at its end
             async with stack_running(situation.settings, linger=LINGER):
                 for file, turn in outbox.take():
                     await _publish(situation, turn)
@@ -43,7 +43,7 @@ async def deliver(situation: Situation) -> None:
 
 
 async def _publish(situation: Situation, turn: FinishedTurn) -> None:
-    """Give JetStream a turn. One that the bus does not carry is logged, and waits no more."""
+    """Give JetStream a turn. One that the bus does not carry is logged, and no longer waits."""
     generation = Generation(
         query=turn.query,
         answer=turn.answer,

@@ -1,6 +1,6 @@
-"""Installing hooks in a client's settings, and taking back exactly what was installed.
+"""Installs hooks in a client's settings, and removes exactly what was installed.
 
-Nothing is written before a plan of it was made, which shows the change. What was put into a file is
+A plan is made first and shows the change; then the file is written. What was put into a file is
 recorded in the user's own folder, since other people's settings are no place for notes of ours.
 """
 
@@ -25,7 +25,7 @@ from local.protocol.envelope import content_id
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put into a file. `new_file`, `new_folder`: which was not there before."""
+    """An addition to a file. `new_file`, `new_folder`: which of the two did not exist before."""
 
     file: str
     additions: list[str]
@@ -34,7 +34,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a file; None is one that is not there."""
+    """A change of a file; None stands for a file that does not exist."""
 
     file: Path
     before: str | None
@@ -50,7 +50,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a client's hooks is in one of its files."""
+    """The part of a client's hooks that is in one of its files."""
 
     client: str
     scope: Scope
@@ -60,7 +60,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_install(client: Client, scope: Scope, options: list[str]) -> Plan:
-    """Have all hooks of a client in its settings, with these options.
+    """Plan to put all hooks of a client into its settings, with these options.
 
     Raises:
         ConfigError: The settings are not as the client has them.
@@ -73,7 +73,7 @@ def plan_install(client: Client, scope: Scope, options: list[str]) -> Plan:
             event: [entry] for event, entry in entries.items()
         }:
             return Plan(file=file, before=before, after=before)
-        if any(found.values()):  # others than these: of another version, or with other options
+        if any(found.values()):  # hooks of another version, or with other options
             text = without_hooks(client, file, text, _additions(file))
     changed = with_hooks(client, file, text, entries)
     earlier = _recorded(file)
@@ -87,7 +87,7 @@ def plan_install(client: Client, scope: Scope, options: list[str]) -> Plan:
 
 
 def plan_uninstall(client: Client, scope: Scope) -> Plan:
-    """Have none of a client's hooks in its settings, and the rest as it is.
+    """Plan to remove a client's hooks from its settings, and leave the rest as it is.
 
     Raises:
         ConfigError: The settings are not as the client has them.
@@ -106,7 +106,7 @@ def plan_uninstall(client: Client, scope: Scope) -> Plan:
 
 
 def carry_out(plan: Plan) -> None:
-    """Change the file, all of it or nothing; its mode stays as it is.
+    """Change the file, completely or not at all; its mode stays as it is.
 
     Raises:
         UnwritableError: It cannot be written.
@@ -128,25 +128,25 @@ def carry_out(plan: Plan) -> None:
 
 
 def installed(client: Client, scope: Scope) -> Installation:
-    """What is there.
+    """Return the installed hooks.
 
     Raises:
         ConfigError: The settings are not as the client has them.
     """
     file, text = _settings(client, scope)
     found = registered(client, read_settings(file, text)) if text and text.strip() else {}
-    events = [event for event in client.seconds if found.get(event)]
+    events = [event for event in client.events if found.get(event)]
     return Installation(
         client=client.name,
         scope=scope,
         file=str(file),
         events=events,
-        missing=[event for event in client.seconds if event not in events],
+        missing=[event for event in client.events if event not in events],
     )
 
 
 def _settings(client: Client, scope: Scope) -> tuple[Path, str | None]:
-    """The file, behind any links, and its text."""
+    """Return the file, behind any links, and its text."""
     file = client.settings_file(scope).expanduser().absolute().resolve()
     try:
         return file, file.read_bytes().decode()
@@ -157,7 +157,7 @@ def _settings(client: Client, scope: Scope) -> tuple[Path, str | None]:
 
 
 def _is_bare(client: Client, text: str) -> bool:
-    """Whether a file holds no more than a new one would without hooks."""
+    """Return whether a file holds no more than a new one would without hooks."""
     return not text.strip() or msgspec.json.decode(text) in ({}, dict(client.new_file))
 
 

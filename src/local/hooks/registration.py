@@ -1,7 +1,7 @@
-"""The hooks in a client's settings: how they are found there, put in, and taken out again.
+"""The hooks in a client's settings: how they are found there, added, and removed again.
 
-Not a byte of what others wrote there is changed: whoever wrote a file keeps its order, its
-indentation and its line ends; and what was added can be taken out again as it was put in.
+No byte of other content is changed: a file keeps its order, its indentation and its line ends, and
+what was added can be removed exactly.
 """
 
 import json
@@ -39,25 +39,25 @@ class Insertion(NamedTuple):
 
 
 def root(text: str) -> int:
-    """Where the value begins."""
+    """Return where the value begins."""
     return _skip(text, 0)
 
 
 def children(text: str, start: int) -> list[Child]:
-    """What the object or the list that begins there holds; the text is known to be JSON."""
+    """Return the content of the object or list that begins there; the text is valid JSON."""
     return list(_children(text, start))
 
 
 def member(text: str, start: int, key: str) -> Child | None:
-    """The member of an object that counts: of several with one key the last one."""
+    """Return the member of an object that counts: of several with one key the last one."""
     found = [child for child in _children(text, start) if child.key == key]
     return found[-1] if found else None
 
 
 def insertion(text: str, start: int, literals: Sequence[str], depth: int) -> Insertion:
-    """The literals behind what the object or the list that begins there holds.
+    """Return the edit that puts the literals behind the content of the object or list.
 
-    `depth` is that of the object or the list: 0 of the outermost.
+    `depth` is that of the object or the list; the outermost has 0.
     """
     indent = indent_of(text)
     inner, outer = f"\n{indent * (depth + 1)}", f"\n{indent * depth}"
@@ -69,14 +69,14 @@ def insertion(text: str, start: int, literals: Sequence[str], depth: int) -> Ins
 
 
 def inserted(text: str, insertions: Sequence[Insertion]) -> str:
-    """The text with all of them, each where it belongs in the text as it was."""
+    """Return the text with all insertions, each at its place in the original text."""
     for at, addition in sorted(insertions, reverse=True):
         text = text[:at] + addition + text[at:]
     return text
 
 
 def written(value: Any, text: str) -> str:
-    """JSON of the value, indented as the text is."""
+    """Return the JSON of the value, indented as the text is."""
     return json.dumps(value, indent=indent_of(text), ensure_ascii=False)
 
 
@@ -109,24 +109,24 @@ def _skip(text: str, at: int) -> int:
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
-    """A file's text with the hooks, and what was put into it, to be taken out again."""
+    """A file's text with the hooks, and the additions, to be removed again."""
 
     text: str
     additions: list[str]
 
 
 def entries_of(client: Client, options: Sequence[str]) -> dict[str, Json]:
-    """What belongs into the settings, by event; the options are those of the hooks."""
+    """Return the entries for the settings, by event; the options are those of the hooks."""
     return {
         event: client.entry(
-            join([sys.executable, "-P", "-m", "local.hooks", client.name, event, *options]), seconds
+            join([sys.executable, "-P", "-m", "local.hooks", client.name, event, *options])
         )
-        for event, seconds in client.seconds.items()
+        for event in client.events
     }
 
 
 def with_hooks(client: Client, file: Path, text: str, entries: Mapping[str, Json]) -> Registered:
-    """The text of a client's settings with its hooks, which it does not have yet.
+    """Return the text of a client's settings with its hooks, which it does not have yet.
 
     Raises:
         ConfigError: The file is not as its client has it.
@@ -159,9 +159,9 @@ def _insertions(text: str, entries: Mapping[str, Json]) -> Iterator[Insertion]:
 
 
 def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str]) -> str:
-    """The text without the client's hooks, as it was before the additions, if they are unchanged.
+    """Return the text without the client's hooks: as before, if the additions are unchanged.
 
-    Else only they are taken out, with what they leave empty.
+    Otherwise only the hooks are removed, with what they leave empty.
 
     Raises:
         ConfigError: The file is not as its client has it.
@@ -173,18 +173,18 @@ def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str
     if rest != text and _is_free(client, rest):
         return rest
     hooks = {
-        event: kept
+        event: left
         for event, listed in settings.get(HOOKS, {}).items()
-        if (kept := _without(client, listed)) or not listed
+        if (left := _without(client, listed)) or not listed
     }
-    kept_settings = {**settings, HOOKS: hooks}
+    rest_of_settings = {**settings, HOOKS: hooks}
     if not hooks and settings.get(HOOKS):
-        del kept_settings[HOOKS]
-    return written(kept_settings, text) + "\n"
+        del rest_of_settings[HOOKS]
+    return written(rest_of_settings, text) + "\n"
 
 
 def _is_free(client: Client, rest: str) -> bool:
-    """Whether a text is one of settings, or of none, without the client's hooks."""
+    """Return whether a text is one of settings, or of none, without the client's hooks."""
     try:
         settings = json.loads(rest.strip() or "{}")
     except ValueError:
@@ -193,7 +193,7 @@ def _is_free(client: Client, rest: str) -> bool:
 
 
 def registered(client: Client, settings: Json) -> dict[str, list[Json]]:
-    """The entries of the client's hooks, by event."""
+    """Return the entries of the client's hooks, by event."""
     return {
         event: [one for one in listed if _is_ours(client, one)]
         for event, listed in settings.get(HOOKS, {}).items()
@@ -201,7 +201,7 @@ def registered(client: Client, settings: Json) -> dict[str, list[Json]]:
 
 
 def read_settings(file: Path, text: str) -> Json:
-    """The settings in a text, checked as far as hooks concern them.
+    """Return the settings in a text, checked as far as hooks concern them.
 
     Raises:
         ConfigError: They are not JSON, or not as the client has them; the error says where.
@@ -226,7 +226,7 @@ def _unusable(file: Path, why: str) -> ConfigError:
 
 
 def _is_ours(client: Client, entry: Any) -> bool:
-    """Whether the entry, or one in its group, is a hook of ours."""
+    """Return whether the entry, or one in its group, is a hook of ours."""
     if not isinstance(entry, dict):
         return False
     commands = [entry, *(inner for inner in _group(entry) if isinstance(inner, dict))]
@@ -240,11 +240,11 @@ def _group(entry: Json) -> list[Any]:
 
 
 def _without(client: Client, listed: Sequence[Any]) -> list[Any]:
-    """The entries of an event but for ours; of a group with others, the others."""
-    kept: list[Any] = []
+    """Return the entries of an event without ours; of a group with others, only the others."""
+    left: list[Any] = []
     for entry in listed:
         if not _is_ours(client, entry):
-            kept.append(entry)
+            left.append(entry)
         elif others := [one for one in _group(entry) if not _is_ours(client, one)]:
-            kept.append({**entry, HOOKS: others})
-    return kept
+            left.append({**entry, HOOKS: others})
+    return left

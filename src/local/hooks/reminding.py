@@ -1,7 +1,7 @@
-"""What the memory has for a model: asked for in time, and given as a context in its prompt.
+"""Asks the memory in time, and gives the answer to the model as a context in its prompt.
 
-A context stands in an element of its own, so that what a client repeats of it in a prompt or an
-answer is recognised, taken out again, and never becomes a memory.
+A context has an element of its own, so that it is recognised where a client repeats it in a prompt
+or an answer, is removed, and never becomes a memory.
 """
 
 import os
@@ -26,7 +26,7 @@ RECALLED = 5
 LONGEST_QUERY = 2_000
 """Characters of a prompt that are searched for."""
 LEAST_RELEVANCE = 0.5
-"""Share of the best item's score: what is far behind it is seldom about the prompt."""
+"""Share of the best item's score: an item far behind it is seldom about the prompt."""
 NAME = "local2-memory"
 _ELEMENT = re.compile(rf"<{NAME}>.*?</{NAME}>\s*", re.DOTALL)
 FOREWORD = (
@@ -44,7 +44,7 @@ class Reminder:
         self._session_id = session_id
 
     def remind(self, session: Session, query: str | None, *, within: float) -> str | None:
-        """A context of what is found for the query and, once a session, of what matters most.
+        """Return a context of what the query finds and, once a session, of what matters most.
 
         Raises:
             BusError: No stack runs, or it answers nothing within so many seconds.
@@ -65,10 +65,10 @@ class Reminder:
         return context_of([readers[tool](result) for tool, result in results.items()])
 
     def _ask(self, calls: Mapping[str, Json], within: float) -> dict[str, ToolResult]:
-        """What the tools answer in time, by their names; what fails is left out, and logged."""
+        """Return what the tools answer in time, by their names; failures are only logged."""
         settings = self._situation.settings
         url = running_url(settings)
-        with suppress(OSError):  # a stack elsewhere has no such file
+        with suppress(OSError):  # there is no such file for a stack elsewhere
             os.utime(settings.memory.data_dir / USED)
         requests = [self._request(tool, args, within) for tool, args in calls.items()]
         with Wire(url, self._situation.credentials(), within=within) as wire:
@@ -103,24 +103,24 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True):
-    """Of what `load_session` answers, the notes."""
+    """The notes in the answer of `load_session`."""
 
     notes: list[Note]
 
 
 def context_of(parts: Sequence[str]) -> str | None:
-    """The parts that say something, in one element; None if none does."""
-    told = [part for part in parts if part]
-    return section(NAME, [FOREWORD, *told]) if told else None
+    """Return the parts with content, in one element; None if there is none."""
+    filled = [part for part in parts if part]
+    return section(NAME, [FOREWORD, *filled]) if filled else None
 
 
 def without_contexts(text: str) -> str:
-    """The text without what was given to the model."""
+    """Return the text without the contexts that the model was given."""
     return _ELEMENT.sub("", text).strip()
 
 
 def what_matters(result: ToolResult) -> str:
-    """The section of `top_memories`."""
+    """Return the section of `top_memories`."""
     return "" if is_nothing(result.content) else result.content
 
 
@@ -131,17 +131,17 @@ def notes_in(result: ToolResult) -> str:
 
 
 def recalled(result: ToolResult, session_id: str, session: Session) -> str:
-    """What was found, without what the model has in its conversation, and what does not hold."""
+    """Return what was found, except for the conversation itself and what no longer holds."""
     found = msgspec.convert(result.data, RecalledItems).items
     lines = [
         _line(item)
         for item in found
-        if item.outdated_by is None and (session.compacted or not _is_said(item, session_id))
+        if item.outdated_by is None and (session.compacted or not _is_known(item, session_id))
     ]
     return section("recalled", lines) if lines else ""
 
 
-def _is_said(item: RecalledItem, session_id: str) -> bool:
+def _is_known(item: RecalledItem, session_id: str) -> bool:
     return item.session_id == session_id and item.source_kind == "chat_message"
 
 

@@ -1,9 +1,9 @@
 """Files that hooks leave for each other and for the delivery: sessions, finished turns, a log.
 
-Each hook is a process of its own. A session is a file, which holds the prompt of the turn that goes
-on, and is removed when the session ends. A finished turn is a file until JetStream has stored it:
-so it is not lost where no stack runs, or the process that delivers it is killed; it goes with the
-next one. What went wrong is in a log, since nothing of it is the client's concern.
+Each hook is a process of its own. A session is a file with the prompt of the current turn, and is
+removed when the session ends. A finished turn is a file until JetStream has stored it: it is not
+lost where no stack runs, or where the process that delivers it is killed; the next delivery takes
+it along. Problems go to a log, since none of them concerns the client.
 """
 
 import fcntl
@@ -21,14 +21,14 @@ from local.errors import Local2Error
 from local.protocol.envelope import content_id
 from local.settings import Settings
 
-if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
+if TYPE_CHECKING:  # needed with accounts only, and slow to import
     from local.tenants.credentials import Credentials
 
 FORGOTTEN = 7 * 24 * 3600.0
 """Seconds after which a session that never ended is over."""
 LOG_FILE = Path("logs", "hooks.log")
 LARGEST_LOG = 1_000_000
-"""Bytes; a larger one becomes the one before."""
+"""Bytes; a larger log becomes the former one."""
 
 
 class Situation(NamedTuple):
@@ -38,7 +38,7 @@ class Situation(NamedTuple):
 
     @classmethod
     def of(cls, home: Path, user: str | None) -> Self:
-        """The memory of that home.
+        """Return the memory of that home.
 
         Raises:
             ConfigError: Its settings cannot be read.
@@ -47,7 +47,7 @@ class Situation(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """What hooks leave for each other."""
+        """The folder that hooks share."""
         return self.settings.memory.data_dir / "hooks"
 
     @property
@@ -55,7 +55,7 @@ class Situation(NamedTuple):
         return self.folder / "turns"
 
     def credentials(self) -> "Credentials | None":
-        """As whom to connect; None without accounts.
+        """Return as whom to connect; None without accounts.
 
         Raises:
             ConfigError: A file of credentials is missing, or holds none.
@@ -69,7 +69,7 @@ class Situation(NamedTuple):
 
 
 class Session(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`reminded`: it was given what matters most. `compacted`: its beginning is a summary now."""
+    """A session. `reminded`: it has what matters most. `compacted`: it begins with a summary."""
 
     query_id: str | None = None
     query: str | None = None
@@ -87,7 +87,7 @@ class Sessions:
         self._client = client
 
     def load(self, id_: str) -> Session:
-        """The session; an unknown one has begun just now."""
+        """Return the session; an unknown one has begun just now."""
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self._file(id_).read_bytes(), type=Session)
         return Session()
@@ -96,7 +96,7 @@ class Sessions:
         write_whole(self._file(id_), msgspec.json.encode(session))
 
     def end(self, id_: str) -> None:
-        """Remove the session, and those that nobody has gone on with for long."""
+        """Remove the session, and those that have not been used for long."""
         self._file(id_).unlink(missing_ok=True)
         for file in self._folder.glob("*.json"):
             with suppress(FileNotFoundError):
@@ -108,7 +108,7 @@ class Sessions:
 
 
 def write_whole(file: Path, data: bytes) -> None:
-    """Write a whole file, or none of it."""
+    """Write a complete file, or none."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
     temporary.write_bytes(data)
@@ -129,7 +129,7 @@ class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outbox:
-    """The folder of them. One that is `.taken` is being delivered, or was when that failed."""
+    """The folder of finished turns. A `.taken` one is being delivered, or its delivery failed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -145,7 +145,7 @@ class Outbox:
 
     @contextmanager
     def delivering(self) -> Iterator[bool]:
-        """Deliver while nobody else does; yields False if somebody does."""
+        """Deliver while no other process does; yield False if one does."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self._folder / "lock").open("wb") as lock:
             try:
@@ -156,9 +156,9 @@ class Outbox:
                 yield True
 
     def take(self) -> Iterator[tuple[Path, FinishedTurn]]:
-        """Every turn with its file, which whoever delivers it removes.
+        """Yield every turn with its file, which the delivery removes.
 
-        What is put meanwhile has a file of its own. One that holds no turn is put aside.
+        A turn that is put meanwhile has a file of its own. A file without a turn is put aside.
         """
         for file in self._folder.glob("*.json"):
             file.replace(file.with_suffix(".taken"))
@@ -170,7 +170,7 @@ class Outbox:
 
 
 def log_problem(data_dir: Path, where: str, error: BaseException) -> None:
-    """Add a line without anything that was said; where none can be written, none is."""
+    """Add a line without the text of any message; where none can be written, do nothing."""
     what = error.logged if isinstance(error, Local2Error) else f"{type(error).__name__}"
     file = data_dir / LOG_FILE
     with suppress(OSError):

@@ -1,7 +1,7 @@
 """A few requests over NATS, on one plain socket, within a deadline.
 
-Importing nats-py takes longer than all that a prompt may wait for. What is needed here of the
-protocol is little: say who connects, publish, and read what comes to the inbox.
+Importing nats-py takes longer than a prompt may wait. Little of the protocol is needed here:
+connecting, publishing, and reading the inbox.
 """
 
 import base64
@@ -23,13 +23,13 @@ from local.errors import (
     without_credentials,
 )
 
-if TYPE_CHECKING:  # without accounts nobody needs it, and it takes long to import
+if TYPE_CHECKING:  # needed with accounts only, and slow to import
     from local.tenants.credentials import Credentials
 
 INBOX = "_INBOX"
 PORT = 4222
 LONGEST_LINE = 64 * 1024
-"""Bytes; INFO, which says much, is the longest of the protocol's lines."""
+"""Bytes; INFO is the longest of the protocol's lines."""
 MOST_BYTES = 8 * 1024 * 1024
 NOBODY = b" 503"
 """The status of the server's own answer where nobody serves a subject."""
@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 class Wire:
-    """A connection for as long as its context lasts; nothing on it takes longer than `within`."""
+    """A connection for as long as its context lasts."""
 
     def __init__(self, url: str, credentials: "Credentials | None", *, within: float) -> None:
         """`within`: seconds from now, for everything together."""
@@ -70,11 +70,11 @@ class Wire:
         self._socket.close()
 
     def ask(self, requests: Sequence[Request]) -> list[bytes | None]:
-        """Send all, and return their answers in their order; None for one that did not come.
+        """Send all, and return their answers in their order; None for one without an answer.
 
         Raises:
             BusTimeoutError: None came in time.
-            NoRespondersError: Nobody serves any of them.
+            NoRespondersError: None of them has a server.
             BusError: The server refuses something, or the connection is lost.
         """
         headers = self._headers()
@@ -95,7 +95,7 @@ class Wire:
         return [answers.get(number) for number in range(len(requests))]
 
     def _left(self) -> float:
-        """Seconds; raises a TimeoutError if there are none."""
+        """Return the seconds left; raise a TimeoutError if there are none."""
         left = self._ends - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -128,7 +128,7 @@ class Wire:
             self._send(b"PUB %s %d\r\n%s\r\n" % (names, len(data), data))
 
     def _next(self) -> tuple[int, bytes | None]:
-        """The next answer, with the number of its request."""
+        """Return the next answer, with the number of its request."""
         while True:
             line = self._line()
             verb, *words = line.split()
@@ -153,7 +153,7 @@ class Wire:
         return line[:-2]
 
     def _bytes(self, size: int) -> bytes:
-        """A payload, without the line's end behind it."""
+        """Return a payload, without the line's end behind it."""
         if size > MOST_BYTES:
             raise BusError(f"An answer has {size} bytes.")
         data = b""
@@ -171,14 +171,14 @@ class Wire:
 
 
 class _Info(msgspec.Struct):
-    """What the server says at first, as far as it is needed."""
+    """The server's first message, as far as it is needed."""
 
     nonce: str | None = None
     tls_required: bool = False
 
 
 class _Hello(msgspec.Struct, omit_defaults=True):
-    """What the server is told. `headers` and `no_responders`: nobody is waited for in vain."""
+    """The client's first message. `headers` and `no_responders`: a missing receiver is reported."""
 
     name: str
     lang: str
@@ -208,5 +208,5 @@ def _hello(info: _Info, url: SplitResult, credentials: "Credentials | None") -> 
 
 
 def _number(words: Sequence[bytes]) -> int:
-    """The number that the inbox of an answer ends with."""
+    """Return the number that the inbox of an answer ends with."""
     return int(words[0].rpartition(b".")[2])

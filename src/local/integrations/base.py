@@ -1,17 +1,17 @@
-"""What adapters are built on: a memory that any thread may use, and the log of a session.
+"""The base of adapters: a memory that any thread may use, and the log of a session.
 
 A connection lives in one loop, and frameworks call from plain functions and from any loop. So
 adapters have a loop of their own, in a thread beside the program's, and open there what they need
 when it is first used; or they work in the loop of an open memory. A log holds a session's items as
-its framework wrote them, exactly and in order. What was said in them is ingested, too, so that
-later sessions find it, and that first: who hears of an error adds its items once more, and must not
-have them in the log twice. What leaves the log is erased from the memory, if the role may erase.
+its framework wrote them, exactly and in order. Their messages are ingested, too, so that later
+sessions find them. That is done first: a caller adds its items again after an error, and they must
+not be in the log twice. What leaves the log is erased from the memory, if the role may erase.
 """
 
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from typing import Any, Generic, Self, TypeVar
@@ -27,7 +27,7 @@ from local.protocol.conversation import IngestReport
 from local.protocol.envelope import new_id
 from local.protocol.items import ItemKey, ItemPut, StoredItem, check_size
 from local.protocol.memories import RecalledItem
-from local.protocol.payloads import Json
+from local.protocol.payloads import Json, in_parts
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ T = TypeVar("T")
 _starting = threading.Lock()
 _loops: list[asyncio.AbstractEventLoop] = []
 PAGE = 1_000
-"""Items read at once."""
+"""Items read, or messages ingested, at once."""
 REQUEST_BYTES = 300_000
 """Of the messages of one request, which may have 1 MB; a single one may be larger."""
 FURTHER = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
@@ -45,9 +45,10 @@ log = structlog.get_logger()
 
 
 class Background(Generic[R]):
-    """Something that is opened by the first work with it, and again after it was closed.
+    """Something that is opened at its first use, and again after it was closed.
 
-    `open_`: makes the context in which it is open. `loop`: where, if not in that of all adapters.
+    `open_`: makes the context in which it is open. `loop`: where, if not in the loop of all
+    adapters.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class Background(Generic[R]):
         self._opened: list[R] = []
 
     async def do(self, work: Callable[[R], Awaitable[T]]) -> T:
-        """Do the work while this loop goes on; who cancels it cancels it there, too."""
+        """Do the work while this loop goes on; cancelling it here cancels it there, too."""
         return await asyncio.wrap_future(self._begun(self._done(work)))
 
     def wait_for(self, work: Callable[[R], Awaitable[T]]) -> T:
-        """Do the work while this thread waits; raises what `wait_in` raises."""
+        """Do the work while this thread waits; raise what `wait_in` raises."""
         return wait_in(self._loop or _loop(), self._done(work))
 
     async def aclose(self) -> None:
@@ -94,10 +95,10 @@ class Background(Generic[R]):
 def using(
     memory: Memory | None, options: Mapping[str, Any], agent: str | None = None
 ) -> Background[Memory]:
-    """The open memory, as whoever the options name; or one that is opened as `connect` takes them.
+    """Use the open memory, as the caller that the options name; or one opened as `connect` does.
 
     Raises:
-        TypeError: They say where the memory is, and an open one was given.
+        TypeError: They name the memory's place, and an open one was given.
     """
     if memory is None:
         return Background(lambda: connect(**{"agent": agent, **options}))
@@ -109,7 +110,7 @@ def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
     """Do work in a loop while this thread waits.
 
     Raises:
-        asyncio.InvalidStateError: The loop is this thread's own: it would wait for ever.
+        asyncio.InvalidStateError: The loop is this thread's own: it would wait without end.
     """
     with suppress(RuntimeError):
         if asyncio.get_running_loop() is loop:
@@ -122,7 +123,7 @@ def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """The loop of the adapters of this process, with which it ends."""
+    """Return the loop of this process's adapters, which ends with the process."""
     with _starting:
         if not _loops:
             loop = asyncio.new_event_loop()
@@ -132,16 +133,16 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """An item, and as a message to ingest what was said in it, if anything was."""
+    """An item, and its content as a message to ingest, if it has any."""
 
     item: Json
-    said: Json | None = None
+    message: Json | None = None
 
 
 class Logged(msgspec.Struct, frozen=True, kw_only=True):
-    """What is stored of an entry; `memory` is the id of the record of what was said.
+    """The stored form of an entry; `memory` is the id of the record of its message.
 
-    The item is a text, since JSON of Python's may hold what no strict reader takes.
+    The item is a text, since Python's JSON may contain what strict readers refuse.
     """
 
     item: str
@@ -172,9 +173,9 @@ class SessionLog:
         return cls(mine, mine.items(framework), session_id)
 
     async def append(self, entries: Sequence[Entry]) -> None:
-        """Add items at the end; when it returns they are stored, and so is what was said in them.
+        """Add items at the end; when it returns, they and their messages are stored.
 
-        What fits into a message on the bus is stored as a whole, or not at all.
+        The items that fit into one message on the bus are stored all or none.
 
         Raises:
             TooLargeError: One of them does not fit into one; none is stored.
@@ -188,9 +189,9 @@ class SessionLog:
             check_size(self._put(key, one))
         memories = await self._ingested(
             [
-                {**_sendable(entry.said), "id": key}
+                {**_sendable(entry.message), "id": key}
                 for key, entry in zip(keys, entries, strict=True)
-                if entry.said is not None
+                if entry.message is not None
             ]
         )
         await self._items.put(
@@ -201,7 +202,7 @@ class SessionLog:
         )
 
     async def latest(self, limit: int | None = None) -> list[Json]:
-        """The last items in their order; all of them without a limit, or with one below zero."""
+        """Return the last items in their order; all of them if `limit` is None or below zero."""
         found: list[Json] = []
         if limit == 0:
             return found
@@ -214,7 +215,7 @@ class SessionLog:
         return found[::-1]
 
     async def pop(self) -> Json | None:
-        """Take out the last item, and erase what was said in it; None if there is none."""
+        """Remove the last item, and erase its message; None if there is none."""
         async for stored in self._items.each_in(self._namespace, at_once=1):
             logged = Logged.of(stored)
             if logged.memory is not None:
@@ -225,12 +226,12 @@ class SessionLog:
         return None
 
     async def clear(self) -> None:
-        """Take out all items, and erase whatever was said in the session."""
+        """Remove all items, and erase all that was ingested in the session."""
         await self._erased(self._memory.forget(session=self._session_id, allow_again=True))
         await self._items.delete(namespaces=[self._namespace])
 
     async def _next_batch(self) -> str:
-        """The beginning of keys behind all that there are, whatever clocks say."""
+        """Return the beginning of keys after all existing ones, whatever clocks show."""
         number = 0
         async for last in self._items.each_in(self._namespace, at_once=1):
             number = int(last.key.partition(".")[0]) + 1
@@ -238,9 +239,9 @@ class SessionLog:
         return f"{number:012}.{new_id()}"
 
     async def _ingested(self, messages: Sequence[Json]) -> dict[str, str]:
-        """Have messages remembered; by their ids those of their records, if they have one."""
+        """Ingest messages; return the ids of their records by the messages' ids."""
         records: dict[str, str] = {}
-        for part in _parts(messages):
+        for part in in_parts(messages, _size, most_bytes=REQUEST_BYTES, most=PAGE):
             result = await self._memory.call(
                 "ingest", messages=part, session_id=self._session_id, allow_again=True
             )
@@ -251,7 +252,7 @@ class SessionLog:
         return records
 
     async def _erased(self, erasing: Awaitable[Receipt]) -> None:
-        """Without the right to erase, as who names nobody with accounts, memories stay."""
+        """Erase records; without the right to erase, as a caller without a name, they stay."""
         try:
             await erasing
         except ForbiddenError as error:
@@ -263,28 +264,17 @@ class SessionLog:
 
 
 def _sendable(message: Json) -> Json:
-    """The message without halves of characters, which models write and UTF-8 does not know."""
+    """Return the message without halves of characters, which models write and UTF-8 lacks."""
     sendable: Json = json.loads(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
     return sendable
 
 
-def _parts(messages: Sequence[Json]) -> Iterator[list[Json]]:
-    """The messages in their order, in requests that the bus carries."""
-    part: list[Json] = []
-    size = 0
-    for message in messages:
-        length = len(msgspec.json.encode(message))
-        if part and size + length > REQUEST_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(message)
-        size += length
-    if part:
-        yield part
+def _size(message: Json) -> int:
+    return len(msgspec.json.encode(message))
 
 
 def metadata_of(item: RecalledItem) -> Json:
-    """Its id, score and kind, where it comes from, when that was; and whatever else there is."""
+    """Return its id, score and kind, where and when it comes from; and all other fields."""
     further = {name: getattr(item, name) for name in FURTHER}
     return {
         "id": item.id,

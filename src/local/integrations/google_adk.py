@@ -1,7 +1,8 @@
-"""A memory service of Google's Agent Development Kit: what its users said in any session.
+"""A memory service of Google's Agent Development Kit: what its users wrote in any session.
 
-A memory belongs to its user, and the name of an application is that of an agent: what somebody said
-to one agent his others know, too. Applications that must not have a home, or a tenant, each.
+A memory belongs to its user, and the name of an application is that of an agent: what a user told
+one agent the user's other agents know, too. Applications that must not share it each need a home,
+or a tenant.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ MOST_ASKED = 4_096
 AT_ONCE = 500
 """Messages in one request."""
 OWN_TOOL = "load_memory"
-"""ADK's tool that asks this service: what it found is nothing new."""
+"""ADK's tool that calls this service: its results are nothing new."""
 
 T = TypeVar("T")
 
@@ -36,8 +37,8 @@ T = TypeVar("T")
 class LocalMemoryService(BaseMemoryService):
     """The memories of all users of an application, over one connection.
 
-    `token_of`: on a stack with accounts, returns the token of a user; without it only the `user`
-    of the options is served there. `memory`: an open one, which it shares; else it opens one.
+    `token_of`: on a stack with accounts, returns the token of a user; without it, only the `user`
+    of the options is served there. `memory`: an open one, which it shares; otherwise it opens one.
     `options`: as `local2.connect` takes them.
     """
 
@@ -95,7 +96,7 @@ class LocalMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember facts; metadata are further arguments of the tool `remember_fact`."""
+        """Remember facts; metadata are passed as further arguments of the tool `remember_fact`."""
 
         async def remember(memory: Memory) -> None:
             for entry in memories:
@@ -123,14 +124,14 @@ class LocalMemoryService(BaseMemoryService):
         """Erase a memory for good, also from sessions that are added again."""
         if not memory_id:
             return
-        with suppress(InvalidArgumentsError):  # the user has none of that id (any more)
+        with suppress(InvalidArgumentsError):  # the user has none of that id, or no longer
             await self._as(user_id, app_name, lambda memory: memory.forget(id=memory_id))
 
     async def _as(self, user_id: str, app_name: str, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """Do what is to be done for a user.
+        """Return the memory for a user.
 
         Raises:
-            ForbiddenError: On a stack with accounts nothing proves that it is for this user.
+            ForbiddenError: On a stack with accounts there is no token for this user.
         """
         token = self._token_of(user_id) if self._token_of else None
 
@@ -147,7 +148,7 @@ class LocalMemoryService(BaseMemoryService):
 
 
 def message_of(event: Event) -> Json | None:
-    """An event as a message to ingest: texts, calls and results; no thoughts and no files."""
+    """Return an event as a message to ingest: texts, calls and results; no thoughts or files."""
     content = event.content
     parts = [part for part in (content.parts or [] if content else []) if _is_worth(part)]
     if content is None or not parts:
@@ -162,7 +163,7 @@ def message_of(event: Event) -> Json | None:
 
 
 def entry_of(item: RecalledItem) -> MemoryEntry:
-    """A memory as ADK has them."""
+    """Return a memory as ADK has them."""
     role = "user" if item.role == "user" else "model"
     return MemoryEntry(
         id=item.id,
@@ -180,8 +181,8 @@ def _is_worth(part: types.Part) -> bool:
 
 
 def _part(part: types.Part) -> Json:
-    said = {"text", "function_call", "function_response"}
-    return part.model_dump(mode="json", by_alias=True, exclude_none=True, include=said)
+    fields = {"text", "function_call", "function_response"}
+    return part.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
 
 
 def _text(content: types.Content) -> str:

@@ -1,7 +1,7 @@
 """LangChain: a retriever over everything remembered, a history of a chat, a store of bytes.
 
 Each takes an open `memory`, which it shares, or opens one. Its `options` are those that
-`local2.connect` takes; with an open memory those that say who asks, as its `of` does.
+`local2.connect` takes; with an open memory, those that name the caller, as its `of` does.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -154,7 +154,7 @@ class LocalByteStore(ByteStore):
 
 
 class LocalChatMessageHistory(BaseChatMessageHistory):
-    """The messages of one chat; what is said in them is found in later ones, too."""
+    """The messages of one chat; later chats find what was said in them, too."""
 
     def __init__(self, session_id: str, *, memory: Memory | None = None, **options: Any) -> None:
         self.session_id = session_id
@@ -207,25 +207,25 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
 
 
 def adding(messages: Sequence[BaseMessage]) -> Callable[[SessionLog], Awaitable[None]]:
-    entries = [Entry(item=message_to_dict(one), said=said_in(one)) for one in messages]
+    entries = [Entry(item=message_to_dict(one), message=message_in(one)) for one in messages]
     return lambda log: log.append(entries)
 
 
-def said_in(message: BaseMessage) -> Json | None:
-    """What of a message is worth finding: its text and its calls, no reasoning, no images."""
-    said: Json = {"role": getattr(message, "role", message.type), "content": str(message.text)}
+def message_in(message: BaseMessage) -> Json | None:
+    """Return what is worth finding of a message: its text and calls, no reasoning or images."""
+    found: Json = {"role": getattr(message, "role", message.type), "content": str(message.text)}
     if message.name:
-        said["name"] = message.name
+        found["name"] = message.name
     if isinstance(message, AIMessage) and message.tool_calls:
-        said["tool_calls"] = [
+        found["tool_calls"] = [
             {"id": call["id"], "name": call["name"], "args": call["args"]}
             for call in message.tool_calls
         ]
     if isinstance(message, ToolMessage):
-        said["tool_call_id"] = message.tool_call_id
-    return said if said["content"].strip() or "tool_calls" in said else None
+        found["tool_call_id"] = message.tool_call_id
+    return found if found["content"].strip() or "tool_calls" in found else None
 
 
 def document_of(item: RecalledItem) -> Document:
-    """A memory as a document."""
+    """Return a memory as a document."""
     return Document(id=item.id, page_content=item.content, metadata=metadata_of(item))

@@ -47,7 +47,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
     """One user's checkpoints. A thread is a session of his: `forget` of the session forgets it."""
 
     def __init__(self, memory: Memory, *, serde: SerializerProtocol | None = None) -> None:
-        """In an open memory, as whoever it is for.
+        """Use an open memory, for its caller.
 
         `serde`: instead of LangGraph's own serializer, as one that encrypts.
         """
@@ -101,7 +101,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         await self._thread(config).put_writes(_id_of(config), put)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that is named, or the thread's last one."""
+        """Return the named checkpoint, or the thread's last one."""
         thread = self._thread(config)
         async for found in self._tuples(thread, get_checkpoint_id(config), None, at_once=1):
             return found
@@ -115,7 +115,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """The checkpoints of a thread, or of all, the last first in each namespace."""
+        """Yield the checkpoints of a thread, or of all, the last first in each namespace."""
         id_ = get_checkpoint_id(config) if config else None
         end = get_checkpoint_id(before) if before else None
         left = limit
@@ -146,7 +146,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all but the last checkpoint of each namespace, or with `delete` all.
 
-        Those before it stay that a delta channel's value is made of.
+        Earlier ones stay if a delta channel's value is built from them.
         """
         if strategy not in {"keep_latest", "delete"}:
             raise InvalidArgumentsError(
@@ -160,25 +160,25 @@ class LocalSaver(BaseCheckpointSaver[int]):
                 await thread.drop([id_ async for id_ in self._before_the_last(thread)])
 
     async def _before_the_last(self, thread: Thread) -> AsyncIterator[str]:
-        """The ids of the checkpoints that the last one can do without."""
+        """Yield the ids of the checkpoints that the last one does not need."""
         needed: set[str] | None = None
         wanted: str | None = None
         async for one in thread.heads():
             if needed is not None and (one.id != wanted or not needed):
                 yield one.id
                 continue
-            saved = self.serde.loads_typed((one.kept.type, await thread.data(one)))
+            saved = self.serde.loads_typed((one.record.type, await thread.data(one)))
             if needed is None:
                 needed = set(saved["metadata"].get(DELTAS) or ())
             needed -= set(saved["checkpoint"]["channel_values"])
-            wanted = one.kept.parent
+            wanted = one.record.parent
 
     async def _tuples(
         self, thread: Thread, id_: str | None, before: str | None, *, at_once: int = AT_ONCE
     ) -> AsyncIterator[CheckpointTuple]:
         async for one in thread.heads(id_=id_, before=before, at_once=at_once):
-            saved = self.serde.loads_typed((one.kept.type, await thread.data(one)))
-            parent = one.kept.parent
+            saved = self.serde.loads_typed((one.record.type, await thread.data(one)))
+            parent = one.record.parent
             yield CheckpointTuple(
                 config=thread.config(one.id),
                 checkpoint=saved["checkpoint"],

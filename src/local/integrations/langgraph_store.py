@@ -46,15 +46,15 @@ Fields = Sequence[str] | Literal[False]
 class LocalStore(AsyncBatchedBaseStore):
     """One user's items; operations that come at once travel together, as AsyncPostgresStore's do.
 
-    Each batch reads what was there before it, and what it puts is on disk when it returns. There
-    is no time to live: who asks for one is refused.
+    Each batch reads what was there before it, and what it puts is on disk when it returns. There is
+    no time to live: a request for one is refused.
     """
 
     def __init__(self, memory: Memory, *, index: Fields = (WHOLE,)) -> None:
-        """In an open memory, as whoever it is for; its session's, if it has one.
+        """Use an open memory, for its caller and, if it has one, its session.
 
         `index`: the fields by whose text an item is found, `$` for all of them; False for none.
-        `put(…, index=…)` says otherwise for one item.
+        `put(…, index=…)` overrides it for one item.
         """
         super().__init__()
         self._items = memory.items(COLLECTION)
@@ -91,14 +91,14 @@ class LocalStore(AsyncBatchedBaseStore):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Store an item; what cannot be stored is refused before it joins a batch of others."""
+        """Store an item; one that cannot be stored is refused before it joins a batch of others."""
         if ttl not in {NOT_PROVIDED, None}:
             raise NotImplementedError("LocalStore has no time to live; delete what has expired.")
         self._put(PutOp(namespace, str(key), value, index))
         await super().aput(namespace, str(key), value, index)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Read what is there, then store what is put: the last value of each key, at once."""
+        """Read the present values, then store what is put: the last value of each key, at once."""
         every = list(ops)
         for op in every:
             validate_op_namespace(op)
@@ -181,19 +181,19 @@ def _columns(item: StoredItem) -> dict[str, Any]:
 
 
 def _text(value: dict[str, Any], fields: Sequence[str]) -> str | None:
-    """What an item says in some fields, a line each; of the whole item each with its name."""
+    """Return an item's text in some fields, a line each; of the whole item, each with its name."""
     lines: list[str] = []
     for field in fields:
-        lines += _said(value) if field == WHOLE else get_text_at_path(value, field)
+        lines += _lines_of(value) if field == WHOLE else get_text_at_path(value, field)
     return "\n".join(lines)[:INDEXED] or None
 
 
-def _said(value: Any, name: str = "") -> Iterator[str]:
+def _lines_of(value: Any, name: str = "") -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _said(inner, str(key))
+            yield from _lines_of(inner, str(key))
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _said(inner, name)
+            yield from _lines_of(inner, name)
     elif value is not None:
         yield f"{name}: {value}"

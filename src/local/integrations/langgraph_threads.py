@@ -1,8 +1,8 @@
 """A thread of checkpoints as items.
 
 A checkpoint lies under its id in the namespace `(thread, namespace, "checkpoints")`, what tasks
-wrote at it in `(thread, namespace, "writes", id)`. Of either, what no message holds lies in pieces
-in `(thread, namespace, "pieces", id, …)`, and is there before the item that names them.
+wrote at it in `(thread, namespace, "writes", id)`. Data that no message holds lies in pieces in
+`(thread, namespace, "pieces", id, …)`, stored before the item that names them.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +27,7 @@ from local.protocol.items import (
 
 CHECKPOINTS, WRITES, PIECES = "checkpoints", "writes", "pieces"
 PIECE = 300_000
-"""Bytes of a checkpoint in one item; what is longer comes in pieces."""
+"""Bytes of a checkpoint in one item; a longer one comes in pieces."""
 LARGEST = 64_000_000
 """Bytes of a checkpoint, or of what one task wrote to a channel."""
 DEPTH = 3
@@ -38,23 +38,23 @@ DROPPED = 400
 """Checkpoints deleted at once."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is said of serialized data; `pieces` is where it lies, in `count` pieces."""
+class Serialized(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The record of serialized data; `pieces` is where the data lies, in `count` pieces."""
 
     type: str
     pieces: tuple[str, str] | None = None
     count: int = 0
 
 
-class Head(Kept, frozen=True, kw_only=True, omit_defaults=True):
+class Head(Serialized, frozen=True, kw_only=True, omit_defaults=True):
     """A checkpoint: the one before it, and the run that made it."""
 
     parent: str | None = None
     run: str | None = None
 
 
-class Write(Kept, frozen=True, kw_only=True, omit_defaults=True):
-    """What a task wrote to a channel. `number`: of several, or of a special channel."""
+class Write(Serialized, frozen=True, kw_only=True, omit_defaults=True):
+    """A task's write to a channel. `number`: of several, or of a special channel."""
 
     channel: str
     task: str
@@ -62,14 +62,14 @@ class Write(Kept, frozen=True, kw_only=True, omit_defaults=True):
     number: int = 0
 
 
-K = TypeVar("K", bound=Kept)
+K = TypeVar("K", bound=Serialized)
 
 
 class Stored(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
-    """A checkpoint or a write as it is stored; `data` is empty where it lies in pieces."""
+    """A checkpoint or a write as stored; `data` is empty if it lies in pieces."""
 
     id: str
-    kept: K
+    record: K
     data: bytes
 
 
@@ -82,7 +82,7 @@ class Thread:
         self._namespace = namespace
 
     def config(self, checkpoint_id: str) -> RunnableConfig:
-        """Where LangGraph finds a checkpoint."""
+        """Return where LangGraph finds a checkpoint."""
         return {
             "configurable": {
                 "thread_id": self._id,
@@ -97,7 +97,7 @@ class Thread:
         await self._items.put(self._items_of(place, head, data, of=id_))
 
     async def put_writes(self, id_: str, writes: Sequence[tuple[Write, bytes]]) -> None:
-        """Store what a task wrote at a checkpoint; what is numbered as one that is there, not."""
+        """Store what a task wrote at a checkpoint, except for numbers that are there already."""
         path = self._path(WRITES, id_)
         puts: list[ItemPut] = []
         for write, data in writes:
@@ -108,7 +108,7 @@ class Thread:
     async def heads(
         self, *, id_: str | None = None, before: str | None = None, at_once: int = AT_ONCE
     ) -> AsyncIterator[Stored[Head]]:
-        """The checkpoints, the last first; or the one of this id."""
+        """Yield the checkpoints, the last first; or the one of this id."""
         path = self._path(CHECKPOINTS)
         if id_ is None:
             async for item in self._items.each_in(path, before=before, at_once=at_once):
@@ -119,18 +119,18 @@ class Thread:
                 yield _stored(item_, Head)
 
     async def writes(self, id_: str) -> list[tuple[Write, bytes]]:
-        """What tasks wrote at a checkpoint, in the order in which a run applies it."""
+        """Return what tasks wrote at a checkpoint, in the order in which a run applies it."""
         path = self._path(WRITES, id_)
         found = [_stored(item, Write) async for item in self._items.each_in(path)]
-        found.sort(key=lambda one: writes_sort_key(one.kept.path, one.kept.task, one.kept.number))
-        return [(one.kept, await self.data(one)) for one in found]
+        found.sort(key=lambda one: _order_of(one.record))
+        return [(one.record, await self.data(one)) for one in found]
 
     async def data(self, stored: "Stored[K]") -> bytes:
-        """The data of a checkpoint or a write, whole."""
-        if stored.kept.pieces is None:
+        """Return the complete data of a checkpoint or a write."""
+        if stored.record.pieces is None:
             return stored.data
-        path = (self._id, self._namespace, PIECES, *stored.kept.pieces)
-        keys = [ItemKey(namespace=path, key=str(number)) for number in range(stored.kept.count)]
+        path = (self._id, self._namespace, PIECES, *stored.record.pieces)
+        keys = [ItemKey(namespace=path, key=str(number)) for number in range(stored.record.count)]
         return b"".join(item.data or b"" for item in await self._items.get(keys) if item)
 
     async def drop(self, ids: Sequence[str]) -> None:
@@ -147,9 +147,9 @@ class Thread:
         return (self._id, self._namespace, *parts)
 
     def _items_of(
-        self, place: ItemKey, kept: Kept, data: bytes, *, of: str, keep: bool = False
+        self, place: ItemKey, record: Serialized, data: bytes, *, of: str, keep: bool = False
     ) -> list[ItemPut]:
-        """The item that says what is kept, behind the pieces of what it does not hold."""
+        """Return the item of the record, after the pieces of the data that it does not hold."""
         if len(data) > LARGEST:
             raise TooLargeError(
                 f"What is to be saved of the thread {self._id} has {len(data):,} bytes; "
@@ -167,11 +167,11 @@ class Thread:
                 )
                 for number, start in enumerate(range(0, len(data), PIECE))
             ]
-            kept = msgspec.structs.replace(kept, pieces=where, count=len(pieces))
+            record = msgspec.structs.replace(record, pieces=where, count=len(pieces))
         head = ItemPut(
             namespace=place.namespace,
             key=place.key,
-            value=msgspec.Raw(msgspec.json.encode(kept)),
+            value=msgspec.Raw(msgspec.json.encode(record)),
             data=None if pieces else data,
             keep=keep,
         )
@@ -179,7 +179,7 @@ class Thread:
 
 
 async def all_threads(items: Items, thread_id: str | None = None) -> list[Thread]:
-    """Every namespace that has checkpoints, of a thread or of all."""
+    """Return every namespace that has checkpoints, of a thread or of all."""
     suffix = NamespaceMatch(type="suffix", path=(CHECKPOINTS,))
     prefix = [NamespaceMatch(type="prefix", path=(thread_id,))] if thread_id is not None else []
     wanted = ListNamespaces(
@@ -190,7 +190,7 @@ async def all_threads(items: Items, thread_id: str | None = None) -> list[Thread
 
 
 async def drop_run(items: Items, run_id: str) -> None:
-    """Delete the checkpoints that a run made, in whatever thread."""
+    """Delete the checkpoints that a run made, in whichever thread."""
     wanted = SearchItems(collection=items.collection, filter={"run": run_id}, limit=AT_ONCE)
     while found := await items.search(wanted):
         for one in found:
@@ -198,7 +198,7 @@ async def drop_run(items: Items, run_id: str) -> None:
 
 
 async def copy_thread(items: Items, source: str, target: str) -> None:
-    """Copy all of a thread: what checkpoints name is there before they are."""
+    """Copy all of a thread: what checkpoints name is copied before them."""
     of_source = NamespaceMatch(type="prefix", path=(source,))
     wanted = ListNamespaces(collection=items.collection, matches=(of_source,), limit=MOST)
     into = items.in_session(target)
@@ -211,6 +211,10 @@ async def copy_thread(items: Items, source: str, target: str) -> None:
             await into.put([copied])
 
 
+def _order_of(write: Write) -> tuple[str, str, int]:
+    return writes_sort_key(write.path, write.task, write.number)
+
+
 def _stored(item: StoredItem, type_: type[K]) -> Stored[K]:
-    kept = msgspec.json.decode(bytes(item.value), type=type_)
-    return Stored(id=item.key, kept=kept, data=item.data or b"")
+    record = msgspec.json.decode(bytes(item.value), type=type_)
+    return Stored(id=item.key, record=record, data=item.data or b"")

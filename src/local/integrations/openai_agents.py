@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class LocalSession(SessionABC):
-    """The items of one conversation; what is said in them is found in later ones, too.
+    """The items of one conversation; later conversations find what was said in them, too.
 
-    `memory`: an open one, which it shares; else it opens one. `options`: as `local2.connect` takes
-    them; with an open memory those that say who asks, as its `of` does.
+    `memory`: an open one, which it shares; otherwise it opens one. `options`: as `local2.connect`
+    takes them; with an open memory, those that name the caller, as its `of` does.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LocalSession(SessionABC):
         return cast(list[TResponseInputItem], latest)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        entries = [Entry(item=item, said=said_in(item)) for item in cast(list[Json], items)]
+        entries = [Entry(item=item, message=message_in(item)) for item in cast(list[Json], items)]
         await self._do(lambda log: log.append(entries))
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -67,8 +67,8 @@ class LocalSession(SessionABC):
         return await self._memory.do(with_log)
 
 
-def said_in(item: Json) -> Json | None:
-    """What of an item is worth finding: texts, calls and their results, no reasoning, no images."""
+def message_in(item: Json) -> Json | None:
+    """Return what is worth finding of an item: texts, calls and results, no reasoning or images."""
     kind = item.get("type", "message")
     if kind == "function_call":
         function = {"name": item["name"], "arguments": item["arguments"]}

@@ -1,7 +1,7 @@
-"""Records as ranking takes them: column by column, with their stems and vectors.
+"""Records in the form that ranking reads: column by column, with their stems and vectors.
 
-A record keeps its position for as long as the columns live. What a search may not find is left out
-of a `View`, which is all that ranking sees.
+A record keeps its position for as long as the columns live. Ranking sees a `View`, which leaves out
+what a search may not find.
 """
 
 import re
@@ -32,17 +32,17 @@ from local.text.features import HEAD_ENDS, Features
 from local.text.names import folded
 
 MOST_COUNTED = 15
-"""A stem that stands more often in a text counts no more."""
+"""A stem's count in a text is limited to this."""
 COUNT_BITS = 5
-"""Of a posting: a count up to that, and whether it is ahead."""
+"""A posting's code: its count, and whether it is ahead."""
 FIRST = 1_024
 
 
 class Columns:
-    """Grows by `add`; a record that comes again takes the place of what it was."""
+    """Columns that grow by `add`; a record that comes again replaces its former version."""
 
     def __init__(self, *, only: Collection[str] | None = None) -> None:
-        """`only`: the stems that will be asked for; every one if it is None."""
+        """`only`: the stems that will be used; None means all of them."""
         every = "|".join(map(re.escape, only or ()))
         self._only = None if only is None else re.compile(rf" ({every})=(\d+)")
         self._records = np.zeros(FIRST, COLUMNS)
@@ -53,14 +53,14 @@ class Columns:
         self._view: View | None = None
         self.names = Names(*(Numbers() for _ in Names._fields))
         self.outdated = 0
-        """Positions that stand for nothing any more."""
+        """Positions that are no longer used."""
 
     def __len__(self) -> int:
         return len(self._stems)
 
     @property
     def records(self) -> Any:
-        """Of every position, the columns side by side."""
+        """The columns of all positions, side by side."""
         return self._records[: len(self)]
 
     @property
@@ -71,7 +71,7 @@ class Columns:
         return self._position.get(row)
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """Take records as they are now; those that are active no more go."""
+        """Add records in their present state; those that are no longer active are removed."""
         for candidate in candidates:
             self._view = None
             read = candidate.read() if candidate.active else None
@@ -84,34 +84,34 @@ class Columns:
                 self._put(self._new(read.stems) if position is None else position, candidate, read)
 
     def whole(self) -> "View":
-        """Everything in it."""
+        """Return a view of all records."""
         if self._view is None:
             self._view = View(self, np.flatnonzero(self.records["active"]))
         return self._view
 
     def within(self, rows: Collection[int]) -> "View":
-        """These rows, as far as they are in it."""
+        """Return a view of these rows, if they are here."""
         asked = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
         return View(self, np.flatnonzero(self.records["active"] & asked))
 
     def without(self, rows: Collection[int]) -> "View":
-        """Everything in it but these rows."""
+        """Return a view of all but these rows."""
         if not rows:
             return self.whole()
         left_out = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
         return View(self, np.flatnonzero(self.records["active"] & ~left_out))
 
     def linked(self, links: Iterable[Link]) -> "View":
-        """Everything, with neighbours as they are told."""
+        """Return a view of all records, with the given neighbours."""
         return View(self, np.arange(len(self)), links)
 
     def stems_of(self, position: int) -> str:
-        """The stems of its beginning, each with its count."""
+        """Return the stems of a record's beginning, each with its count."""
         stems = self._stems[position]
         return stems[: stems.index(HEAD_ENDS)]
 
     def postings(self, stem: str) -> Postings:
-        """At every position, whether or not anything stands there still."""
+        """Return the postings at every position, also of records that are gone."""
         packed = np.array(self._postings.get(stem, ()), np.int64)
         counts = packed >> 1 & MOST_COUNTED
         return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
@@ -151,13 +151,13 @@ class Columns:
         )
 
     def _embedder(self, position: int, candidate: Candidate) -> str | None:
-        """Keep the vector, and say whose it is."""
+        """Store the vector, and return the number of its embedder."""
         if candidate.vector is None:
             return None
         vector = np.frombuffer(candidate.vector, np.float32)
         if (
             len(vector) != self._vectors.shape[1]
-        ):  # of a new embedder: the others' have had their day
+        ):  # of a new embedder: the other vectors are obsolete
             self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
             self._records["embedder"] = self.names.embedders.of(None)
         self._vectors[position] = vector
@@ -182,12 +182,12 @@ class Columns:
 
 
 class View:
-    """The columns of what may be found; positions count from 0 without gaps."""
+    """The columns of the records to be searched; positions count from 0 without gaps."""
 
     def __init__(
         self, columns: "Columns", chosen: Positions, links: Iterable[Link] | None = None
     ) -> None:
-        """`links`: who stands around whom, where some messages between them may be missing."""
+        """`links`: neighbours of messages, where some messages between them may be missing."""
         self._columns = columns
         self._chosen = chosen
         self._every = len(chosen) == len(columns)
@@ -199,7 +199,8 @@ class View:
         self._moved = np.full(len(columns), -1, np.int64)
         self._moved[chosen] = np.arange(self.size)
         self.near = _neighbours(self.column) if links is None else self._linked(links)
-        """By distance, from 1: the position before each one, and behind it; `size` for none."""
+        """By distance, from 1: the position before each one, and the one behind it; `size` for
+        none."""
 
     @property
     def names(self) -> "Names":
@@ -235,15 +236,15 @@ class View:
         if self._every:
             return found
         positions = self._moved[found.positions]
-        kept = positions >= 0
-        return Postings(positions[kept], found.counts[kept], found.ahead[kept])
+        present = positions >= 0
+        return Postings(positions[present], found.counts[present], found.ahead[present])
 
     def compared(self, embedder: str) -> Flags:
-        """Whether each has a vector of this embedder."""
+        """Return whether each has a vector of this embedder."""
         return np.asarray(self.column["embedder"] == self.names.embedders.of(embedder))
 
     def cosines(self, question: bytes, embedder: str) -> Array:
-        """Of the question's vector with each; 0 where there is none to compare."""
+        """Return the cosine of the question with each; 0 where there is none to compare."""
         compared = self.compared(embedder)
         vector = np.frombuffer(question, np.float32)
         if not compared.any() or len(vector) != self._columns.vectors.shape[1]:
@@ -253,12 +254,12 @@ class View:
         return np.where(compared, cosines if self._every else cosines[self._chosen], 0.0)
 
     def stems(self, position: int) -> Iterator[str]:
-        """Of the beginning of one."""
+        """Return the stems of the beginning of one."""
         head = self._columns.stems_of(int(self._chosen[position]))
         return (token.rpartition("=")[0] for token in head.split())
 
     def positions(self, rows: Collection[int]) -> Positions:
-        """Of those of the rows that are there, in the order of the rows."""
+        """Return the positions of those of the rows that are there, in the order of the rows."""
         found = (self._columns.position(row) for row in rows)
         size = len(self._moved)  # the columns may have grown since
         moved = self._moved[[one for one in found if one is not None and one < size]]
@@ -278,7 +279,7 @@ class View:
 
 
 def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
-    """Of messages that are all there."""
+    """Return the neighbours of messages, where none is missing."""
     size = len(column["row"])
     spoken = np.flatnonzero(column["spoken"] & (column["session"] >= 0))
     if not len(spoken):

@@ -1,17 +1,17 @@
-"""The ledger, as whoever stores or finds something imports it: today's is SQLite's.
+"""The ledger for code that stores or finds something; today's ledger is SQLite's.
 
-A module of its own, since the types beside it are imported by many that need no database.
+This is a module of its own, because the types beside it are imported by many that need no database.
 """
 
 from local.ledger.sqlite.backlog import TaskQueue
 from local.ledger.sqlite.copies import (
     Contents,
     contents_of,
+    copies_before_migrations,
     copy,
     counted,
     ensure_known,
     forget_again,
-    kept_files,
     ledger_key,
     refuse_without_room,
 )
@@ -25,11 +25,11 @@ __all__ = [
     "TaskQueue",
     "Upkeep",
     "contents_of",
+    "copies_before_migrations",
     "copy",
     "counted",
     "ensure_known",
     "forget_again",
-    "kept_files",
     "ledger_key",
     "refuse_without_room",
 ]

@@ -1,4 +1,4 @@
-"""What the ledger tells ranking of a record, and what its columns hold of that."""
+"""The ledger's data of a record for ranking, and what its columns hold."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ MACHINES = frozenset({"assistant", "tool"})
 ECHO, UNANSWERED, EXTRACTED = 1, 2, 3
 """In the column `echo`: answered from memory; found no answer; extracted from messages."""
 SPAN = 3
-"""As many messages before and after one are around it."""
+"""Messages before and after one that count as its neighbours."""
 
 Floats = npt.NDArray[np.float32]
 Array = npt.NDArray[np.float64]
@@ -36,7 +36,7 @@ COLUMNS = np.dtype([
     ("time", np.float64),        # seconds since 1970
     ("type", np.int32),          # the memory type of a fact; -1: none
     ("source", np.int32),        # where it comes from
-    ("principal", np.int32),     # the user who stated it; -1: nobody knows
+    ("principal", np.int32),     # the user who stated it; -1: not known
     ("echo", np.int8),           # ECHO, UNANSWERED, EXTRACTED, or 0
     ("feedback", np.float64),
     ("embedder", np.int32),
@@ -49,7 +49,7 @@ COLUMNS = np.dtype([
 
 
 class Candidate(NamedTuple):
-    """A record as the statements `visible` and `changed` tell it; the features may be missing."""
+    """A record as the statements `visible` and `changed` return it; the features may be missing."""
 
     row: int
     id: str
@@ -73,9 +73,9 @@ class Candidate(NamedTuple):
     wish: int
     topic: str | None
     content: str | None
-    """Where there are no features: they are read from it."""
+    """Where there are no features: the text to read them from."""
     stands: float
-    """Where it stands in its session: as the row of its first version, or between two rows."""
+    """Its place in its session: the row of its first version, or between two rows."""
     memory_type: MemoryType | None
     source_class: SourceClass
     stated_by: str | None
@@ -90,7 +90,7 @@ class Candidate(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """Where a stem stands, how often, and whether in the beginning of the text."""
+    """The places of a stem, with its count, and whether it is in the beginning of the text."""
 
     positions: Positions
     counts: Array
@@ -98,22 +98,22 @@ class Postings(NamedTuple):
 
 
 class Numbers:
-    """Numbers for what repeats."""
+    """Numbers for repeated values."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
 
     def of(self, name: Any) -> int:
-        """Its number, a new one if it has none yet."""
+        """Return its number, a new one if it has none yet."""
         return self._numbers.setdefault(name, len(self._numbers))
 
     def each(self, function: Callable[[Any], float]) -> Array:
-        """What a function makes of every name, by their numbers."""
+        """Return the results of a function of every name, by their numbers."""
         return np.array([function(name) for name in self._numbers], np.float64)
 
 
 class Names(NamedTuple):
-    """What the numbers in the columns stand for."""
+    """The names for the numbers in the columns."""
 
     sessions: Numbers
     labels: Numbers

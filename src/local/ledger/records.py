@@ -1,6 +1,6 @@
-"""What the ledger holds: kinds of records, their Structs and ids, and the tasks that they bring.
+"""The records of the ledger: their kinds, Structs and ids, and the tasks that they bring.
 
-A task is what has yet to be done with a record after its write was acknowledged.
+A task is work that remains for a record after its write was acknowledged.
 """
 
 from datetime import datetime, timedelta
@@ -24,24 +24,25 @@ from local.text.features import Features, features
 from local.text.names import is_users
 
 TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
-"""`index`: put a record's vector into the index; `unindex`: take it out. `embed`: put its vector of
-another embedder into the index that is filled to take the place of that one. `extract`: read a
-message for facts. `judge`: compare a fact with older ones that it may contradict."""
+"""`index`: put a record's vector into the index; `unindex`: remove it. `embed`: put its vector of
+another embedder into the index that is filled to replace the present one. `extract`: read a message
+for facts. `judge`: compare a fact with older ones that it may contradict."""
 OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
-"""What is not to be done any more with a record that is superseded."""
+"""Tasks that are dropped when a record is superseded."""
 
 LAST_RETRY = timedelta(seconds=100)
-"""The longest that a task which has failed waits for another attempt."""
+"""The longest that a failed task waits for another attempt."""
 DERIVED_FROM = "derived_from"
-"""How an answer bears on the records that it rests on, and an extracted fact on its messages."""
+"""The relation of an answer to the records that it rests on, and of an extracted fact to its
+messages."""
 SHARES_ENTITY = "shares_entity"
-"""How facts bear on each other that name the same."""
+"""The relation of facts with a common name."""
 RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
-"""Those that are stated; all others are the ledger's own."""
+"""The relations that are stated; all others are the ledger's own."""
 EXTRACTED_FROM = "extracted_from"
-"""In the metadata of an extracted fact: the ids of the messages that it was read in."""
+"""In the metadata of an extracted fact: the ids of its messages."""
 OWN_ONLY = "own_only"
-"""In the metadata of a message: what is read in it becomes the user's own, and nobody else's."""
+"""In the metadata of a message: facts in it become the user's own, and nobody else's."""
 STRENGTH: dict[SourceClass, int] = {
     "stated": 3,
     "asserted": 3,
@@ -59,15 +60,14 @@ R = TypeVar("R", bound="NewRecord")
 
 
 class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record to be written. Its columns are the ledger's, but for the tenant.
+    """A record to be written. Its columns are those of the ledger, without the tenant.
 
-    `label` says who said it, which tool or document it comes from; `source_ref` is the caller's
-    own id of it. `turn` is the id of the question of the turn it belongs to. `stands_at` is the row
-    whose place in its session it takes, of a later version of a message. `alias` is another id that
-    it is known by. `pending`: it was received by itself, True until a turn or conversation has
-    reported it. `stated_by` is the user who stated it: by default the owner, None where nobody
-    knows. `queries` are questions that it would answer; `confidence`, an extractor's, is from 0
-    to 1.
+    `label` is its speaker, tool or document; `source_ref` is the caller's own id of it. `turn` is
+    the id of the question of its turn. `stands_at` is the row whose place in its session a later
+    version of a message takes. `alias` is another id that it is known by. `pending`: it was
+    received by itself; True until a turn or conversation reports it. `stated_by` is the user who
+    stated it: by default the owner, None where that is not known. `queries` are questions that it
+    would answer; `confidence`, an extractor's, is from 0 to 1.
     """
 
     id: str
@@ -101,17 +101,17 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     features: Features | None = None
     """No column of its own: what ranking reads of it, if that was read ahead."""
     tasks: tuple[TaskKind, ...] = ()
-    """No column either: what is to be done with it once it is acknowledged."""
+    """No column either: the tasks that it brings once it is acknowledged."""
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
-    """A record as it stands; `score` is the feedback on it, from -1 to 1.
+    """A record as it is stored; `score` is the feedback on it, from -1 to 1.
 
-    Of one that is retired with nothing in its place `superseded_by` is empty.
+    If it is retired and nothing replaces it, `superseded_by` is empty.
     """
 
     row: int = 0
-    """Its place in the ledger: the later it was written the higher."""
+    """Its place in the ledger: later records have higher ones."""
     superseded_by: str | None = None
     score: float | None = None
     retired_at: datetime | None = None
@@ -119,7 +119,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
 
 
 def class_of(record: NewRecord) -> SourceClass:
-    """Where a record comes from: who has a role of his own is no user."""
+    """Return where a record comes from: an author with a role of its own is no user."""
     if record.source_class is not None:
         return record.source_class
     if record.kind == "document_chunk":
@@ -132,25 +132,25 @@ def class_of(record: NewRecord) -> SourceClass:
 
 
 def principal_of(record: NewRecord) -> str | None:
-    """The user who stated it, empty where nobody was named, None where nobody knows."""
+    """Return the user who stated it, empty if nobody was named, None where that is not known."""
     own = record.scope in {"session", "user"}
     return record.owner if own and record.stated_by is None else record.stated_by
 
 
 def sources_of(record: NewRecord) -> list[str]:
-    """The ids of the messages that it was extracted from."""
+    """Return the ids of the messages that it was extracted from."""
     return list(record.metadata.get(EXTRACTED_FROM, ()))
 
 
 def read_ahead(record: R) -> R:
-    """The record with its features, if its text is long: a write holds up all those behind it."""
+    """Return the record with its features, if its text is long: a write delays all behind it."""
     if len(record.content) < LONG:
         return record
     return msgspec.structs.replace(record, features=features_of(record))
 
 
 def features_of(record: NewRecord) -> Features:
-    """What ranking reads of it; its keywords are found as its label is."""
+    """Return what ranking reads of it; its keywords are found as its label is."""
     label = " ".join(filter(None, (record.label, *record.keywords))) or None
     return features(record.content, topic=record.topic, label=label, at=record.event_time)
 
@@ -171,9 +171,9 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write came to; `replaced` are the ids of the records whose place it took.
+    """The result of a write; `replaced` are the ids of the records that it replaced.
 
-    `superseded_by`: a newer version was there already. `topic` is the fact's key as it was first
+    `superseded_by`: a newer version existed already. `topic` is the fact's key as it was first
     written. `erased`: it was erased on request, and is not stored again.
     """
 
@@ -186,14 +186,14 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def superseded(self) -> str | None:
-        """The version it replaced."""
+        """The version that it replaced."""
         return self.replaced[0] if self.replaced else None
 
 
 class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact to be stored, with the triplet that it was said in.
+    """A fact to be stored, with the triplet that states it.
 
-    `alias`: it says that its subject and its object are two names of one thing.
+    `alias`: its subject and its object are two names of one thing.
     """
 
     triplet: Triplet
@@ -202,14 +202,14 @@ class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of each chunk of a document; `surplus` are the ids of older ones after them."""
+    """The results for each chunk of a document; `surplus` are ids of older ones after them."""
 
     written: list[Written]
     surplus: list[str]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that a memory tool showed while a turn was under way, or what that rests on."""
+    """A record that a memory tool returned during a turn, or one that such a record rests on."""
 
     id: str
     content: str
@@ -226,9 +226,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: TaskKind
     row: int
-    """The record's."""
+    """The record's id."""
     id: str
-    """The record's, for people."""
+    """The record's name, for people."""
     attempts: int = 0
 
 
@@ -245,9 +245,9 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """What one tenant may store: records that are not erased, and bytes; 0: any.
+    """The quota of one tenant: records that are not erased, and bytes; 0 means no limit.
 
-    Bytes are those of texts, notes, outputs and items.
+    The bytes are those of texts, notes, outputs and items.
     """
 
     records: int = 0
@@ -258,19 +258,19 @@ UNLIMITED = Quota()
 
 
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
-    """`user.*` belongs to the user, the rest to the tenant: scope and owner."""
+    """Return the scope and owner of a key: `user.*` belongs to the user, the rest to the tenant."""
     if is_users(topic):
         return "user", user or TENANT_OWNED
     return "tenant", TENANT_OWNED
 
 
 def stamp(moment: datetime) -> str:
-    """The time as the ledger keeps it: stamps sort as their times do."""
+    """Return the time as the ledger stores it: stamps sort as their times do."""
     return moment.isoformat(timespec="milliseconds")
 
 
 def checked_text(text: str, field: str) -> str:
-    """Return the text if there is something in it.
+    """Return the text if it is not blank.
 
     Raises:
         InvalidArgumentsError: It is blank; the message names the field.

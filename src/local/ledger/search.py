@@ -1,8 +1,8 @@
-"""What a search asks of the ledger, what it finds, and how the best of that is chosen.
+"""A search of the ledger: what is asked for, what is found, and how the best is chosen.
 
 The choice is a pure function, so that no SQL leaves the ledger and no ranking enters it. It is a
-generator: it yields what it wants to know, is sent that, and returns what it chose. The ledger
-answers within the read in which it found the candidates.
+generator: it yields what it needs, is sent that, and returns what it chose. The ledger answers
+within the read in which it found the candidates.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -20,7 +20,7 @@ from local.protocol.vectors import VectorHits
 
 
 class Place(NamedTuple):
-    """Whose records, and of which kind."""
+    """The owner and the kind of records."""
 
     scope: Owning
     owner: str
@@ -28,12 +28,12 @@ class Place(NamedTuple):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for, and which records may be found.
+    """The words of a search, and the records that may be found.
 
-    Of what belongs to sessions, `only_session` is the one to search, and `but_session` the one not
-    to. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well.
-    Of what has ids of its senders, only what begins with `source`.
-    `asking` is the query id of the turn in which `owner` asks: its own question is no memory yet.
+    For records of sessions, `only_session` is the one to search, and `but_session` the one to leave
+    out. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well.
+    For records with ids of their senders, only those that begin with `source`. `asking` is the
+    query id of the turn in which `owner` asks: its own question is no memory yet.
     """
 
     text: str
@@ -52,23 +52,23 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Echo(NamedTuple):
-    """Of which rows, which are in what is searched, and which words are its own."""
+    """The rows that an echo repeats, those of them that are searched, and its own words."""
 
     sources: tuple[int, ...]
     adds: frozenset[str] = frozenset()
 
 
 class StemCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a memory's records; of many they are estimates."""
+    """Counts of a memory's records; of many they are estimates."""
 
     total: float
     having: dict[str, float]
 
 
 class Meaning(msgspec.Struct, frozen=True, kw_only=True):
-    """What the vectors say of a question, or why they do not.
+    """The result of the vectors for a question, or why there is none.
 
-    `hits` are the nearest of everybody's, and `waiting` says that some records have none yet.
+    `hits` are the nearest of everybody's records; `waiting`: some records have no vector yet.
     """
 
     waiting: bool
@@ -77,34 +77,35 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
-    """What ranking chooses from, and what is known of it without the question's vector.
+    """The candidates for ranking, and what is known without the question's vector.
 
-    `phrases` are the rows that have each of the question's.
+    `phrases` are the rows that have each of the question's phrases.
     """
 
     view: View
     phrases: list[list[int]]
     topics: list[int]
     counts: StemCounts | None = None
-    """Of the caller's memory, where the view is not all of it."""
+    """Its rows in the caller's memory, where the view is not all of it."""
 
     @property
     def total(self) -> float:
-        """Records of the memory that is searched."""
+        """The number of records in the searched memory."""
         return max(self.counts.total if self.counts else 0.0, float(self.view.size))
 
     def having(self, stem: str, viewed: int) -> float:
-        """How many of them have a stem, of which `viewed` are in the view."""
+        """Return how many of them have a stem; `viewed` of these are in the view."""
         counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
-        return min(max(counted, viewed), self.total)  # counts are estimates, and of a while ago
+        return min(max(counted, viewed), self.total)  # counts are estimates, and a little old
 
 
 class Matches(WordMatches, frozen=True, kw_only=True):
-    """What all channels say.
+    """The results of all channels.
 
     `question` is the query's vector, float32, empty where there is none, and `embedder` made it.
     Unrelated texts have a cosine of about `floor`.
-    `problem` says why the vectors could not be asked, `waiting` that some records have none yet.
+
+    `problem` is why the vectors could not be asked, `waiting` that some records have none yet.
     """
 
     question: bytes
@@ -131,13 +132,13 @@ class Matches(WordMatches, frozen=True, kw_only=True):
         )
 
     def compared(self) -> Flags:
-        """Whether each record has a vector that the question's can be compared with."""
+        """Return whether each record has a vector that the question's can be compared with."""
         if not self.question:
             return np.zeros(self.view.size, bool)
         return self.view.compared(self.embedder)
 
     def cosines(self) -> Array:
-        """Of the question with each record, above the floor; 0 where they cannot be compared."""
+        """Return each record's cosine with the question, above the floor; 0 where there is none."""
         cosines = self.view.cosines(self.question, self.embedder)
         if not self.floor:
             return cosines
@@ -145,7 +146,7 @@ class Matches(WordMatches, frozen=True, kw_only=True):
 
 
 class Related(NamedTuple):
-    """A row that another leads to; `stated`: by a relation, and not only by what both name."""
+    """A row that another leads to; `stated`: by a relation, and not only by a common name."""
 
     row: int
     stated: bool
@@ -156,7 +157,7 @@ T = TypeVar("T")
 
 
 class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of which a choice needs what leads on, sources, beginnings, records, or relations."""
+    """Rows of which a choice needs relations, sources, beginnings, or records."""
 
     related: Sequence[int] = ()
     sources: Sequence[int] = ()
@@ -166,9 +167,9 @@ class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """By row: what each leads to, what echoes repeat, how texts begin, records, their relations.
+    """By row: what it leads to, what echoes repeat, the beginning, the record, its relations.
 
-    Records that were superseded meanwhile are not among them.
+    Records that were superseded meanwhile are left out.
     """
 
     related: Mapping[int, Sequence[Related]] = {}
@@ -179,15 +180,15 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AskVectors = Callable[[int], Awaitable[Meaning]]
-"""Asks for the question's vector, and for so many of the nearest."""
+"""Returns the question's vector, and so many of the nearest hits."""
 Drafter = Callable[[WordMatches], D]
-"""Makes what can be made without the question's vector."""
+"""Makes what needs no vector of the question."""
 Choice = Generator[DetailRequest, Details, T]
 Chooser = Callable[[Matches, D], Choice[T]]
 
 
 def run_choice(choice: Choice[T], given: Callable[[DetailRequest], Details]) -> T:
-    """What was chosen, where `given` answers."""
+    """Run a choice to its result; `given` answers its requests."""
     try:
         wanted = next(choice)
         while True:

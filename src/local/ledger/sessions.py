@@ -1,6 +1,7 @@
-"""What the ledger holds of sessions: messages, notes, tools' results, and frameworks' items.
+"""What the ledger stores of sessions: messages, notes, tools' results, and frameworks' items.
 
-Agents report one result again, cut, or without its arguments: when two are one is decided here.
+Agents report a result again, cut, or without its arguments: this module decides when two are the
+same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,23 +18,23 @@ from local.protocol.memories import MemoryType, Owning
 from local.protocol.payloads import Json
 
 CHARACTERS = 500_000
-"""Where reading a session backwards stops, after the message that reaches it."""
+"""Bytes at which reading a session backwards stops, after the message that reaches it."""
 LONGEST = 100_000
-"""Longer messages count as this much, since whoever shows them cuts them."""
+"""Longer messages count as this much, since they are cut where they are shown."""
 COMPARED = 3_000
-"""Long results that begin with as many same characters are one: some are reported cut."""
+"""Long results that begin with so many equal characters are the same: some are reported cut."""
 PREVIEW = "[Output of "
 
 
 class SessionOf(msgspec.Struct, frozen=True):
-    """A session of an owner; another owner's of the same id is another one."""
+    """A session of an owner; another owner may have a session of the same id."""
 
     owner: str
     session_id: str
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message or a tool's result, as far as a conversation is made of it again."""
+    """A message or a tool's result, with what a conversation needs of it."""
 
     id: str
     role: str
@@ -46,23 +47,15 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Json
 
 
-class StoredNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes of a session after one was made; `merged` of them were just made one."""
-
-    notes: list[Note]
-    was_new: bool
-    merged: int = 0
-
-
 Merge = Callable[[Sequence[Note]], Note | None]
-"""From the notes before a new one: the note that stands for all up to its position from now on."""
+"""Returns, from the notes before a new one, the note that replaces all up to its position."""
 
 
 class Important(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of these scopes, owners and types, or of no type, `limit` at most.
 
     They are at least so important, or made to last, and no active fact supersedes them. `standing`:
-    instead those of the others that have a key.
+    select those of the others that have a key instead.
     """
 
     whose: tuple[tuple[Owning, str], ...]
@@ -73,7 +66,7 @@ class Important(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages in their order; `earlier`: there are more before them. `facts`: as was asked."""
+    """Messages in their order; `earlier`: there are more before them. `facts`: as requested."""
 
     messages: list[StoredMessage]
     earlier: bool
@@ -82,7 +75,7 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_same_result(one: str, other: str) -> bool:
-    """Whether two texts are one result of a tool; either may be cut, or a preview."""
+    """Return whether two texts are the same result of a tool; either may be cut, or a preview."""
     if one == other:
         return True
     first, second = (_body(text)[:COMPARED] for text in (one, other))
@@ -90,31 +83,31 @@ def is_same_result(one: str, other: str) -> bool:
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two results can be of one call by their metadata; what is heard may lack its args."""
+    """Return whether two results can be of one call by their metadata; args may be missing."""
     return "args" not in one or "args" not in other or bool(one["args"] == other["args"])
 
 
 def with_args_in_id(result: NewRecord) -> NewRecord:
-    """The result under the id that it has where another call's result has the one it came with.
+    """Return the result under the id that it gets if another call's result has its id.
 
-    Calls may be numbered anew in every reply, and answer the same to other arguments. Only those
-    behind the first of them have such ids, so that those of older ledgers go on matching.
+    Calls may be numbered anew in every reply, and return the same for other arguments. Only those
+    after the first get such ids, so that those of older ledgers still match.
     """
     args = msgspec.json.encode(result.metadata["args"], order="deterministic").decode()
     return msgspec.structs.replace(result, id=content_id(result.id, args))
 
 
 def _body(text: str) -> str:
-    """The result's own text, without the line that a preview begins with."""
+    """Return the result's own text, without the line that a preview begins with."""
     return text.partition("\n")[2] if text.startswith(PREVIEW) else text
 
 
 Wanted = Callable[[Any], bool]
-"""Whether an item of this value is wanted; called off the event loop."""
+"""Returns whether an item of this value matches; called off the event loop."""
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thinks of the answer to a query of theirs; without a session, of any."""
+    """A user's rating of the answer to a query; without a session, of the query in any session."""
 
     owner: str
     query_id: str
@@ -125,7 +118,7 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool's output, `total` characters long as far as it came, and what was asked of it."""
+    """A tool's output, `total` characters long so far, and the requested part of it."""
 
     total: int
     complete: bool
@@ -140,14 +133,14 @@ class ItemsOf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An item to be stored or deleted, with the record by which it is found."""
+    """An item to be stored or deleted, with the record that searches find it by."""
 
     put: ItemPut
     record: NewRecord | None = None
 
 
 class Storing(msgspec.Struct, frozen=True, kw_only=True):
-    """Who stores items, when, and in which session."""
+    """The owner who stores items, the time, and the session."""
 
     at: datetime
     agent: str | None = None
@@ -156,7 +149,7 @@ class Storing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemsWritten(msgspec.Struct, kw_only=True):
-    """What a write came to: with `records` that are new, and the ids of those retired for good."""
+    """The result of a write; `records` are new, and the ids are of those retired for good."""
 
     stored: int = 0
     deleted: int = 0
@@ -166,7 +159,7 @@ class ItemsWritten(msgspec.Struct, kw_only=True):
 
 
 class Within(msgspec.Struct, frozen=True, kw_only=True):
-    """Which items are wanted: of a namespace and within it, or `exact` of it alone."""
+    """A selection of items: all within a namespace, or `exact`: only its own."""
 
     namespace: tuple[str, ...] = ()
     exact: bool = False
@@ -177,13 +170,13 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundKey(ItemKey, frozen=True, kw_only=True):
-    """Where an item is, and the id of its record."""
+    """The place of an item, and the id of its record."""
 
     record: str | None = None
 
 
 class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Items, as many as an answer holds; `cut`: it holds no more of them."""
+    """Items, as many as an answer holds; `cut`: there are more."""
 
     items: list[StoredItem]
     cut: bool

@@ -1,6 +1,6 @@
-"""What crosses the ledger's door when records leave a memory, come into one, or are erased.
+"""The types of the ledger's door for exporting, importing and erasing.
 
-What is told of erased records has no content, and nobody's name.
+Data about erased records contains no content and no names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ from local.ledger.search import Place
 from local.protocol.portable import SECTIONS
 
 SAMPLES = 20
-"""Of the erased texts, with which it is looked whether a search finds them still."""
+"""Of the erased texts, those that a search is tried with afterwards."""
 
 
 class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is exported: everything, or what lies in places of one owner, or of one session of his.
+    """The records to export: all, an owner's places, or one session of the owner.
 
     `talks`: whether notes, ratings and tool outputs belong to it.
     """
@@ -30,7 +30,7 @@ class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where an export goes on: in a section, after a row or a relation.
+    """The place where an export continues: in a section, after a row or a relation.
 
     `skip` are bytes of the next line that were exported already.
     """
@@ -41,20 +41,20 @@ class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     @classmethod
     def of(cls, text: str | None) -> "ExportCursor":
-        """The cursor that a page named; the beginning, without one.
+        """Return the cursor that a page named; without one, the beginning.
 
         Raises:
-            BadRequestError: No page names such a cursor.
+            BadRequestError: The cursor is not that of a page.
         """
         if text is None:
             return cls()
         try:
             cursor = msgspec.json.decode(text, type=cls)
         except msgspec.DecodeError as error:
-            raise BadRequestError(f"cursor: {text!r} is none.") from error
+            raise BadRequestError(f"cursor: {text!r} is not valid.") from error
         is_relation = isinstance(cursor.after, tuple)
         if cursor.section not in SECTIONS or is_relation != (cursor.section == "relation"):
-            raise BadRequestError(f"cursor: {text!r} is none.")
+            raise BadRequestError(f"cursor: {text!r} is not valid.")
         return cursor
 
     def text(self) -> str:
@@ -62,7 +62,7 @@ class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class Importing(msgspec.Struct, frozen=True, kw_only=True):
-    """Who imports, and when."""
+    """The importing user and agent, and the time."""
 
     user: str | None
     agent: str | None
@@ -70,10 +70,10 @@ class Importing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """What an owner wants to have erased: one of the others, or everything of his.
+    """An owner's selection to erase: one of the other fields, or everything of the owner.
 
-    His is what belongs to him or to his sessions, and what he stated for an agent or everybody; of
-    that no more than is in `scopes`, where they are given.
+    This is what belongs to the owner or to the owner's sessions, and what the owner stated for an
+    agent or everybody; limited to `scopes`, if they are given.
     """
 
     owner: str
@@ -88,27 +88,27 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_session(self) -> bool:
-        """Whether what no record tells of is meant, too: notes, ratings that wait."""
+        """Whether to erase what no record refers to, too: notes, ratings that wait."""
         return self.topic is None and self.id is None
 
 
 class Selected(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows in the order in which they are erased: what was derived before what it came from."""
+    """Rows in the order in which they are erased: derived records before their sources."""
 
     rows: tuple[int, ...]
     counts: Mapping[str, int]
-    """By what people call it: messages, facts, notes, …"""
+    """By their names for people: messages, facts, notes, …"""
 
 
 class Unindexed(msgspec.Struct, frozen=True):
-    """What has to leave the index: the row, and the id that the index knows it by."""
+    """A row that has to leave the index, and the id that the index knows it by."""
 
     row: int
     id: str
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """What one transaction erased."""
+    """The rows that one transaction has erased."""
 
     rows: tuple[int, ...]
     ids: tuple[str, ...]
@@ -117,7 +117,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Traces(msgspec.Struct, frozen=True, kw_only=True):
-    """What is found of erased records, which should be nothing."""
+    """The traces of erased records that are found; there should be none."""
 
     ids: int
     references: int
@@ -133,14 +133,14 @@ class Anonymised(msgspec.Struct, frozen=True):
 
 
 class Lifting(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether what is erased may come back, and when it was erased."""
+    """Whether erased content may be stored again, and when it was erased."""
 
     at: datetime
     allow_again: bool = False
 
 
 def joined(parts: Iterable[Erased]) -> Erased:
-    """What several transactions erased."""
+    """Return the sum of what several transactions have erased."""
     all_ = list(parts)
     return Erased(
         rows=tuple(row for one in all_ for row in one.rows),

@@ -1,7 +1,7 @@
-"""What crosses the ledger's door when memories are put in order.
+"""The types of the ledger's door for maintaining memories.
 
-Records on their way into the vector index and the text that a vector is made of; messages to read,
-and facts found in them; relations that are stated between memories; changes, and their audit.
+Records on their way into the vector index and the text of a vector; messages to read, and facts
+found in them; stated relations between memories; changes, and their audit.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +15,12 @@ from local.protocol.answers import ChangeAction
 from local.protocol.memories import Durability, Kind, Owning, RelationType, SourceClass
 from local.protocol.payloads import Json
 
-SAID = 400
-"""Characters of what was said that its vector is made of: more of it blurs the vector."""
-WRITTEN = 1_000
-"""Of everything else."""
-FILLED = 300
-"""What was said in less is filled up to this with the end of the message before."""
+MESSAGE_SIZE = 400
+"""Characters of a message that its vector is made of: more of it blurs the vector."""
+RECORD_SIZE = 1_000
+"""Characters of all other records."""
+LEAST_MESSAGE = 300
+"""A shorter message is filled up to this with the end of the one before."""
 CONVERSATION = frozenset({"chat_message", "tool_output"})
 MOST_RELATIONS = 100
 """Relations of one record, in both directions: they are read whenever it is recalled."""
@@ -38,20 +38,20 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def indexed_text(kind: Kind, text: str, before: str | None) -> str:
-    """What is embedded: its beginning, under speaker or key, and then what was said before it.
+    """Return the text to embed: its beginning, under speaker or key, then the message before.
 
     A short message often answers the one before. Its own words must come first.
     """
     if kind not in CONVERSATION:
-        return text[:WRITTEN]
-    room = FILLED - len(text)
+        return text[:RECORD_SIZE]
+    room = LEAST_MESSAGE - len(text)
     if before is None or room <= 0:
-        return text[:SAID]
+        return text[:MESSAGE_SIZE]
     return f"{text}\n{before[-room:]}"
 
 
 def labelled(label: str | None, text: str) -> str:
-    """A text under who said it, or under its key."""
+    """Return a text under its speaker, or under its key."""
     return f"{label}: {text}" if label else text
 
 
@@ -63,16 +63,16 @@ class MessageGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bearing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a new fact bears on a known one."""
+    """The relation of a new fact to a known one."""
 
     type: RelationType
     target: str
 
 
 class ExtractedFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact found in messages, and what is to become of it beside what is known.
+    """A fact found in messages, and how it relates to known facts.
 
-    `sources` are the ids of the messages, `same_as` that of the fact that says it already.
+    `sources` are the ids of the messages, `same_as` the id of a fact with the same statement.
     `replaces` are facts that it retires, `outdated_by` the one that was stated after it.
     """
 
@@ -85,7 +85,7 @@ class ExtractedFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
-    """How one record bears on another, by their ids, and who says so or takes it back."""
+    """A relation of one record to another, by their ids, and who states or withdraws it."""
 
     source: str
     type: RelationType
@@ -108,10 +108,10 @@ Permit = Callable[[Record | None, Record | None], None]
 
 
 class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact as consolidation sees it.
+    """A fact for consolidation.
 
     `content` is empty where it is longer than `LONGEST`; `topic` is folded. `recalls` counts those
-    that its importance does not know of yet.
+    that its importance does not include yet.
     """
 
     row: int
@@ -138,9 +138,9 @@ class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done with a fact: it is retired, or its importance changes.
+    """A change to a fact: it is retired, or its importance changes.
 
-    `superseded_by` is empty where nothing takes its place.
+    `superseded_by` is empty where nothing replaces it.
     """
 
     action: ChangeAction
@@ -151,7 +151,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """Who changes something, and in which run."""
+    """The author of a change, and the run."""
 
     agent: str | None
     user: str | None = None
@@ -159,7 +159,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a record was recalled since this was last written, and when last."""
+    """A record's recalls since the last count was written, and the time of the last one."""
 
     row: int
     times: int
@@ -177,9 +177,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of state as it was noted, with what the record is today.
+    """A change of state as it was recorded, with today's state of the record.
 
-    `detail` has what it was before.
+    `detail` has the former state.
     """
 
     row: int
@@ -199,14 +199,14 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows, newest first; `next` is where to go on, None at the end."""
+    """Some rows, newest first; `next` is where to continue, None at the end."""
 
     rows: list[AuditRow]
     next: int | None
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of undoing one change; `problem` says why it was not undone."""
+    """The result of undoing one change; `problem` is why it was not undone."""
 
     row: AuditRow
     problem: str | None = None

@@ -1,1 +1,1 @@
-"""Language models: what the stack expects of them, those of Ollama, and rules in their place."""
+"""Language models: what the stack expects of them, Ollama's and endpoints', and rules instead."""

@@ -1,8 +1,8 @@
-"""Which model answers in conversations, and which one answers with data.
+"""Chooses the model for conversations, and the one that answers with data.
 
-With `auto` a machine without any has a stack that works: rules answer, and what only a model can do
-is left out. An endpoint is taken without an answer of it, since one elsewhere comes and goes: what
-it is asked meanwhile fails with its reason, and what is in the backlog waits.
+With `auto` the stack works on a machine without any model: rules answer, and work that needs a
+model is left out. An endpoint is chosen without an answer from it, since one elsewhere comes and
+goes: its requests fail meanwhile with their reason, and the backlog waits.
 """
 
 from typing import Literal
@@ -20,14 +20,14 @@ log = structlog.get_logger()
 
 
 def provider_of(settings: GeneratorSettings) -> Literal["ollama", "openai", "rules"]:
-    """Who is asked for models, if anybody."""
+    """Return the provider of models, if there is one."""
     if settings.chat == "auto":
         return "openai" if settings.openai_url is not None else "ollama"
     return settings.chat
 
 
 def chat_endpoint(settings: GeneratorSettings) -> Endpoint:
-    """The endpoint that the settings name.
+    """Return the endpoint that the settings name.
 
     Raises:
         ConfigError: They name none, or one that cannot be used.
@@ -36,7 +36,7 @@ def chat_endpoint(settings: GeneratorSettings) -> Endpoint:
 
 
 async def choose_chat_model(settings: GeneratorSettings) -> ChatModel:
-    """Open the chat model: with `auto` the endpoint's, that of Ollama if it is there, or the rules.
+    """Open the chat model: with `auto` the endpoint's, Ollama's if it is there, or the rules.
 
     Raises:
         ConfigError: The address is not a URL, or the key is not there.
@@ -84,7 +84,7 @@ def _chosen(chat_model: ChatModel, *, reason: str) -> ChatModel:
 
 
 async def _problem(model: OpenAIModel) -> str | None:
-    """Why a model of an endpoint cannot be asked just now."""
+    """Return why a model of an endpoint cannot answer just now."""
     try:
         return None if await model.has() else "The endpoint does not have it."
     except ModelError as error:
@@ -95,8 +95,8 @@ async def open_structured_model(settings: GeneratorSettings, model: str) -> Stru
     """Open a model that answers with data; None if none is wanted, or the server lacks it.
 
     Args:
-        settings: Where models are; with `rules`, none is asked for anything. With another context
-            size than the chat model's Ollama would load the same model twice.
+        settings: Where models are; with `rules`, none is opened. The context size is the chat
+            model's: with another one Ollama would load the same model twice.
         model: Empty for none.
 
     Raises:
@@ -130,7 +130,7 @@ async def _structured_ollama(settings: GeneratorSettings, model: str) -> Structu
 
 
 async def _structured_openai(settings: GeneratorSettings, model: str) -> StructuredModel:
-    """One that is out of reach is opened, so that what it is to read waits for it."""
+    """Open a model even if it is out of reach, so that what it is to read waits for it."""
     opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(settings))
     try:
         there = await opened.has()

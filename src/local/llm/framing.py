@@ -1,8 +1,8 @@
-"""How texts of others stand in a prompt, in lines or in JSON, neither of which they can leave.
+"""How other people's texts are put into a prompt: in lines or in JSON, which they cannot leave.
 
-Whatever comes out of a memory was written by somebody, and must not pass for the system's own
-instructions. Square brackets are reserved: what stands in them was not written by the author of the
-line (decision 0041).
+The text of a memory was written by somebody, and must not pass for the system's own instructions.
+Square brackets are reserved: their content was not written by the author of the line (decision
+0041).
 """
 
 import re
@@ -28,7 +28,7 @@ SOURCES: dict[SourceClass, str] = {
     "asserted": "noted by an agent",
 }
 STATED: frozenset[SourceClass | None] = frozenset({"stated", "asserted", None})
-"""Of these it counts who stated it; None is not known."""
+"""The kinds whose author counts; None is not known."""
 JOINERS = "\u200c\u200d"
 """Invisible characters that are part of words in Persian, Hindi and other languages."""
 RULES = (
@@ -41,11 +41,11 @@ T = TypeVar("T", bound=Struct)
 
 _BRACKETS = str.maketrans("<>[]", "\u2039\u203a()")
 _CONTROL_TOKEN = re.compile(r"<|\[(?=[/A-Z])")
-"""How control tokens of chat templates begin. No list in JSON begins with such a letter."""
+"""The beginnings of control tokens in chat templates. No list in JSON begins with such a letter."""
 
 
 def visible(text: str) -> str:
-    """Remove control characters, and characters that reverse or hide what follows them."""
+    """Remove control characters, and characters that reverse or hide the text after them."""
     if text.isprintable():
         return text
     return "".join(c for c in text if c in JOINERS or c == "\t" or not _is_hidden(c))
@@ -57,7 +57,7 @@ def inset(text: str) -> str:
 
 
 def line(text: str, most: int = MAX_LINE) -> str:
-    """Make one line of a text, without brackets; of a longer text its beginning."""
+    """Make a text one line without brackets; of a longer text, its beginning."""
     beginning, rest = text[: 2 * most], len(text) - 2 * most
     one = visible(" ".join(beginning.split())).translate(_BRACKETS)
     if (left_out := len(one) - most + max(rest, 0)) > 0:
@@ -87,22 +87,22 @@ def note_line(role: str, content: str, *, merged: bool) -> str:
 
 
 def system_prompt(into: type[Struct], instruction: str) -> str:
-    """The instruction with rules and schema, since not every server applies a schema by itself."""
+    """Return the instruction with rules and schema: not every server applies a schema by itself."""
     return f"{instruction}\n\n{RULES}{msgspec.json.encode(schema_of(into)).decode()}"
 
 
 def user_prompt(material: Struct) -> str:
-    r"""The material as JSON, in which every text is a string that it cannot leave.
+    r"""Return the material as JSON, in which every text is a string that it cannot leave.
 
-    `<` is written as `\u003c`, and `[` before a word as `\u005b`: servers read `<|im_end|>`,
-    `[/INST]` and the like as the end of the message, wherever they stand.
+    `<` is written as `\u003c`, and `[` before a word as `\u005b`: servers take `<|im_end|>`,
+    `[/INST]` and the like for the end of the message anywhere.
     """
     json = msgspec.json.encode(material).decode()
     return _CONTROL_TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", json)
 
 
 def schema_of(into: type[Struct]) -> dict[str, Any]:
-    """The JSON schema of a Struct, with references resolved, which not every server does."""
+    """Return the JSON schema of a Struct with references resolved, which not every server does."""
     schema = msgspec.json.schema(into)
     definitions = schema.pop("$defs")
 

@@ -1,6 +1,6 @@
-"""What models are: one that chats, calls tools and streams, and one that answers with data.
+"""The two kinds of models: one chats, calls tools and streams, the other answers with data.
 
-Both are Protocols. Whoever asks a model does not know which one it is, and tests bring their own.
+Both are Protocols. The caller does not know which model it has, and tests bring their own.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -36,7 +36,7 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens as the model counted them: all that it read, and what it wrote."""
+    """Tokens as the model counted them: those that it read, and those that it wrote."""
 
     prompt_tokens: int
     answer_tokens: int
@@ -47,13 +47,13 @@ class ChatChunk(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
-    """Of the last piece, where the model counts."""
+    """With the last piece, if the model counts."""
 
 
 class ChatModel(Protocol):
     @property
     def name(self) -> str:
-        """For people, in logs and at the start."""
+        """The model's name for people, in logs and at the start."""
         ...
 
     def stream(
@@ -77,7 +77,7 @@ class ChatModel(Protocol):
 class StructuredModel(Protocol):
     @property
     def name(self) -> str:
-        """For people, in logs and at the start."""
+        """The model's name for people, in logs and at the start."""
         ...
 
     async def answer_as(
@@ -86,9 +86,9 @@ class StructuredModel(Protocol):
         """Ask once, without a conversation, for an answer that is an `into`.
 
         Args:
-            into: Its schema goes with the question; no Struct that contains itself.
+            into: Its schema is sent with the question; it must not contain itself.
             instruction: What to do with the material, in words of our own.
-            material: What others wrote goes in here, and only here.
+            material: The only place for texts of other people.
             within: Seconds.
 
         Raises:

@@ -1,6 +1,6 @@
 """Models served by Ollama, for conversations and for answers with data.
 
-Everything that the ollama package raises becomes one of our errors here, and nowhere else.
+Every error of the ollama package becomes one of ours here, and nowhere else.
 """
 
 import asyncio
@@ -29,11 +29,10 @@ from local.telemetry import CountTokens, model_call
 
 PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
-"""How long a server may take to connect, and to answer which models it has. A start waits for
-it."""
+"""Seconds for a server to connect, and to list its models. A start waits for it."""
 SILENCE_SECONDS = 300.0
-"""How long a model may send nothing. Loading a large model from a slow disk takes minutes, and
-nothing is sent meanwhile."""
+"""Seconds for which a model may send nothing. Loading a large model from a slow disk takes
+minutes."""
 
 Capability = Literal["tools", "completion"]
 _LACKING: dict[Capability, str] = {
@@ -42,7 +41,7 @@ _LACKING: dict[Capability, str] = {
 }
 
 _TOO_LARGE = re.compile(r"context (length|size|window)|too (large|long)", re.IGNORECASE)
-"""What servers write when a prompt is too large. There is no error code for it."""
+"""The errors of servers for a prompt that is too large. There is no error code for it."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -113,7 +112,7 @@ class OllamaModel:
                 think=self._thinks or None,
                 options=self._options,
             )
-            # A generator, whatever its annotation says: closing it hangs up, and the model stops.
+            # A generator, despite its annotation: closing it hangs up, and the model stops.
             async with aclosing(cast(AsyncGenerator[ChatResponse, None], parts)):
                 async for part in parts:
                     done_reason = part.done_reason if part.done else None
@@ -225,7 +224,7 @@ def _to_ollama(message: ChatMessage) -> Message:
 
 
 def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
-    """Skip a tool whose schema the ollama package refuses, since anybody can announce one."""
+    """Convert the tools; skip one that the ollama package refuses: anybody can announce one."""
     for tool in tools:
         try:
             yield Tool.model_validate({"type": "function", "function": msgspec.to_builtins(tool)})
@@ -234,7 +233,7 @@ def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
 
 
 def _from_ollama(part: ChatResponse) -> ChatChunk | None:
-    """None for an empty part."""
+    """Convert a part of the answer; None if it is empty."""
     message = part.message
     chunk = ChatChunk(
         content=message.content or "",
@@ -250,7 +249,7 @@ def _from_ollama(part: ChatResponse) -> ChatChunk | None:
 
 
 def _usage(part: ChatResponse) -> Usage | None:
-    """None if the server did not count the prompt, as when all of it was in its cache."""
+    """Return the usage; None if the server did not count the prompt, for example from its cache."""
     if not part.prompt_eval_count:
         return None
     return Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
@@ -258,7 +257,7 @@ def _usage(part: ChatResponse) -> Usage | None:
 
 @contextmanager
 def _as_model_errors(model: str, url: str) -> Iterator[None]:
-    """Turn whatever the ollama package raises into our errors."""
+    """Turn all errors of the ollama package into ours."""
     url = without_credentials(url)
     try:
         yield

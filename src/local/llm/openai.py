@@ -1,7 +1,7 @@
 """Models of an endpoint that speaks OpenAI's API, for conversations and for answers with data.
 
-Such endpoints differ in what they take. A parameter that one refuses is left out from then on, and
-a schema gives way to JSON of any form, and that to plain text.
+Such endpoints differ in what they accept. A parameter that one refuses is left out from then on; a
+schema is replaced by JSON of any form, and that by plain text.
 """
 
 import asyncio
@@ -40,17 +40,18 @@ from local.llm.openai_messages import (
 from local.telemetry import CountTokens, model_call
 
 PROVIDER = "openai"
-"""In traces: what the endpoint speaks, since nobody knows who it is."""
+"""In traces: the API of the endpoint, since its provider is not known."""
 CHAT = "chat/completions"
 PROBE_SECONDS = 2.0
-"""How long an endpoint may take to list its models; a start waits for it."""
+"""Seconds for an endpoint to list its models; a start waits for it."""
 SILENCE_SECONDS = 120.0
-"""How long a model may say nothing: one on this machine reads a long prompt for a minute."""
+"""Seconds for which a model may send nothing: one on this machine reads a long prompt for a
+minute."""
 OPTIONAL = ("temperature", "stream_options")
 """Parameters that some endpoints or models refuse, and others need."""
 FORMS = ("json_schema", "json_object", "text")
 SHAPES = 2
-"""How often an answer may have another shape than it was asked for."""
+"""How often an answer may have another form than requested."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")
@@ -84,7 +85,7 @@ class OpenAIModel:
         return cls(client, model, temperature=temperature)
 
     async def listed(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
-        """The models that the endpoint lists, None if it has no list.
+        """Return the models that the endpoint lists, None if it has no list.
 
         Raises:
             ModelError: It is out of reach, or refuses the key.
@@ -100,7 +101,7 @@ class OpenAIModel:
         return None
 
     async def has(self, *, within: float = PROBE_SECONDS) -> bool:
-        """Whether the endpoint lists the model, or takes it although it does not.
+        """Return whether the endpoint lists the model, or accepts it without listing it.
 
         Raises:
             ModelError: It is out of reach, or refuses the key.
@@ -120,7 +121,7 @@ class OpenAIModel:
         """Ask for one word, since only that shows whether key and model are accepted.
 
         Raises:
-            ModelError: They are not, the endpoint is out of reach, or its answer is none.
+            ModelError: They are refused, the endpoint is out of reach, or its answer is unreadable.
         """
         with self._as_model_errors():
             if (answer := await self._try(within)) is not None:
@@ -172,7 +173,7 @@ class OpenAIModel:
         await self._client.close()
 
     async def _try(self, within: float) -> bytes | None:
-        """The answer, as it came; None if a parameter is refused: key and model are accepted."""
+        """Return the raw answer; None if a parameter is refused, which proves key and model."""
         body = {"model": self.name, "messages": [{"role": "user", "content": "Hi"}]}
         try:
             return await self._client.post(
@@ -232,14 +233,14 @@ class OpenAIModel:
             try:
                 return await ask({"model": self.name, **sent})
             except EndpointError as error:
-                named = [name for name in OPTIONAL if name in sent and name in error.said]
+                named = [name for name in OPTIONAL if name in sent and name in error.reply]
                 if error.kind != "refused" or not named:
                     raise
             self._refused.update(named)
             log.info("parameters_refused", model=self.name, parameters=named)
 
     async def _next(self, pieces: AsyncGenerator[Completion, None]) -> Completion | None:
-        """The next piece of an answer; signs of life without one do not count."""
+        """Return the next piece of an answer; signs of life without content do not count."""
         try:
             async with asyncio.timeout(SILENCE_SECONDS):
                 piece = await anext(pieces, None)
@@ -249,9 +250,9 @@ class OpenAIModel:
             endpoint = self._client.endpoint
             problem = piece.error
             text = problem.get("message", problem) if isinstance(problem, dict) else problem
-            said = endpoint.without_key(echoed(text))
+            reply = endpoint.without_key(echoed(text))
             message = f"{endpoint.shown} broke off with an error."
-            raise EndpointError("failed", message, said=said, remedy="Ask again.")
+            raise EndpointError("failed", message, reply=reply, remedy="Ask again.")
         return piece
 
     def _check_end(self, reason: str) -> None:
@@ -263,7 +264,7 @@ class OpenAIModel:
 
     @contextmanager
     def _as_model_errors(self) -> Iterator[None]:
-        """Turn failures of the endpoint, and answers that are none, into our errors."""
+        """Turn failures of the endpoint, and unreadable answers, into our errors."""
         endpoint = self._client.endpoint
         try:
             yield

@@ -1,4 +1,4 @@
-"""What an endpoint that speaks OpenAI's API is sent, and what of its answers is read."""
+"""The messages to an endpoint that speaks OpenAI's API, and the parts of its answers in use."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class Tokens(Struct, frozen=True):
 class Function(Struct, frozen=True):
     name: str | None = None
     arguments: str | Json | None = None
-    """In pieces of JSON, or by some servers as an object."""
+    """In pieces of JSON; some servers send an object."""
 
 
 class CallPiece(Struct, frozen=True):
@@ -66,7 +66,7 @@ class CallsInPieces:
         self._calls: list[_Call] = []
 
     def take(self, piece: Completion) -> str:
-        """Take what a piece of the stream has of calls; why the answer ended, if it did."""
+        """Add the calls in a piece of the stream; return why the answer ended, if it did."""
         reason = ""
         for choice in piece.choices[:1]:
             reason = choice.finish_reason or ""
@@ -87,7 +87,7 @@ class CallsInPieces:
             call.arguments += arguments or ""
 
     def whole(self) -> tuple[ToolCall, ...]:
-        """The calls.
+        """Return the calls.
 
         Raises:
             msgspec.MsgspecError: Arguments are no JSON object.
@@ -102,7 +102,7 @@ class CallsInPieces:
         )
 
     def _going_on(self, piece: CallPiece) -> "_Call | None":
-        """The call that a piece belongs to; some servers number all of them 0, or none."""
+        """Return the call that a piece belongs to; some servers number all of them 0, or none."""
         for call in reversed(self._calls):
             if piece.index is None or call.index == piece.index:
                 return call if piece.id in {None, "", call.id} else None
@@ -117,7 +117,7 @@ class _Call(Struct):
 
 
 def to_openai(message: ChatMessage) -> Json:
-    """A message of ours; thinking is the model's own business, and not sent back."""
+    """Convert a message of ours; thinking is the model's own, and not sent back."""
     sent: Json = {"role": message.role}
     if message.content or not message.tool_calls:
         sent["content"] = message.content
@@ -129,7 +129,7 @@ def to_openai(message: ChatMessage) -> Json:
 
 
 def to_tools(tools: Sequence[ToolDefinition]) -> Iterator[Json]:
-    """Skip a tool that endpoints refuse, and with it the question: anybody can announce one."""
+    """Convert the tools; skip one that endpoints refuse together with the question."""
     for tool in tools:
         if _TOOL_NAME.fullmatch(tool.name) and tool.parameters.get("type") == "object":
             yield {"type": "function", "function": msgspec.to_builtins(tool)}
@@ -138,10 +138,10 @@ def to_tools(tools: Sequence[ToolDefinition]) -> Iterator[Json]:
 
 
 async def pieces_of(content: AsyncIterator[bytes]) -> AsyncGenerator[Completion, None]:
-    """The pieces of an answer, which come as server-sent events.
+    """Yield the pieces of an answer, which come as server-sent events.
 
     Raises:
-        ValueError: A line is no part of such an event, or no piece of an answer.
+        ValueError: A line is no part of an event, or no piece of an answer.
     """
     async for line in _lines(content):
         field, _, data = line.partition(b":")
@@ -155,7 +155,7 @@ async def pieces_of(content: AsyncIterator[bytes]) -> AsyncGenerator[Completion,
 
 
 async def _lines(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Lines as the events have them; httpx would cut at U+2028, too, which JSON may hold."""
+    """Yield lines as the events have them; httpx would cut at U+2028, too, which JSON may hold."""
     rest = b""
     async for piece in content:
         *lines, rest = (rest + piece).split(b"\n")
@@ -166,7 +166,7 @@ async def _lines(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def to_chunk(piece: Completion) -> ChatChunk | None:
-    """What a piece of a stream says, but for calls; None if that is nothing."""
+    """Return a piece of a stream without its calls; None if nothing is left."""
     delta = piece.choices[0].delta if piece.choices else Message()
     chunk = ChatChunk(
         content=delta.content or "",
@@ -177,14 +177,14 @@ def to_chunk(piece: Completion) -> ChatChunk | None:
 
 
 def usage_of(tokens: Tokens | None) -> Usage | None:
-    """None where the endpoint does not count."""
+    """Return the usage; None where the endpoint does not count."""
     if tokens is None or not tokens.prompt_tokens:
         return None
     return Usage(prompt_tokens=tokens.prompt_tokens, answer_tokens=tokens.completion_tokens)
 
 
 def strict(schema: Mapping[str, Any]) -> Json:
-    """A schema in the subset that strict output takes: no more, no less than each property."""
+    """Return a schema in the subset of strict output: every property required, no other allowed."""
 
     def stricter(node: Any) -> Any:
         if isinstance(node, list):

@@ -1,7 +1,7 @@
 """A small responder for machines without a language model, which answers by the tables below.
 
 It saves, recalls and searches through the same tools as a real model, so that everything can be
-tried without one. `STATED` and `ASKED` must agree on keys, so that what was saved in one wording is
+tried without one. `STATED` and `ASKED` must agree on keys, so that a fact saved in one wording is
 found in another.
 """
 
@@ -66,8 +66,8 @@ ASKS_TO_SAVE = (
     r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
 )
 POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
-"""A request to save with a question mark that asks nothing. The group is atomic, so that a line
-with many such beginnings is read once."""
+"""A request to save with a question mark at its end, which is no question. The group is atomic, so
+that a line with many such beginnings is read once."""
 QUESTION = (
     r"(?:what|which|who|whose|when|where|why|how|do you|tell me|remind me|recall|search)\b|.*\?$"
 )
@@ -106,13 +106,13 @@ class RulesModel:
             yield ChatChunk(tool_calls=tuple(made))
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def answer_to(
     messages: Sequence[ChatMessage], offered: Collection[str]
 ) -> tuple[str, list[_Request]]:
-    """The answer and the calls, given the conversation and the names of the tools."""
+    """Return the answer and the calls, given the conversation and the names of the tools."""
     question_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
     if question_at is None:
         return HELP, []
@@ -133,13 +133,13 @@ def answer_to(
 
 
 def _named(text: str, offered: Collection[str]) -> list[_Request]:
-    """The call of a tool that the user names; without arguments, which no rule knows."""
+    """Return the call of a tool that the user names; without arguments, which no rule knows."""
     found = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
     return [(found["tool"], {})] if found and found["tool"] in offered else []
 
 
 def _understand(text: str) -> list[_Request]:
-    """The tool calls that a user's message requests; none for mere conversation."""
+    """Return the tool calls that a user's message requests; none for mere conversation."""
     calls: list[_Request] = []
     loose = []
     rest, requests = re.subn(ASKS_TO_SAVE, "\n", text.replace("\u2019", "'"), flags=ANY_CASE)
@@ -182,7 +182,7 @@ def _lookup(question: str) -> _Request:
 
 
 def _topic(template: str, found: re.Match[str]) -> str | None:
-    """The key, such as `user.language_preference`; None if no letter of it is left."""
+    """Return the key, such as `user.language_preference`; None if no letter of it is left."""
     if "{thing}" not in template:
         return template
     thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
@@ -190,7 +190,7 @@ def _topic(template: str, found: re.Match[str]) -> str | None:
 
 
 def _outcomes(turn: Sequence[ChatMessage]) -> list[tuple[str, dict[str, Any], str]]:
-    """Tool, arguments and result of every call in this turn that has a result."""
+    """Return tool, arguments and result of every call in this turn that has a result."""
     calls = {call.id: call for message in turn for call in message.tool_calls}
     results = ((calls.get(m.tool_call_id or ""), m.content) for m in turn if m.role == "tool")
     return [(call.name, call.arguments, content) for call, content in results if call]

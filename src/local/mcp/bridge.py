@@ -1,7 +1,7 @@
-"""What clients are offered, and may call, of the tools on the bus; and the way to the stack.
+"""The tools on the bus that clients see and may call, and the connection to the stack.
 
 The stack is found, or started again, for as long as clients are served. Models choose worse among
-many tools, so by default they are offered few of the memory's own.
+many tools, so by default clients see few of the memory's own.
 """
 
 import asyncio
@@ -52,8 +52,8 @@ DEFAULT_TOOLS = frozenset(
         "top_memories",
     }
 )
-"""Of the memory's own. What erases is not among them: a text that a model reads could ask for it,
-and nothing brings it back."""
+"""Of the memory's own. Tools that erase are not among them: a text that a model reads could request
+it, and the loss would be final."""
 Ask = Callable[[str, Json], Awaitable[ToolResult]]
 """A tool and its arguments, for somebody."""
 
@@ -68,9 +68,9 @@ class Reached(NamedTuple):
 
 
 class Link:
-    """Keeps a connection to the stack while its context lasts.
+    """A connection to the stack while its context lasts.
 
-    `on_change` is called when the stack is reached, and when a tool on its bus is new or another.
+    `on_change` is called when the stack is reached, and when a tool on its bus is new or changed.
     """
 
     def __init__(self, settings: Settings, *, user: str, on_change: Callable[[], None]) -> None:
@@ -92,10 +92,10 @@ class Link:
             await self._keeping
 
     async def reached(self) -> Reached:
-        """The stack, as soon as it is reached.
+        """Return the stack, as soon as it is reached.
 
         Raises:
-            Local2Error: It could not be, the last time that it was tried.
+            Local2Error: The last attempt to reach it failed.
         """
         try:
             async with asyncio.timeout(STARTING):
@@ -106,7 +106,7 @@ class Link:
             ) from error
 
     async def run(self, work: Callable[[Reached], Coroutine[Any, Any, T]]) -> T:
-        """Do something over the bus; it ends with the connection.
+        """Run work over the bus; it ends with the connection.
 
         Raises:
             Local2Error: The stack is not reached, or was lost meanwhile.
@@ -126,9 +126,9 @@ class Link:
                 await self._fail(BusError("The memory cannot be reached; the log says why."))
 
     async def _fail(self, error: Local2Error) -> None:
-        """Whoever asks gets this error, until the next attempt."""
+        """Give those who ask this error, until the next attempt."""
         self._reached.set_exception(error)
-        self._reached.exception()  # perhaps nobody asks
+        self._reached.exception()  # perhaps no caller waits for it
         await asyncio.sleep(RETRY)
         self._reached = asyncio.get_running_loop().create_future()
 
@@ -169,7 +169,7 @@ def _full(_: ToolSchema) -> bool:
 
 
 def _read_only(tool: ToolSchema) -> bool:
-    """Another team's tool is offered if it says that it only reads."""
+    """Return whether a tool of another team declares that it only reads."""
     return tool.annotations.read_only_hint is True
 
 
@@ -177,10 +177,10 @@ PROFILES: dict[str, Profile] = {"default": _default, "full": _full, "read-only":
 
 
 def profile_of(chosen: Sequence[str]) -> Profile:
-    """The profile of a name, or the tools of these names.
+    """Return the profile of a name, or the tools of these names.
 
     Raises:
-        ConfigError: Nothing is chosen, or a profile's name is among those of tools.
+        ConfigError: No tool is chosen, or a profile is named among the tools.
     """
     if len(chosen) == 1 and chosen[0] in PROFILES:
         return PROFILES[chosen[0]]
@@ -197,7 +197,7 @@ def _named(names: Collection[str]) -> Profile:
 
 
 class Bridge:
-    """What clients are offered, and may call, of what is on the bus."""
+    """The tools on the bus that clients see, and may call."""
 
     def __init__(self, link: Link, settings: McpSettings) -> None:
         self._link = link
@@ -206,7 +206,7 @@ class Bridge:
         self._known: list[ToolSchema] = []
 
     async def tools(self) -> list[ToolSchema]:
-        """The tools of the profile; those known last while the stack is away.
+        """Return the tools of the profile; while the stack is away, those known last.
 
         Raises:
             Local2Error: The stack was never reached.
@@ -219,13 +219,13 @@ class Bridge:
         return [tool for tool in self._known if self._offers(tool)]
 
     async def offers(self, name: str) -> bool:
-        """Whether a tool of this name is among those of the profile."""
+        """Return whether a tool of this name is in the profile."""
         return any(tool.name == name for tool in await self.tools())
 
     async def call(
         self, name: str, args: Json, caller: Sender, on_progress: OnProgress | None = None
     ) -> ToolResult:
-        """Call a tool; whatever fails is a result, too."""
+        """Call a tool; every failure is a result, too."""
 
         async def work(stack: Reached) -> ToolResult:
             result = await call_tool(
@@ -254,7 +254,7 @@ class Bridge:
             return ToolResult.failed(error)
 
     async def ask(self, name: str, args: Json, caller: Sender) -> ToolResult:
-        """Call a tool of the memory, offered or not, for what is no tool to the client.
+        """Call a tool of the memory, offered or not, for requests that are no tool calls.
 
         Raises:
             Local2Error: It failed; its class is that of the code.

@@ -1,7 +1,7 @@
-"""`local2 mcp --http`: streamable HTTP on this machine, for whoever has the token.
+"""`local2 mcp --http`: streamable HTTP on this machine, for everyone with the token.
 
-Requests that name another host, or come from another site's page, are refused (DNS rebinding), by
-the SDK. Whoever connects is the configured user.
+The SDK refuses requests that name another host, or come from another site's page (DNS rebinding).
+Every client is the configured user.
 """
 
 import hmac
@@ -28,18 +28,18 @@ HOST = "127.0.0.1"
 TOKEN_FILE = "mcp-token"  # noqa: S105 - its name
 CONFIGURED = "LOCAL2_MCP__TOKEN or config/mcp.yaml"
 CLOSING = 1
-"""Seconds for answers under way when it stops; a client that listens would go on for ever."""
+"""Seconds for answers in progress when it stops; a listening client would go on without end."""
 
 
 class Address(NamedTuple):
-    """Where the server is, and where its token is."""
+    """The address of the server, and the place of its token."""
 
     url: str
     token_is_in: str
 
 
 async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None:
-    """Serve until interrupted; `on_ready` is called once clients may come.
+    """Serve until interrupted; `on_ready` is called once clients may connect.
 
     Raises:
         ConfigError: The port is taken.
@@ -66,7 +66,7 @@ async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None
 
 
 class _Holder:
-    """Whoever has the one token."""
+    """The holder of the one token."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -78,7 +78,7 @@ class _Holder:
 
 
 class _Explained:
-    """Whom the SDK refuses for want of the token is answered where the token is."""
+    """Answers a client that the SDK refuses for want of the token with the token's place."""
 
     def __init__(self, app: ASGIApp, address: Address) -> None:
         self._app = app
@@ -104,7 +104,7 @@ class _Explained:
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket that takes connections from now on; they wait until they are served."""
+    """Return a socket that accepts connections from now on; they wait until they are served."""
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
@@ -115,7 +115,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def _token(settings: Settings) -> tuple[str, Path | None]:
-    """The configured token, else that of the file, which is made where there is none."""
+    """Return the configured token, else the one in the file, which is created if necessary."""
     if settings.mcp.token:
         return settings.mcp.token, None
     file = settings.memory.data_dir / TOKEN_FILE

@@ -1,9 +1,9 @@
-"""The first answer over stdio, given before the SDK, NATS or the stack are even imported.
+"""The first answer over stdio, given before the SDK, NATS or the stack are imported.
 
 Importing the SDK takes longer than clients wait. The request is then given to the SDK as well,
 which answers it again; that answer is dropped (`stdio`). So the SDK knows the connection's state,
-and the client has waited for neither. `server` has the SDK say the same of the memory; a test
-compares what both answer.
+and the client has waited for neither. `server` has the SDK describe the memory in the same way; a
+test compares the two answers.
 """
 
 import json
@@ -39,7 +39,7 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
 def initialized(version: str) -> Json:
-    """The result of `initialize`, for a client that asks for this version."""
+    """Return the result of `initialize`, for a client that asks for this version."""
     return {
         "protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
         "capabilities": {
@@ -53,7 +53,7 @@ def initialized(version: str) -> Json:
 
 
 def discovered() -> Json:
-    """The result of `server/discover`."""
+    """Return the result of `server/discover`."""
     return {
         "supportedVersions": list(STATELESS_VERSIONS),
         "capabilities": {
@@ -87,7 +87,7 @@ class Opening(NamedTuple):
 def opened() -> Opening:
     """Take over standard input and output, and answer the client's first request; once.
 
-    From then on whatever else reads or prints meets an empty input, and standard error.
+    From then on all other code reads an empty input, and prints to standard error.
     """
     _complete()
     incoming, outgoing = os.dup(0), os.dup(1)
@@ -110,7 +110,7 @@ def opened() -> Opening:
 
 
 def _complete() -> None:
-    """Open what was closed of standard input, output and error: who serves says what is wrong."""
+    """Open what is closed of standard input, output and error: who serves reports the problem."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -124,7 +124,7 @@ def _is_waited_on(end: int) -> bool:
 
 
 def _request(read: bytes) -> dict[str, Any]:
-    """The first message, if it is a request."""
+    """Return the first message, if it is a request."""
     try:
         message = json.loads(read.partition(b"\n")[0])
     except (ValueError, RecursionError):
@@ -135,7 +135,7 @@ def _request(read: bytes) -> dict[str, Any]:
 
 
 def _result(request: dict[str, Any]) -> dict[str, Any] | None:
-    """What is answered to a well-formed handshake; None leaves everything else to the SDK."""
+    """Return the answer to a well-formed handshake; None leaves everything else to the SDK."""
     params = request.get("params")
     if not isinstance(params, dict):
         return None

@@ -1,8 +1,8 @@
-"""The server of the SDK: who asks, which request is answered by what, who is told of other tools.
+"""The SDK's server: who asks, how each request is answered, and who learns of changed tools.
 
-Who asks is known by configuration, and by what the client calls itself; never by arguments. That
-other tools are there is told in both ways that the protocol has had for it: clients with a
-handshake hear it on their connection, those without listen, with a request of their own
+The caller is known from the configuration, and from the client's own name; never from arguments. A
+change of tools is announced in both ways that the protocol has had for it: clients with a handshake
+are notified on their connection, and those without send a request to listen
 (`subscriptions/listen`).
 """
 
@@ -43,19 +43,19 @@ UNKNOWN = "mcp"
 LONGEST_NAME = 64
 _OTHERS = re.compile(r"[^\w.-]+")
 SESSION_HEADER = "mcp-session-id"
-"""Which connection it is, over HTTP; the server made it."""
+"""The id of the connection, over HTTP; the server made it."""
 TOGETHER = 0.2
-"""Seconds: what changes within them is told once."""
+"""Seconds: changes within them are announced once."""
 Context = ServerRequestContext[Any, Any]
 
 
 def user_of(settings: McpSettings) -> str:
-    """The user that is configured, else who is logged in."""
+    """Return the configured user, else the one who is logged in."""
     return person_of(settings.user)
 
 
 def agent_of(settings: McpSettings, client: str | None) -> str:
-    """The agent that is configured, else the client's name in the form of one."""
+    """Return the configured agent, else the client's name in the form of an agent's."""
     if settings.agent:
         return settings.agent
     cleaned = _OTHERS.sub("-", (client or "").casefold())[:LONGEST_NAME].strip("-._")
@@ -63,7 +63,7 @@ def agent_of(settings: McpSettings, client: str | None) -> str:
 
 
 class Callers:
-    """Who asks, for every request of a server."""
+    """The callers of a server's requests."""
 
     def __init__(self, link: Link, settings: McpSettings) -> None:
         self._link = link
@@ -72,7 +72,7 @@ class Callers:
         self._session = new_id()
 
     async def of(self, ctx: Context) -> Sender:
-        """Who asks. Without a session of their own, requests over HTTP have none."""
+        """Return who asks. Requests over HTTP have no session unless they name one."""
         client = ctx.session.client_params
         return Sender(
             user=self._user,
@@ -89,7 +89,7 @@ class Callers:
 
 
 class Changes:
-    """Tells whoever is connected; `notice` may be called from anywhere on the loop."""
+    """Announces changes to the connected clients; call `notice` anywhere on the loop."""
 
     def __init__(self) -> None:
         self.listening = InMemorySubscriptionBus()
@@ -104,15 +104,15 @@ class Changes:
         self._changed.set()
 
     async def run(self) -> None:
-        """Tell of changes until cancelled."""
-        told = types.ToolListChangedNotification().method
+        """Announce changes until cancelled."""
+        method = types.ToolListChangedNotification().method
         while True:
             await self._changed.wait()
             await asyncio.sleep(TOGETHER)
             self._changed.clear()
             await self.listening.publish(ToolsListChanged())
             for connection in list(self._connections):
-                await connection.notify(told, None)
+                await connection.notify(method, None)
 
 
 class MemoryServer(Server[Any]):
@@ -145,7 +145,7 @@ class MemoryServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """As it is, and over every transport with the promise to tell of other tools."""
+        """Return the options of every transport, with the promise to announce changed tools."""
         return super().create_initialization_options(
             notification_options or NotificationOptions(tools_changed=True),
             experimental_capabilities,
@@ -161,8 +161,8 @@ class MemoryServer(Server[Any]):
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        async def report(said: ToolProgress) -> None:
-            await ctx.session.report_progress(said.progress, said.total, said.message)
+        async def report(progress: ToolProgress) -> None:
+            await ctx.session.report_progress(progress.progress, progress.total, progress.message)
 
         if not await self._offered(params.name):
             raise MCPError(types.INVALID_PARAMS, f"No tool {quoted(params.name)} is offered.")
@@ -204,7 +204,7 @@ class MemoryServer(Server[Any]):
             return await read_resource(str(params.uri), self._ask(ctx))
 
     def _ask(self, ctx: Context) -> Ask:
-        """Tools of the memory for this request, whether the profile offers them or not."""
+        """Call a tool of the memory for this request, whether the profile offers it or not."""
 
         async def ask(tool: str, args: Json) -> ToolResult:
             return await self._bridge.ask(tool, args, await self._callers.of(ctx))
@@ -212,7 +212,7 @@ class MemoryServer(Server[Any]):
         return ask
 
     async def _offered(self, name: str) -> bool:
-        """Whether it is offered, as far as that is known while the stack is away."""
+        """Return whether the tool is offered, as far as that is known while the stack is away."""
         try:
             return await self._bridge.offers(name)
         except Local2Error:
@@ -221,7 +221,7 @@ class MemoryServer(Server[Any]):
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """What the protocol has for errors of requests that are no calls of tools."""
+    """Turn our errors into the protocol's, for requests that are no tool calls."""
     try:
         yield
     except RequestError as error:
@@ -232,7 +232,7 @@ def _errors() -> Iterator[None]:
 
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[MemoryServer]:
-    """A server that finds the stack, again and again where need be.
+    """Return a server that finds the stack, and finds it again where necessary.
 
     Raises:
         ConfigError: There is no such profile.
@@ -240,10 +240,10 @@ async def serving(settings: Settings) -> AsyncIterator[MemoryServer]:
     changes = Changes()
     async with Link(settings, user=user_of(settings.mcp), on_change=changes.notice) as link:
         server = MemoryServer(Bridge(link, settings.mcp), Callers(link, settings.mcp), changes)
-        telling = asyncio.create_task(changes.run())
+        announcing = asyncio.create_task(changes.run())
         try:
             yield server
         finally:
-            telling.cancel()
+            announcing.cancel()
             with suppress(asyncio.CancelledError):
-                await telling
+                await announcing

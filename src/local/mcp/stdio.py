@@ -1,6 +1,6 @@
 """`local2 mcp` over standard input and output: one client, from its first request to its last.
 
-The client's end closes when it is gone, however it went, and the server ends with it.
+The input closes when the client ends, in whatever way, and the server ends then, too.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ LONGEST = 64 * 1024 * 1024
 
 
 async def serve(settings: Settings, opening: Opening) -> None:
-    """Serve the client whose first request was answered, until it is gone."""
+    """Serve the client whose first request was answered, until it ends."""
     async with (
         serving(settings) as server,
         _wire(opening) as (lines, replies),
@@ -31,9 +31,10 @@ async def serve(settings: Settings, opening: Opening) -> None:
 
 
 class _Lines:
-    """The client's messages, a line each, from the one on that was read already.
+    """The client's messages, a line each, after the one that was read already.
 
-    What is none is answered here: the SDK only logs it, and its sender would wait for ever.
+    A line that is no message is answered here: the SDK only logs it, and its sender would wait
+    without end.
     """
 
     def __init__(self, reader: asyncio.StreamReader, replies: "_Replies") -> None:
@@ -63,7 +64,7 @@ def _is_message(line: str) -> bool:
 
 
 def _whole(line: str) -> str:
-    """Without halves of surrogate pairs, as JavaScript sends them of a text that was cut."""
+    """Return the line without halves of surrogate pairs, which JavaScript makes of cut texts."""
     try:
         message = json.dumps(json.loads(line), ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -83,7 +84,7 @@ def _refusal(line: str) -> str:
 
 
 class _Replies:
-    """Messages to the client, without the reply that it has had before."""
+    """Messages to the client, without the first reply, which it has received already."""
 
     def __init__(self, writer: asyncio.StreamWriter, answered: str | int | None) -> None:
         self._writer = writer
@@ -96,7 +97,7 @@ class _Replies:
         self._writer.write(line.encode())
 
     async def flush(self) -> None:
-        with suppress(ConnectionError):  # the client is gone, as the next line will tell
+        with suppress(ConnectionError):  # the client is gone, as the next read shows
             await self._writer.drain()
 
 

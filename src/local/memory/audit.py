@@ -1,4 +1,4 @@
-"""What one caller may know of changes of state, and undo of them."""
+"""What one caller may know of changes of state, and the undo of these changes."""
 
 from local.errors import InvalidArgumentsError, quoted
 from local.ledger.door import Ledger
@@ -17,15 +17,15 @@ SHOWN = 2_000
 UNDOABLE = frozenset({"archived", "merged", "contradicted", "superseded", "importance", "enriched"})
 UNDONE = "undone"
 DENIED = "denied"
-"""Whatever is refused to a role."""
+"""The reason of all that is denied to a role."""
 WAS = {"importance": "before", UNDONE: "action"}
-"""What of a change's detail says what was before it, beside what took a record's place."""
+"""The parts of a change's detail with the former state, beside the record's replacement."""
 STATES = frozenset({"importance", "enriched"})
 """They change an active record; the others retire it."""
 
 
 class Audit:
-    """The audit as one caller may see it: of own records, and of what belongs to everybody."""
+    """The audit as one caller may see it: of the caller's own records, and of everybody's."""
 
     def __init__(self, ledger: Ledger, changes: Changes, caller: Caller) -> None:
         self._ledger = ledger
@@ -40,14 +40,14 @@ class Audit:
         run: str | None = None,
         before: int | None = None,
     ) -> AuditTrail:
-        """Changes of state, newest first: all, or those of a record or of a run."""
+        """Return changes of state, newest first: all, or those of a record or of a run."""
         page = await self._ledger.audit.page(
             self._may_see, limit, record_id=record_id, run=run, before=before
         )
         return AuditTrail(entries=[self._entry(row) for row in page.rows], next=page.next)
 
     async def undo(self, run: str) -> UndoReport:
-        """Make the records that a run changed as they were, as far as nothing changed them since.
+        """Undo what a run changed in the caller's records, except where they have changed since.
 
         Raises:
             InvalidArgumentsError: There is no such run.
@@ -77,7 +77,7 @@ class Audit:
         return UndoReport(run=run, undone=undone[:SHOWN], not_done=not_done[:SHOWN], others=others)
 
     async def _changes_of(self, run: str) -> tuple[list[AuditRow], int]:
-        """What may be undone of a run, and how many of its changes are not the caller's to see."""
+        """Return what may be undone of a run, and how many changes the caller may not see."""
         others = 0
 
         def mine(row: AuditRow) -> bool:
@@ -98,7 +98,7 @@ class Audit:
                 return found, others
 
     def _may_see(self, row: AuditRow) -> bool:
-        """Of own records, and what the caller did to others that are gone."""
+        """Return whether the caller may see it: own records, and the caller's changes to others."""
         if row.scope is not None and row.owner is not None:
             return owns(row.scope, row.owner, self._caller) or self._did(row)
         return self._did(row) or (row.action == DENIED and self._caller.role == "admin")
@@ -127,7 +127,7 @@ class Audit:
         )
 
     def _by(self, row: AuditRow) -> By | None:
-        """Whether the caller made the change; None where no user did."""
+        """Return whether the caller made the change; None where no user did."""
         if row.user is None:
             return None
         return "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"

@@ -1,11 +1,8 @@
-"""Telling the bus and the backlog what changed, by id and kind and never by content."""
+"""Announces changes to the bus and the backlog, by id and kind and never by content."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-import structlog
-
-from local.errors import BusError
 from local.ledger.records import NewRecord, TaskKind, Written, sources_of
 from local.ledger.upkeep import AuditRow, Change
 from local.memory.upkeep.backlog import Backlog
@@ -13,16 +10,17 @@ from local.protocol import subjects
 from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 
+MANY = 8
+"""So many records of one write are likely to be followed by more: another conversation."""
 AT_ONCE = 50
-"""Announcements, which wait for nobody; then others have their turn."""
+"""Announcements without a pause; then other work has its turn."""
 
 Announce = Callable[[str, MemoryChange], Awaitable[None]]
-
-log = structlog.get_logger()
+"""Raises nothing: a write stays valid whether or not its announcement arrives."""
 
 
 class Changes:
-    """What is written stays written, whether or not anybody hears of it."""
+    """Announces what was changed in one tenant's memory."""
 
     def __init__(self, backlog: Backlog, announce: Announce) -> None:
         self._announce = announce
@@ -30,53 +28,48 @@ class Changes:
 
     @property
     def tasks_of_messages(self) -> tuple[TaskKind, ...]:
-        """What is to be done with what a user says."""
+        """The tasks for a user's message."""
         return ("extract",) if self._backlog.takes("extract") else ()
 
     @property
     def tasks_of_facts(self) -> tuple[TaskKind, ...]:
-        """What is to be done with a fact that is stated."""
+        """The tasks for a stated fact."""
         return ("judge",) if self._backlog.takes("judge") else ()
 
     async def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
-        """Some of these records are new, and may have replaced others."""
+        """Announce records, of which some are new and may have replaced others."""
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
-        self._backlog.wake("index", *{kind for record in records for kind in record.tasks})
-        try:
-            for number, (one, record) in enumerate(new, start=1):
-                if number % AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                saved = MemoryChange(
-                    id=one.id,
-                    kind=record.kind,
-                    topic=record.topic,
-                    memory_type=record.memory_type,
-                    sources=sources_of(record),
-                )
-                await self._announce(subjects.MEMORY_SAVED, saved)
-                for replaced in one.replaced:
-                    await self._tell_replaced(replaced, record, one.id)
-                if one.superseded_by:
-                    await self._tell_replaced(one.id, record, one.superseded_by)
-        except BusError as error:
-            log.warning("change_not_announced", count=len(new), reason=str(error))
+        self._backlog.wake("index", many=len(new) >= MANY)
+        self._backlog.wake(*{kind for record in records for kind in record.tasks})
+        for number, (one, record) in enumerate(new, start=1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            saved = MemoryChange(
+                id=one.id,
+                kind=record.kind,
+                topic=record.topic,
+                memory_type=record.memory_type,
+                sources=sources_of(record),
+            )
+            await self._announce(subjects.MEMORY_SAVED, saved)
+            for replaced in one.replaced:
+                await self._announce_replaced(replaced, record, one.id)
+            if one.superseded_by:
+                await self._announce_replaced(one.id, record, one.superseded_by)
 
     async def replaced(self, record_id: str, by: NewRecord) -> None:
-        """One record took the place of another."""
+        """Announce that one record replaced another."""
         self._backlog.wake("unindex")
-        try:
-            await self._tell_replaced(record_id, by, by.id)
-        except BusError as error:
-            log.warning("change_not_announced", id=record_id, reason=str(error))
+        await self._announce_replaced(record_id, by, by.id)
 
     async def retired(self, changes: Sequence[Change]) -> None:
-        """Facts were retired by upkeep."""
+        """Announce facts that upkeep has retired."""
         if not changes:
             return
         self._backlog.wake("unindex")
-        await self._tell_each(
+        await self._announce_each(
             subjects.MEMORY_RETIRED,
             [
                 MemoryChange(
@@ -92,19 +85,19 @@ class Changes:
         )
 
     async def deleted(self, ids: Sequence[str], kind: Kind) -> None:
-        """Records were retired with nothing in their place."""
+        """Announce records that were retired without a replacement."""
         if not ids:
             return
         self._backlog.wake("unindex")
         changes = [MemoryChange(id=id_, kind=kind, why="archived") for id_ in ids]
-        await self._tell_each(subjects.MEMORY_RETIRED, changes)
+        await self._announce_each(subjects.MEMORY_RETIRED, changes)
 
     async def restored(self, changes: Sequence[AuditRow]) -> None:
-        """Facts that had been retired are active again."""
+        """Announce retired facts that are active again."""
         if not changes:
             return
         self._backlog.wake("index")
-        await self._tell_each(
+        await self._announce_each(
             subjects.MEMORY_RESTORED,
             [
                 MemoryChange(
@@ -117,16 +110,13 @@ class Changes:
             ],
         )
 
-    async def _tell_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
-        try:
-            for number, change in enumerate(changes, start=1):
-                if number % AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                await self._announce(subject, change)
-        except BusError as error:
-            log.warning("change_not_announced", count=len(changes), reason=str(error))
+    async def _announce_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
+        for number, change in enumerate(changes, start=1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            await self._announce(subject, change)
 
-    async def _tell_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
-        """Both are of one kind, and of one topic if they have any."""
+    async def _announce_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
+        """Announce a replacement; both are of one kind, and of one topic if they have any."""
         change = MemoryChange(id=record_id, kind=like.kind, topic=like.topic, superseded_by=by)
         await self._announce(subjects.MEMORY_SUPERSEDED, change)

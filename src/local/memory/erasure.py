@@ -1,7 +1,7 @@
-"""Erasing on request what a caller chose of his own, wherever it is, and looking for what is left.
+"""Erases what a caller chose of the caller's own records, everywhere, and checks for traces.
 
-What is erased leaves a tombstone (decision 0055). Where a part cannot be reached the receipt says
-so: what has to leave the vector index stays a task, all else is erased by asking again.
+Erased records leave a tombstone (decision 0055). Where a part cannot be reached, the receipt
+reports it: removing from the vector index stays a task, and the same request erases all the rest.
 """
 
 import asyncio
@@ -29,12 +29,13 @@ REMOVED = 512
 """Vectors removed from the index in one request."""
 ID_PAGE = 5_000
 ROUNDS = 3
-"""What is written while it is erased is erased, too; who never stops writing has to ask again."""
+"""Rounds: content that is written during the erasure is erased, too; a caller that never stops
+writing has to ask again."""
 ASKED = 3
-"""Samples that are searched for as anybody would."""
+"""Samples that are searched for, as a user would."""
 FIRST = 20
 LOOKS, PAUSE = 30, 0.1
-"""Looks at the index, and seconds between two, while batches on their way arrive in it."""
+"""Checks of the index, and seconds between two, while batches on their way arrive in it."""
 SEARCHED = 200
 """Characters of a sample that are searched for."""
 ON_THE_BUS = "turns and dead letters"
@@ -46,16 +47,16 @@ log = structlog.get_logger()
 
 
 class Streams(Protocol):
-    """What the bus holds of users beside the memory; every method may raise BusError."""
+    """The users' messages on the bus; every method may raise BusError."""
 
     async def settled(self) -> int: ...
     async def count(self, whose: Sender) -> int: ...
     async def erase(self, whose: Sender) -> int: ...
-    async def tell(self, whose: Sender) -> None: ...
+    async def announce(self, whose: Sender) -> None: ...
 
 
 class NoStreams:
-    """A memory that nobody sends turns to."""
+    """The streams of a memory that receives no turns."""
 
     async def settled(self) -> int:
         return 0
@@ -68,12 +69,12 @@ class NoStreams:
         del whose
         return 0
 
-    async def tell(self, whose: Sender) -> None:
+    async def announce(self, whose: Sender) -> None:
         del whose
 
 
 class Outside:
-    """Where else than in the ledger something of a memory is."""
+    """The places of a memory's content outside the ledger."""
 
     def __init__(
         self, backlog: Backlog, vectors: Vectors, streams: Streams, recaller: Recaller
@@ -85,7 +86,7 @@ class Outside:
 
 
 class Erasure:
-    """What one caller erases, and nobody else's."""
+    """Erases what belongs to one caller, and to nobody else."""
 
     def __init__(self, ledger: Ledger, outside: Outside, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
@@ -96,7 +97,7 @@ class Erasure:
     async def erase(
         self, selection: Selection, *, dry_run: bool = False, allow_again: bool = False
     ) -> Receipt:
-        """Erase what was chosen, or of a dry run say how much that would be.
+        """Erase what was chosen; in a dry run, return how much that would be.
 
         Raises:
             InvalidArgumentsError: The caller has nothing of that id.
@@ -122,7 +123,7 @@ class Erasure:
             parts += await self._erase(selection, selected.rows, how)
         erased = joined(parts)
         forget_texts()
-        await self._outside.streams.tell(whose)
+        await self._outside.streams.announce(whose)
         checks = [one async for one in self._checks(selection, streams, whose, erased)]
         log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))
         return _receipt(how, counts, checks)
@@ -135,11 +136,11 @@ class Erasure:
         topic: str | None = None,
         id: str | None = None,  # noqa: A002 - as callers say it
     ) -> Selection:
-        """What is the caller's of what was named, where his role may write.
+        """Return what is the caller's of the named records, where the caller's role may write.
 
         Raises:
-            InvalidArgumentsError: Not exactly one was named, or the caller is nobody.
-            ForbiddenError: What nobody in particular stated is not for his role.
+            InvalidArgumentsError: Not exactly one was named, or the caller has no identity.
+            ForbiddenError: The role may not erase what no particular user stated.
         """
         if [everything, session_id is not None, topic is not None, id is not None].count(True) != 1:
             raise InvalidArgumentsError(
@@ -150,7 +151,7 @@ class Erasure:
                 "everything: the request's envelope has no user.",
                 remedy=f"{how_to_send('user')}.",
             )
-        if self._caller.user is None:  # what is nobody's is everybody's
+        if self._caller.user is None:  # records without a user belong to everybody
             check_may_write("tenant", self._caller)
         return Selection(
             owner=self._caller.user or TENANT_OWNED,
@@ -180,11 +181,11 @@ class Erasure:
                 await report(done, len(rows))
         finally:
             await asyncio.gather(*leaving)
-        self._outside.backlog.wake("index")  # what was merged into something erased
+        self._outside.backlog.wake("index")  # records that were merged into something erased
         return parts
 
     async def _unindex(self, erased: Erased) -> None:
-        """Take vectors out of the index; where it is out of reach that stays a task of each."""
+        """Remove vectors from the index; where it is out of reach, a task of each remains."""
         gone = erased.unindexed
         try:
             for start in range(0, len(gone), REMOVED):
@@ -220,7 +221,7 @@ class Erasure:
         return ErasureCheck(name=name, found=found, note=note if found else None)
 
     async def _in_index(self, erased: Erased) -> int:
-        """What was on its way into the index arrives after it was taken out: that is waited for."""
+        """Wait for vectors on their way, which arrive after their removal; return what is left."""
         for _ in range(LOOKS):
             if not (found := await self._held(erased)):
                 break
@@ -245,7 +246,7 @@ class Erasure:
         return found
 
     async def _on_bus(self, streams: Streams, whose: Sender) -> int:
-        """Messages of theirs; and turns on their way, in whose file those before them stay."""
+        """Return their messages on the bus, and turns in progress, whose file has older ones."""
         return await streams.count(whose) + await self._outside.streams.settled()
 
     async def _scrubbed(self) -> int:

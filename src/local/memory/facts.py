@@ -1,6 +1,6 @@
-"""What one caller states: facts, under topics, in triplets or neither, and how they bear on others.
+"""What one caller states: facts, under topics, in triplets or neither, and their relations.
 
-All of it is as far as he may see and write.
+All of it is limited to what the caller may see and write.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from local.ledger.records import (
 )
 from local.ledger.upkeep import RelatedRecord, Relation
 from local.memory.changes import Changes
-from local.memory.recall.statements import say_otherwise
+from local.memory.recall.statements import differ_in_value
 from local.memory.scopes import (
     check_may_write,
     may_retire,
@@ -39,7 +39,7 @@ from local.text.names import checked_topic, is_topic, is_users, states_alias
 
 
 class Facts:
-    """What one caller states, and may know of what was stated."""
+    """The facts that one caller states, and may read."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Facts:
         self._clock = clock
 
     async def topic(self, topic: str) -> Record | None:
-        """The active version of a standing fact, with its key as it was first written.
+        """Return the active version of a standing fact, with its key as it was first written.
 
         Raises:
             InvalidArgumentsError: The key breaks the rule for topics.
@@ -63,9 +63,9 @@ class Facts:
         return await self._ledger.facts.topic(scope, owner, topic)
 
     async def history(self, topic_or_id: str) -> list[Record]:
-        """Every version of a fact, newest first: by its topic key or by any version's id.
+        """Return every version of a fact, newest first: by its topic key or by any version's id.
 
-        One that was anonymised is shown to whoever may see another version of it.
+        An anonymised version is shown to those who may see another version of it.
         """
         if is_topic(topic_or_id):
             places = own_places(self._caller)
@@ -76,7 +76,7 @@ class Facts:
         chain = await self._ledger.records.chain(*ids)
         seen = [record for record in chain if may_see(record, self._caller)]
         if all(record.retired_why == "anonymised" for record in seen):
-            return []  # whose they were nobody knows any more
+            return []  # their owner is no longer known
         rows = {record.row for record in seen}
         return [one for one in chain if one.row in rows or one.retired_why == "anonymised"]
 
@@ -90,7 +90,7 @@ class Facts:
         return await self._write(self._record(content, scope, owner, topic=topic))
 
     async def store(self, fact: Fact) -> Written:
-        """Store a fact for as long as nothing contradicts it.
+        """Store a fact that is valid until another one contradicts it.
 
         A fact of the same topic is replaced at once; whether it contradicts others is judged after
         this returns, where a judge is configured.
@@ -115,12 +115,12 @@ class Facts:
             tasks=self._changes.tasks_of_facts,
         )
         written = await self._write(record)
-        if written.was_new or not await self._says_otherwise_since(record, written.id):
+        if written.was_new or not await self._changed_since(record, written.id):
             return written
         return await self._write(record, again=True)
 
-    async def _says_otherwise_since(self, record: NewRecord, known: str) -> bool:
-        """Whether what is known already was followed by another value of the same."""
+    async def _changed_since(self, record: NewRecord, known: str) -> bool:
+        """Return whether another value of the same thing followed the known fact."""
         if record.topic is not None:
             return False
         ((same, *_), (like,)) = await asyncio.gather(
@@ -129,14 +129,14 @@ class Facts:
         return any(
             one.row > same.row
             and may_retire(record, one)
-            and say_otherwise(record.content, one.content)
+            and differ_in_value(record.content, one.content)
             for one in like
         )
 
     async def store_triplets(self, triplets: Sequence[Triplet], scope: Owning) -> list[Written]:
-        """Store each triplet as a fact of its own, all or none; what is known stays as it is.
+        """Store each triplet as a fact of its own, all or none; known ones stay as they are.
 
-        A name that is known is spelled as it was first. A fact is linked with those of its scope
+        A known name gets its first spelling. A fact is linked with those of its scope
         and owner, and with those for everybody, that name its subject or its object, by any name
         that is stated: "Bob is also known as Robert Smith".
 
@@ -166,9 +166,9 @@ class Facts:
         return written
 
     async def known_entities(self, text: str) -> list[str]:
-        """The names in a text of what facts that the caller may see speak of, as these spell them.
+        """Return the names in a text that occur in facts the caller may see, in their spelling.
 
-        For extractors: they call everything by the name that it has.
+        This is for extractors: they use the known name of everything.
         """
         return await self._ledger.knowledge.names_in(text, own_places(self._caller))
 
@@ -206,7 +206,7 @@ def _checked(number: int, triplet: Triplet) -> Triplet:
 
 
 class Relations:
-    """What one caller says of memories that he may see, which are all in places of his."""
+    """Relations that one caller states between memories in the caller's places."""
 
     def __init__(self, ledger: Ledger, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
@@ -214,18 +214,18 @@ class Relations:
         self._clock = clock
 
     async def add(self, source: str, type_: RelationType, target: str) -> bool:
-        """Store how one memory bears on another; False if that is known.
+        """Store a relation between two memories; return False if it is known.
 
         Raises:
-            InvalidArgumentsError: They are one, the caller may not see both, one has too many
-                relations, or it is not for him to say that the one supersedes the other.
-            ForbiddenError: The caller's role may write to the scope of neither.
+            InvalidArgumentsError: They are the same, the caller may not see both, one has too many
+                relations, or the caller may not state that one supersedes the other.
+            ForbiddenError: The caller's role may write to neither scope.
         """
         relation = self._relation(source, type_, target)
         return await self._ledger.relations.add(relation, self._permit(type_))
 
     async def remove(self, source: str, type_: RelationType, target: str) -> bool:
-        """Take a relation back; False if it is not there.
+        """Withdraw a relation; return False if it does not exist.
 
         Raises:
             InvalidArgumentsError: The caller could not state it.
@@ -234,7 +234,7 @@ class Relations:
         return await self._ledger.relations.remove(relation, self._permit(type_))
 
     async def of(self, record_id: str) -> list[RelatedRecord]:
-        """What bears on a memory, and what it bears on, as far as the caller may see it.
+        """Return the relations of a memory in both directions, as far as the caller may see them.
 
         Raises:
             InvalidArgumentsError: The caller may not see the memory.
@@ -248,13 +248,13 @@ class Relations:
             newer, older = self._visible(source, "source"), self._visible(target, "target")
             if newer.id == older.id:
                 raise InvalidArgumentsError("target: it is the same memory as source.")
-            if not may_write(newer.scope, self._caller):  # it would lift what others find, too
+            if not may_write(newer.scope, self._caller):  # it would raise what others find, too
                 check_may_write(older.scope, self._caller)
             if type_ == "supersedes" and not self._may_supersede(newer, older):
                 raise InvalidArgumentsError(
-                    "type: what supersedes a memory is stated by the same user, who says so, and "
-                    "weighs as much: a user's words weigh more than an assistant's, and these more "
-                    "than a tool's output or a document.",
+                    "type: only the user who stated both may relate them by supersedes, and the "
+                    "source must be as strong: a user's words are stronger than an assistant's, "
+                    "and these than a tool's output or a document.",
                     remedy="Use contradicts.",
                 )
 

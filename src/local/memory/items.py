@@ -1,8 +1,8 @@
-"""Items: what frameworks store exactly, and find again by key, by value, by meaning and by words.
+"""Items: what frameworks store exactly, and find by key, by value, by meaning and by words.
 
-An item with a text has a record beside it, an episode that belongs to its owner: so it is indexed,
-searched, exported and forgotten as every memory is. Which items a search wants by their values, and
-which namespaces a listing, are pure functions, which the ledger calls.
+An item with a text has a record beside it, an episode of its owner, so that it is indexed,
+searched, exported and forgotten like every memory. Pure functions, which the ledger calls, decide
+which items match by their values, and which namespaces are listed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -91,14 +91,14 @@ class Items:
         )
 
     async def get(self, ask: GetItems) -> ItemsGot:
-        """The items under some keys, as many as an answer holds."""
+        """Return the items under some keys, as many as an answer holds."""
         return ItemsGot(items=await self._ledger.items.get(self._of(ask.collection), ask.keys))
 
     async def search(self, ask: SearchItems) -> ItemsFound:
-        """The items that are asked for, as many as an answer holds.
+        """Return the matching items, as many as an answer holds.
 
         Raises:
-            InvalidArgumentsError: The filter asks for an operator that there is none of.
+            InvalidArgumentsError: The filter has an unknown operator.
             OverloadedError: Too many searches wait.
         """
         within = Within(
@@ -116,14 +116,14 @@ class Items:
         return await self._meant(ask, ask.query, of, within)
 
     async def namespaces(self, ask: ListNamespaces) -> NamespacesFound:
-        """The namespaces that hold items and match."""
+        """Return the namespaces that hold items and match."""
         found = await self._ledger.items.namespaces(
             self._of(ask.collection), beginning(ask.matches), lambda every: chosen(ask, every)
         )
         return NamespacesFound(namespaces=found)
 
     async def _meant(self, ask: SearchItems, query: str, of: ItemsOf, within: Within) -> ItemsFound:
-        """What the query means, best first, and behind it the others that are wanted."""
+        """Return what the query means, best first, and after it the other matching items."""
         wanted = ask.offset + ask.limit
         recalled, ranked = await self._recalled(ask, query, of, within)
         rest = Within(namespace=ask.namespace, wanted=within.wanted, limit=wanted)
@@ -144,7 +144,7 @@ class Items:
     async def _recalled(
         self, ask: SearchItems, query: str, of: ItemsOf, within: Within
     ) -> tuple[RecallResult, dict[FoundKey, float]]:
-        """What recall finds of the namespace, and the items that it is of, with their scores."""
+        """Return what recall finds of the namespace, and the items of these records with scores."""
         wanted, top_k = ask.offset + ask.limit, RECALLED
         while True:
             request = RecallRequest(
@@ -170,7 +170,7 @@ class Items:
         return ItemsChanged(stored=written.stored, deleted=written.deleted)
 
     def _record(self, collection: str, item: ItemPut) -> NewRecord | None:
-        """By which an item is found, if it has a text."""
+        """Return the record by which searches find an item, if the item has a text."""
         if item.deletes or item.text is None or not item.text.strip():
             return None
         return NewRecord(
@@ -204,10 +204,10 @@ Path = tuple[str, ...]
 
 
 def wanted_by(filter_: Json | None) -> Callable[[Any], bool] | None:
-    """Whether a value has what the filter names; None where it asks nothing.
+    """Return the test of a value against the filter; None if there is no filter.
 
     Raises:
-        InvalidArgumentsError: It asks for an operator that there is none of.
+        InvalidArgumentsError: It has an unknown operator.
     """
     if not filter_:
         return None
@@ -271,14 +271,14 @@ def _number(value: Any) -> float | None:
 
 
 def beginning(matches: Sequence[NamespaceMatch]) -> Path:
-    """What every namespace that matches begins with, as far as it is without a wildcard."""
+    """Return the beginning of every matching namespace, up to the first wildcard."""
     paths = [match.path for match in matches if match.type == "prefix"]
     known = [path[: path.index(ANY)] if ANY in path else path for path in paths]
     return max(known, key=len, default=())
 
 
 def chosen(ask: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
-    """Those that match, cut to the depth, in their order."""
+    """Return the matching namespaces, cut to the depth, in their order."""
     matching = {
         path[: ask.depth] for path in namespaces if all(_fits(m, path) for m in ask.matches)
     }

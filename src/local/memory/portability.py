@@ -1,6 +1,6 @@
-"""Records as lines of a file: out of the memory, whole or by scope, and into one.
+"""Records as lines of a file: exported from the memory, whole or by scope, and imported.
 
-Whoever exports or imports does so for the tenant: an import may bring whatever any user stated.
+An export or import is done for the tenant: an import may contain what any user stated.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ OF_SCOPE: dict[Owning, tuple[Owning, ...]] = {
     "agent": ("agent",),
     "tenant": ("tenant",),
 }
-"""What belongs to a user are his sessions, too."""
+"""A user's records include those of the user's sessions."""
 
 
 class Portability:
-    """What one caller takes out of a tenant's memory, and brings into it."""
+    """One caller's exports of a tenant's memory, and imports into it."""
 
     def __init__(self, ledger: Ledger, backlog: Backlog, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
@@ -36,10 +36,10 @@ class Portability:
         self._clock = clock
 
     async def export(self, ask: ExportRequest) -> ExportPage:
-        """The next page; the first one says how many records there are.
+        """Return the next page; the first one has the number of records.
 
         Raises:
-            BadRequestError: The cursor is none.
+            BadRequestError: The cursor is not valid.
             InvalidArgumentsError: The scope needs an identity that the caller lacks.
             StorageError: The ledger cannot be read.
         """
@@ -56,7 +56,7 @@ class Portability:
         """Store lines, the first of which has this number, all or none.
 
         Raises:
-            BadRequestError: A line is none of an export; the message has its number.
+            BadRequestError: A line is not that of an export; the message has its number.
             StorageError: The ledger cannot be written.
         """
         read = await asyncio.to_thread(

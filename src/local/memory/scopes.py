@@ -1,7 +1,6 @@
-"""Scopes: which records a caller may find, how much each class of them counts, and who stated them.
+"""Scopes: which records a caller may find, the weight of each class, and who stated them.
 
-What belongs to an agent or to everybody was stated by some user; nobody but that user learns who
-that was.
+A record of an agent or of everybody was stated by some user; only that user learns who it was.
 """
 
 from collections.abc import Collection
@@ -24,9 +23,9 @@ from local.protocol.memories import By, Kind, Owning, Scope
 from local.settings import MemorySettings
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
-"""Of the command line, for what an envelope says."""
+"""The command line's option for a field of the envelope."""
 NO_SESSION = "\x00"
-"""A session that no record has."""
+"""A session without records."""
 
 KINDS: dict[Owning, tuple[Kind, ...]] = {
     "session": ("chat_message", "tool_output", "episode", "fact"),
@@ -45,7 +44,7 @@ _CLASSES: dict[Scope, tuple[Owning, ...]] = {
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """What each class of records counts for; 0 leaves it out."""
+    """The weight of each class of records; 0 leaves it out."""
 
     session: float
     history: float
@@ -68,10 +67,10 @@ ALIKE = Weights(session=1, history=1, user=1, agent=1, tenant=1)
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search may find.
+    """The records that a search may find.
 
-    Of what belongs to sessions, `only_session` is the one to search, and `but_session` the one not
-    to.
+    Of records in sessions, `only_session` is the one to search, and `but_session` the one to leave
+    out.
     """
 
     caller: Caller
@@ -81,7 +80,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     but_session: str | None = None
 
     def weight(self, scope: Owning, session_id: str | None) -> float:
-        """How much a record of this class counts."""
+        """Return the weight of a record of this class."""
         if scope != "session":
             return float(getattr(self.weights, scope))
         current = session_id is not None and session_id == self.caller.session_id
@@ -89,7 +88,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weights) -> Reach:
-    """What `caller` finds in a scope.
+    """Return what `caller` finds in a scope.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
@@ -120,7 +119,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
 
 
 def owner_in(scope: Owning, caller: Caller) -> str:
-    """Who owns what the caller keeps in a scope.
+    """Return the owner of what the caller stores in a scope.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
@@ -130,7 +129,7 @@ def owner_in(scope: Owning, caller: Caller) -> str:
 
 
 def may_write(scope: Owning, caller: Caller) -> bool:
-    """Whether the caller's role may write to a scope."""
+    """Return whether the caller's role may write to a scope."""
     return caller.writes is None or scope in caller.writes
 
 
@@ -145,12 +144,12 @@ def check_may_write(scope: Owning, caller: Caller) -> None:
 
 
 def own_places(caller: Caller) -> list[tuple[Owning, str]]:
-    """Scope and owner of every fact that the caller may see."""
+    """Return scope and owner of every fact that the caller may see."""
     return [(scope, _owner(scope, caller)) for scope in ("user", "agent", "tenant")]
 
 
 def places_of_facts(caller: Caller) -> list[Place]:
-    """Where the caller's own facts are, and everybody's."""
+    """Return where the caller's own facts are, and everybody's."""
     scopes: tuple[Owning, ...] = ("session", "user", "agent", "tenant")
     return [Place(scope, _owner(scope, caller), "fact") for scope in scopes]
 
@@ -160,7 +159,7 @@ def may_see(record: Record, caller: Caller) -> bool:
 
 
 def owns(scope: Owning, owner: str, caller: Caller) -> bool:
-    """Whether what has this scope and owner is the caller's, or everybody's."""
+    """Return whether a record of this scope and owner is the caller's, or everybody's."""
     return owner == _owner(scope, caller)
 
 
@@ -179,27 +178,27 @@ def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> Non
 
 
 def how_to_send(field: str) -> str:
-    """What to do where an envelope lacks a field that says who asks."""
+    """Return what to do where an envelope lacks a field that names the caller."""
     instead = ", where there are accounts a token" if field == "user" else ""
     return f"Send {field} in the envelope{instead} (`local2`: {OPTIONS[field]})"
 
 
 def _owner(class_: Owning, caller: Caller) -> str:
-    """Who owns the caller's records of a class; without a user they are the tenant's own."""
+    """Return the owner of the caller's records of a class; without a user, the tenant."""
     if class_ == "agent":
         return caller.agent or TENANT_OWNED
     return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
 
 
 def by(record: Record, caller: Caller) -> By:
-    """Whether it was stated by the user who asks; by somebody else where that is not known."""
+    """Return whether the user who asks stated it, or another user (also where unknown)."""
     return "self" if principal_of(record) == (caller.user or TENANT_OWNED) else "other"
 
 
 def may_retire(new: NewRecord, old: NewRecord) -> bool:
-    """Whether a record may take another's place: the same user's, and at least as strong.
+    """Return whether a record may replace another: of the same user, and at least as strong.
 
-    Whatever a document, a tool or somebody else says of earlier facts has no force.
+    Statements of documents, tools and other people about earlier facts have no force.
     """
     user = principal_of(new)
     strong = STRENGTH[class_of(new)] >= STRENGTH[class_of(old)]

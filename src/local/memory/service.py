@@ -1,9 +1,9 @@
 """The memory as tools, agents and Python programs use it: everything as one caller may see it.
 
 It has rooms: `facts`, `relations`, `intake`, `documents`, `items`, `sessions`, `outputs`, `audit`,
-`portability` and `erasure`. Beside them it recalls, consolidates, and has the four operations that
-the reference names. What several scopes were searched for is text for a prompt: a section each, a
-line a memory.
+`portability` and `erasure`. Besides, it recalls, consolidates, and has the four operations of the
+reference. The results of several scopes become text for a prompt: a section for each scope, a line
+for each memory.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from local.memory.intake.echoes import UNANSWERED, Echoes
 from local.memory.intake.intake import Intake
 from local.memory.items import Items
 from local.memory.portability import Portability
-from local.memory.recall.items import RecallItem, as_said
+from local.memory.recall.items import RecallItem, labelled_text
 from local.memory.recall.model import Synthesis, SynthesisItem
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local.memory.scopes import ALIKE, by, places_of_facts
@@ -52,19 +52,19 @@ HEADINGS: dict[Scope, str] = {
 ABOUT = ("session_id", "query_id", "agent", "score")
 """What a hit's metadata say of its record, beside the record's own metadata."""
 STRONG = 0.3
-"""An episode with this share of the question's words stands by itself, near in meaning or not."""
+"""An episode with this share of the question's words is a hit, near in meaning or not."""
 
 
 class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
-    """What each scope that was searched has, for the caller who asked."""
+    """The results of each searched scope, for its caller."""
 
     caller: Caller
     scopes: dict[Scope, RecallResult]
 
     def text(self) -> str:
-        """A section for each scope that has something; its memories are quoted, with their source.
+        """Return a section for each scope with results; memories are quoted, with their source.
 
-        None of them leaves its line; empty where nothing was found.
+        None of them leaves its line; the text is empty if nothing was found.
         """
         return "\n".join(
             section(HEADINGS[scope], [self._line(item) for item in result.items])
@@ -74,15 +74,15 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
 
     def _line(self, item: RecallItem) -> str:
         record = item.record
-        return fact_line(as_said(record), None, by(record, self.caller), class_of(record))
+        return fact_line(labelled_text(record), None, by(record, self.caller), class_of(record))
 
 
 RESULTS, CANDIDATES = 6, 2
-"""Of a search of one scope so many are wanted, and a reranker selects from so many times more."""
+"""The hits wanted of one scope, and from how many times as many a reranker selects."""
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first. `degraded`: some could only be found by their words; `reason` says why."""
+    """Hits, best first. `degraded`: some could only be found by their words; `reason` is why."""
 
     hits: list[Hit]
     degraded: bool = False
@@ -162,7 +162,7 @@ class MemoryService:
         return Audit(self._shared.ledger, self._shared.changes, self.caller)
 
     async def write_topic(self, topic: str, content: str) -> str:
-        """Make `content` the value of a standing fact; returns the id of the active version.
+        """Make `content` the value of a standing fact; return the id of the active version.
 
         Raises:
             InvalidArgumentsError: The key breaks the rule for topics, or the content is blank.
@@ -170,7 +170,7 @@ class MemoryService:
         return (await self.facts.store_topic(topic, content)).id
 
     async def recall_topic(self, topic: str) -> str | None:
-        """The value of a standing fact, or None. Exact: neither index nor embedder is asked.
+        """Return the value of a standing fact, or None, without the index or the embedder.
 
         Raises:
             InvalidArgumentsError: The key breaks the rule for topics.
@@ -179,7 +179,7 @@ class MemoryService:
         return record.content if record else None
 
     async def write_episodic(self, content: str, metadata: Json | None = None) -> str:
-        """Store a note; returns its id, the same one for the same content and query_id.
+        """Store a note; return its id, the same one for the same content and query_id.
 
         Raises:
             InvalidArgumentsError: See `Intake.store_episode`.
@@ -199,20 +199,20 @@ class MemoryService:
         return search_result(await self.recall(ask))
 
     async def recall(self, ask: RecallRequest) -> RecallResult:
-        """Find whatever was stored and answers a question; see Recaller."""
+        """Find everything stored that answers a question; see Recaller."""
         recalled = await self._shared.recaller.recall(self.caller, ask)
         self._shared.accesses.add(item.record.row for item in recalled.items)
         return recalled
 
     async def consolidate(self, *, dry_run: bool) -> Consolidated:
-        """Keep the caller's own facts and everybody's in order, or only say what would be done."""
+        """Consolidate the caller's own facts and everybody's, or only report what would change."""
         caller = self.caller
         actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
         places = places_of_facts(caller)
         return await self._shared.consolidation.of_places(places, actor, dry_run=dry_run)
 
     async def search_tenant(self, query: str, top_k: int = RESULTS) -> RecallResult:
-        """Search what everybody in the tenant may know, documents too."""
+        """Search what everybody in the tenant may know, including documents."""
         return await self._search("tenant", query, top_k)
 
     async def search_agent(self, query: str, top_k: int = RESULTS) -> RecallResult:
@@ -231,13 +231,13 @@ class MemoryService:
         fast_mode: bool = False,
         top_k: int = RESULTS,
     ) -> ScopedResults:
-        """Search several scopes at once, each for itself; `text()` of the result is for prompts.
+        """Search several scopes at once, each by itself; `text()` of the result is for prompts.
 
         Args:
             query: What to look for, in any words.
             scopes: In the order in which they are returned.
-            fast_mode: No reranker is asked.
-            top_k: How many of each scope at most.
+            fast_mode: Use no reranker.
+            top_k: The most hits of each scope.
 
         Raises:
             InvalidArgumentsError: A scope needs an identity that the caller lacks.
@@ -259,20 +259,20 @@ class MemoryService:
         return await self.recall(ask)
 
     async def top_memories(self) -> TopMemories:
-        """What matters most of what the caller may see, without a question.
+        """Return what matters most of what the caller may see, without a question.
 
         Its `section()` is a part for prompts.
         """
         return await self.sessions.top_memories()
 
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
-        """An answer that rests on what was recalled alone; empty if that does not answer."""
+        """Return an answer that rests on the recalled items alone; empty if they do not answer."""
         items = [SynthesisItem.of(item.record) for item in recalled.items]
         return await self._shared.synthesis.answer(query, items)
 
 
 def search_result(recalled: RecallResult) -> SearchResult:
-    """The hits that say something, and are near in meaning or have the question's words."""
+    """Return the hits with content that are near in meaning or have the question's words."""
     hits = [
         _hit(item)
         for item in recalled.items

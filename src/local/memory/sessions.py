@@ -1,24 +1,31 @@
-"""One caller's sessions: what was said and noted in them, and what to know at their start.
+"""One caller's sessions: their messages and notes, and what to know at their start.
 
-The latter are facts, instructions and preferences: those that are important or made to last, and
-below them those with a key. Of too many notes the oldest become one; those that it stands for stay
-in the ledger.
+The last are facts, instructions and preferences: those that are important or made to last, and
+after them those with a key. Of too many notes the oldest become one; the notes that it replaces
+stay in the ledger.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
-from local.ledger.sessions import Important, SessionOf, StoredMessage, StoredNote, StoredSession
+from local.ledger.sessions import Important, SessionOf, StoredMessage, StoredSession
 from local.llm.framing import fact_line, section
 from local.memory.scopes import by, how_to_send, own_places
-from local.protocol.answers import Note, SessionCall, SessionContent, SessionMessage, TopMemory
+from local.protocol.answers import (
+    Note,
+    SessionCall,
+    SessionContent,
+    SessionMessage,
+    SessionNotes,
+    TopMemory,
+)
 from local.protocol.envelope import Caller, Clock, content_id
 from local.protocol.memories import MemoryType
 from local.protocol.payloads import Json
@@ -27,36 +34,33 @@ from local.text.features import excerpt
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 SHARED_PART = 2
-"""Half of them may be those of an agent or of everybody."""
+"""The share of an agent's or everybody's facts: half."""
 SECTION = "pre-seeded-memories"
 ARGS_BYTES = 4_000
-"""Of a call's arguments, as JSON; longer ones are left out."""
+"""Bytes of a call's arguments as JSON; longer ones are left out."""
 MOST_NOTES = 15
 MERGED_AT_ONCE = 8
 EXCERPT = 160
-"""Characters that a merged note keeps of one."""
+"""Characters of a note in a merged one."""
 MERGED_SIZE = 2_000
-"""Characters of a merged note at most; beyond it the oldest lines go."""
+"""Characters of a merged note at most; beyond it the oldest lines are dropped."""
 EARLIER = "earlier notes"
 """The role of a merged note."""
 
 
 class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """Important ones, then standing ones; of each the user's own first, by their importance."""
+    """Important facts, then standing ones; of each the user's own first, by importance."""
 
     memories: list[TopMemory]
 
     def section(self) -> str:
-        """The memories as a part of a prompt, each a line that it cannot leave; empty for none."""
-        lines = [
-            fact_line(each.content, each.topic, each.by, each.source_class)
-            for each in self.memories
-        ]
+        """Return the memories as a part of a prompt, each in a line of its own; empty for none."""
+        lines = [fact_line(m.content, m.topic, m.by, m.source_class) for m in self.memories]
         return section(SECTION, lines) if lines else ""
 
 
 class Selection:
-    """Which facts a caller should know, as the settings say."""
+    """Selects the facts that a caller should know, as the settings define."""
 
     def __init__(self, caller: Caller, settings: MemorySettings) -> None:
         self._caller = caller
@@ -66,7 +70,7 @@ class Selection:
 
     @property
     def wanted(self) -> list[Important]:
-        """The important ones, then those with a key; of each the user's own first."""
+        """The important ones, then those with a key; within each the user's own first."""
         whose = own_places(self._caller)
         own = tuple(each for each in whose if each[0] == "user")
         shared = tuple(each for each in whose if each[0] != "user")
@@ -83,7 +87,7 @@ class Selection:
         ]
 
     def chosen(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
-        """As many as are wanted, the user's own first; what others state has its share."""
+        """Return as many as are wanted, the user's own first; the facts of others have a share."""
         own, shared, standing, shared_standing = facts
         left = self._share - len(shared)
         found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]
@@ -105,7 +109,7 @@ def _shown(record: Record, caller: Caller) -> TopMemory:
 
 
 class Sessions:
-    """The sessions of a caller; whose they are comes from the caller, never from a session's id."""
+    """The sessions of a caller; the owner comes from the caller, never from a session's id."""
 
     def __init__(
         self,
@@ -121,45 +125,43 @@ class Sessions:
         self._clock = clock
 
     async def top_memories(self) -> TopMemories:
-        """What the caller should know at the start of each turn, whatever is asked."""
+        """Return what the caller should know at the start of each turn, whatever the question."""
         facts = await self._ledger.sessions.important(self._top.wanted)
         return TopMemories(memories=self._top.chosen(facts))
 
-    async def note(self, content: str, role: str | None = None) -> StoredNote:
-        """Make a note in the caller's session, by default under the caller's name.
+    async def note(self, content: str, role: str | None = None) -> SessionNotes:
+        """Store a note in the caller's session, by default under the caller's name.
 
-        What the role has noted already, word for word, is not noted again.
+        A note that the role has made already, word for word, is not stored again.
 
         Raises:
             InvalidArgumentsError: The caller is in no session, or the note or its role is blank.
         """
         named = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
         session = SessionOf(self._owner, self._known(None))
-        text = checked_text(content, "content")
-        return await self._ledger.notes.store(
-            session, named, text, self._clock(), merge=oldest_merged
-        )
+        text, at = checked_text(content, "content"), self._clock()
+        return await self._ledger.notes.store(session, named, text, at, merge=oldest_merged)
 
     async def load(self, session_id: str | None, limit: int) -> SessionContent:
-        """A session's newest messages, `limit` at most, its notes, and what matters most.
+        """Return a session's newest messages, `limit` at most, its notes, and what matters most.
 
-        Tool results stand behind the assistant's message that asked for them; where that was not
-        recorded, one without words stands for it.
+        Tool results come after the assistant's message that requested them; where that was not
+        recorded, a message without words takes its place.
 
         Raises:
-            InvalidArgumentsError: Neither the argument nor the caller says which session.
+            InvalidArgumentsError: Neither the argument nor the caller names a session.
         """
         session = SessionOf(self._owner, self._known(session_id))
         made = partial(self._made, session.session_id, limit)
         return await self._ledger.sessions.load(session, limit, self._top.wanted, made)
 
     def _made(self, session_id: str, limit: int, stored: StoredSession) -> SessionContent:
-        told = conversation(in_order(stored.messages))
-        messages = from_answered(told, max(0, len(told) - limit))
+        ordered = conversation(in_order(stored.messages))
+        messages = from_answered(ordered, max(0, len(ordered) - limit))
         return SessionContent(
             session_id=session_id,
             messages=messages,
-            earlier=stored.earlier or len(messages) < len(told),
+            earlier=stored.earlier or len(messages) < len(ordered),
             notes=stored.notes,
             memories=self._top.chosen(stored.facts),
         )
@@ -174,10 +176,10 @@ class Sessions:
 
 
 def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """The messages as they stand, those of a turn together where its first is, its question first.
+    """Return the messages in order; those of a turn together from its first, its question first.
 
-    A tool's result may be heard before the question is reported. When something was said decides
-    nothing: clocks are set back, and any time can be claimed.
+    A tool's result may be received before the question is reported. The messages' times decide
+    nothing: clocks are set back, and a message may claim any time.
     """
     runs: dict[str | int, list[StoredMessage]] = {}
     for number, message in enumerate(stored):
@@ -186,7 +188,7 @@ def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
 
 
 def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
-    """Messages of records: tool results in a row are answers to one message of the assistant."""
+    """Return messages of records: consecutive tool results answer one message of the assistant."""
     messages: list[SessionMessage] = []
     for answers, group in groupby(stored, key=lambda one: one.role == "tool"):
         if answers:
@@ -199,9 +201,10 @@ def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
 
 
 def from_answered(messages: Sequence[SessionMessage], start: int) -> list[SessionMessage]:
-    """The messages from a place on that begin with no tool's: it means nothing without its call.
+    """Return the messages from a place on, beginning with one that is no tool's result.
 
-    Where all of them are tools', the message with their calls stands in the place of the first.
+    A result means nothing without its call. Where all are results, the message with their calls
+    replaces the first.
     """
     roles = [message.role for message in messages]
     first = next((n for n in range(start, len(roles)) if roles[n] != "tool"), len(roles))
@@ -217,7 +220,7 @@ def from_answered(messages: Sequence[SessionMessage], start: int) -> list[Sessio
 def _asking(
     before: Sequence[SessionMessage], results: Sequence[StoredMessage]
 ) -> Iterator[SessionMessage]:
-    """The message before the results, with their calls if it can have asked; else one that did."""
+    """Yield the message before the results with their calls, or a new one with them."""
     calls = [_call(result) for result in results]
     if before and before[0].role == "assistant":
         answered = {call.id for call in calls}
@@ -254,7 +257,7 @@ def _call(result: StoredMessage) -> SessionCall:
     return _short(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
 
 
-def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - as it is kept
+def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - the field's name
     short = len(msgspec.json.encode(args)) <= ARGS_BYTES
     return SessionCall(id=id or "", name=name, args=args if short else {})
 
@@ -264,39 +267,33 @@ def _call_id(result: StoredMessage) -> str:
 
 
 def oldest_merged(notes: Sequence[Note]) -> Note | None:
-    """One note for the oldest, if there are too many before a new one."""
+    """Merge the oldest notes into one, if there are too many before a new one."""
     return merged(notes[:MERGED_AT_ONCE]) if len(notes) >= MOST_NOTES else None
 
 
 def merged(notes: Sequence[Note]) -> Note:
-    """One note for several: a line of each, of the newest at least, and how many they were."""
+    """Return one note for several: a line of each, at least of the newest, and their number."""
     lines = [line for note in notes for line in _lines(note)]
-    kept = _newest(lines, MERGED_SIZE)
+    newest = _newest(lines, MERGED_SIZE)
     total = sum(note.merges or 1 for note in notes)
-    left_out = f", the oldest {total - len(kept)} left out" if len(kept) < total else ""
+    left_out = f", the oldest {total - len(newest)} left out" if len(newest) < total else ""
     last = notes[-1]
     return Note(
         position=last.position,
         role=EARLIER,
-        content="\n".join([f"{total} notes, shortened{left_out}:", *kept]),
+        content="\n".join([f"{total} notes, shortened{left_out}:", *newest]),
         event_time=last.event_time,
         merges=total,
     )
 
 
-def _lines(note: Note) -> Iterator[str]:
-    """What a merged note says of this one: its beginning, or the lines that it is made of."""
-    if note.merges:
-        yield from note.content.split("\n")[1:]
-        return
-    yield f"{note.role}: {excerpt(note.content, EXCERPT)}"
+def _lines(note: Note) -> list[str]:
+    """Return the lines of a note in a merged one: its beginning, or the lines that it merges."""
+    own = f"{note.role}: {excerpt(note.content, EXCERPT)}"
+    return note.content.split("\n")[1:] if note.merges else [own]
 
 
-def _newest(lines: Sequence[str], size: int) -> list[str]:
-    kept: list[str] = []
-    for line in reversed(lines):
-        size -= len(line) + 1
-        if size < 0:
-            break
-        kept.insert(0, line)
-    return kept
+def _newest(lines: Sequence[str], size: int) -> Sequence[str]:
+    """Return as many of the last lines as have so many characters."""
+    sizes = accumulate(len(line) + 1 for line in reversed(lines))
+    return lines[len(lines) - sum(each <= size for each in sizes) :]

@@ -1,4 +1,4 @@
-"""Each tenant's memory: its parts wired together once, and handed out to one caller at a time."""
+"""Each tenant's memory: its parts are wired once, and used by one caller at a time."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -60,7 +60,7 @@ class Memory:
     ) -> None:
         """`own_tools`: names of the tools over this memory, whose results are not recorded.
 
-        `streams`: where the bus keeps what is said until it is stored. `searches`: the slots that
+        `streams`: where the bus holds messages until they are stored. `searches`: the slots that
         every tenant's searches share.
         """
         models = models or Models()
@@ -91,7 +91,7 @@ class Memory:
         self.outside = Outside(self.backlog, vectors, streams or NoStreams(), self.recaller)
 
     def of(self, caller: Caller) -> MemoryService:
-        """The memory as this caller may see and change it.
+        """Return the memory as this caller may see and change it.
 
         Raises:
             InvalidArgumentsError: The caller is another tenant's.
@@ -150,7 +150,7 @@ class Memory:
 
 
 class Memories:
-    """Every tenant's memory. `roles` say who may do what; without them everybody may."""
+    """Every tenant's memory. `roles` decide who may do what; without them everybody may."""
 
     def __init__(self, *tenants: Memory, roles: Roles | None = None) -> None:
         self._roles = roles
@@ -167,17 +167,17 @@ class Memories:
             memory.indexer.worker_started(self._worker)
 
     def worker_started(self, worker: str) -> None:
-        """A vector worker has started: each memory compares its index before it relies on it."""
+        """Note that a vector worker has started: each memory compares its index first."""
         self._worker = worker
         for memory in self:
             memory.indexer.worker_started(worker)
 
     def remove(self, tenant: str) -> None:
-        """Serve a tenant no more."""
+        """Stop serving a tenant."""
         self._tenants.pop(tenant, None)
 
     def of(self, caller: Caller) -> MemoryService:
-        """The memory of the caller's tenant, as the caller may see and change it.
+        """Return the memory of the caller's tenant, as the caller may see and change it.
 
         Raises:
             InvalidArgumentsError: The tenant is not served here.
@@ -185,10 +185,10 @@ class Memories:
         return self.tenant(caller.tenant).of(caller)
 
     async def admitted(self, caller: Caller, action: str) -> MemoryService:
-        """The same for a tool or service; a caller whose role may not use it is refused.
+        """Return the same for a tool or service; refuse a caller whose role may not use it.
 
         Raises:
-            ForbiddenError: The role may not; the audit has a row that says so.
+            ForbiddenError: The role may not use it; the audit records that.
             InvalidArgumentsError: The tenant is not served here.
         """
         if self._roles is None or caller.role is None:
@@ -203,7 +203,7 @@ class Memories:
         return memory.of(msgspec.structs.replace(caller, writes=writes))
 
     def tenant(self, name: str) -> Memory:
-        """One tenant's memory, whoever asks.
+        """Return one tenant's memory, for any caller.
 
         Raises:
             InvalidArgumentsError: The tenant is not served here.

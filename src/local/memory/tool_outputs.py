@@ -1,26 +1,13 @@
-"""Long tool outputs: whole, under a key, for their owner only."""
-
-import msgspec
+"""Long tool outputs: stored whole, under a key, for their owner only."""
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
+from local.ledger.sessions import StoredOutput
 from local.protocol.payloads import OutputPart, new_output_key
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """Characters `offset` up to `until` of an output that has `total` of them."""
-
-    text: str
-    offset: int
-    total: int
-
-    @property
-    def until(self) -> int:
-        return self.offset + len(self.text)
-
-
 class ToolOutputs:
-    """The outputs of one owner; another owner's of the same key are others."""
+    """The outputs of one owner; another owner's output of the same key is a different one."""
 
     def __init__(self, ledger: Ledger, owner: str) -> None:
         self._outputs = ledger.outputs
@@ -33,7 +20,7 @@ class ToolOutputs:
         return key
 
     async def store_part(self, part: OutputPart) -> None:
-        """Store the next part of an output. One that is stored already changes nothing.
+        """Store the next part of an output. A part that is stored already changes nothing.
 
         Raises:
             InvalidArgumentsError: The part before this one is missing, or the output is complete.
@@ -44,8 +31,8 @@ class ToolOutputs:
                 remedy="Send the parts in order, each once the one before is acknowledged.",
             )
 
-    async def read(self, key: str, offset: int, limit: int) -> Piece:
-        """Up to `limit` characters of an output from `offset` on.
+    async def read(self, key: str, offset: int, limit: int) -> StoredOutput:
+        """Return up to `limit` characters of an output from `offset` on.
 
         Raises:
             InvalidArgumentsError: The owner has no such output, its last part never came, or it
@@ -59,11 +46,11 @@ class ToolOutputs:
             )
         if not stored.complete:
             raise InvalidArgumentsError(
-                f"tool_output_key: {key} is not complete; whoever sent it stopped in the middle.",
+                f"tool_output_key: {key} is not complete; its sender stopped before the end.",
                 remedy="Call the tool again.",
             )
         if offset >= stored.total:
             raise InvalidArgumentsError(
                 f"offset: {key} ends at {stored.total}.", remedy="Start before."
             )
-        return Piece(text=stored.text, offset=offset, total=stored.total)
+        return stored

@@ -1,8 +1,8 @@
-"""The vector index beside the ledger: who serves it, its batches, what it lacks, if it is damaged.
+"""The vector index beside the ledger: its server, its batches, what it lacks, its damage.
 
-The composition root brings whoever serves it. A damaged index is rebuilt at once the first time.
-One that was rebuilt and is damaged again within ten minutes waits, each time twice as long: what
-keeps it from lasting, as a full disk, is not mended by filling it again.
+The composition root provides the server. A damaged index is rebuilt at once the first time. If it
+is damaged again within ten minutes, the rebuild waits, each time twice as long: filling it again
+does not remove a cause such as a full disk.
 """
 
 import math
@@ -16,6 +16,7 @@ import structlog
 from local.errors import IndexDamagedError
 from local.ledger.door import IndexedRecords
 from local.ledger.upkeep import Waiting
+from local.protocol.payloads import in_parts
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128
@@ -25,7 +26,8 @@ BYTES_A_DIMENSION = 6
 """A float32 in base64, rounded up."""
 LEAST_RECORDS = 8
 BATCH_SECONDS = 0.4
-"""What a batch should take, with its wait for the one before: a new record waits behind both."""
+"""Seconds that a batch should take, with its wait for the one before: a new record waits for
+both."""
 UNDER_WAY = 2
 """One batch is embedded or stored while the other's vectors travel home and the next is read."""
 REMOVED = 512
@@ -35,10 +37,10 @@ SAMPLE = 300
 FIRST_PAUSE = 5.0
 LAST_PAUSE = 600.0
 STEADY = 600.0
-"""Seconds after which an index that was rebuilt has lasted, and a crash is forgotten."""
+"""Seconds after which a rebuilt index counts as lasting, and a crash is forgotten."""
 TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
 """A sound index misses some vectors, as its neighbour graph is approximate: one of a hundred in
-200,000 made-up ones. One whose files were cut or deleted misses most."""
+200,000 made-up ones. An index whose files were cut or deleted misses most."""
 
 log = structlog.get_logger()
 
@@ -62,13 +64,13 @@ class Vectors(Protocol):
 
 
 def records_after(records: int, seconds: float) -> int:
-    """How many records the next batch has, after one of so many that took so long."""
+    """Return the size of the next batch, after one of so many records that took so long."""
     fitting = int(records * BATCH_SECONDS / max(seconds, 1e-6))
     return max(LEAST_RECORDS, min(fitting, BATCH_RECORDS, 2 * records))
 
 
 def items_of(records: Sequence[Waiting]) -> list[VectorItem]:
-    """The records as the vector worker takes them: texts, or vectors where they are known."""
+    """Return the records for the vector worker: texts, or vectors where they are known."""
     return [
         VectorItem(id=record.id, vector=record.vector)
         if record.vector is not None
@@ -80,25 +82,19 @@ def items_of(records: Sequence[Waiting]) -> list[VectorItem]:
 def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waiting]]:
     """Cut records into batches that the bus carries, there and back."""
     vector_bytes = dimensions * BYTES_A_DIMENSION
-    batch: list[Waiting] = []
-    size = 0
-    for record in records:
+
+    def size_of(record: Waiting) -> int:
         text = record.text if record.vector is None else ""
-        cost = max(len(msgspec.json.encode(text)), vector_bytes)
-        if batch and (len(batch) == BATCH_RECORDS or size + cost > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += cost
-    if batch:
-        yield batch
+        return max(len(msgspec.json.encode(text)), vector_bytes)
+
+    return in_parts(records, size_of, most_bytes=BATCH_BYTES, most=BATCH_RECORDS)
 
 
 async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
     """Find what the index lacks, or has too much, after a restart or a crash.
 
     Raises:
-        IndexDamagedError: It misses too much of what it seems to hold.
+        IndexDamagedError: It lacks too much of what it should hold.
         VectorError: The worker does not answer.
     """
     if status.count == 0:
@@ -109,7 +105,7 @@ async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatu
 
 
 async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) -> set[str]:
-    """The ids of all that the index holds, or the one that is filled to replace it."""
+    """Return the ids of all that the index holds, or the one that is filled to replace it."""
     ids: set[str] = set()
     while page := await vectors.ids(len(ids), ID_PAGE, tenant=tenant, of_next=of_next):
         ids.update(page)
@@ -126,7 +122,7 @@ async def _compare_ids(records: IndexedRecords, vectors: Vectors, *, clean: bool
 
 
 async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
-    """Files that were cut short or deleted lose vectors without an error: a sample tells."""
+    """Test a sample of vectors: files that were cut or deleted lose vectors without an error."""
     sample = await records.sample_indexed(SAMPLE, embedder=status.embedder)
     lost: list[str] = []
     for batch in batches(sample, status.dimensions):
@@ -137,20 +133,20 @@ async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus
 
 
 class Damage:
-    """What is known of one index; `reason` is empty while it is whole."""
+    """The condition of one index; `reason` is empty while it is sound."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.reason = ""
         self.pending = False
-        """It has yet to be emptied; from then on it is being filled."""
+        """Whether it has yet to be emptied; after that it is being filled."""
         self._pause = 0.0
         self._due = 0.0
         self._rebuilt_until = -math.inf
         self._crashed_until = -math.inf
 
     def found(self, reason: str) -> bool:
-        """A call has shown that the index is damaged; whether that is news."""
+        """Record that a call has found the index damaged; return whether that is new."""
         if self.pending:
             return False
         now = self._clock()
@@ -161,30 +157,30 @@ class Damage:
         return True
 
     def crashed(self) -> bool:
-        """The vector worker has crashed; whether it does so again and again."""
+        """Record that the vector worker has crashed; return whether it does so repeatedly."""
         now = self._clock()
         again = now < self._crashed_until
         self._crashed_until = now + STEADY
         return again
 
     def pause(self) -> float:
-        """Seconds until the index may be rebuilt."""
+        """Return the seconds until the index may be rebuilt."""
         return max(self._due - self._clock(), 0.0)
 
     def tried(self) -> None:
-        """The index was emptied, or could not even be."""
+        """Record that the index was emptied, or could not be."""
         self.pending = False
         self._rebuilt_until = self._clock() + STEADY
 
     def mended(self) -> None:
-        """The index is whole."""
+        """Record that the index is sound."""
         self.reason, self.pending = "", False
 
     def __str__(self) -> str:
-        said = f"The vector index was damaged and is rebuilt from the ledger. {self.reason}"
+        text = f"The vector index was damaged and is rebuilt from the ledger. {self.reason}"
         if not self._pause:
-            return said
+            return text
         return (
-            f"{said} That did not last before, so the next attempt waits for {self._pause:.0f} s. "
+            f"{text} That did not last before, so the next attempt waits for {self._pause:.0f} s. "
             "Check the disk's space and permissions."
         )

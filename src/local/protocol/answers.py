@@ -1,7 +1,7 @@
-"""What the memory's tools answer: the `data` of their results, for programs.
+"""The answers of the memory's tools: the `data` of their results, for programs.
 
-Answers about facts, relations and documents are with these, in `memories`. What keeps memories in
-order (consolidating, the audit trail, undoing, erasing) tells nothing of their content but the
+Answers about facts, relations and documents are with these, in `memories`. The tools that maintain
+memories (consolidating, the audit trail, undoing, erasing) reveal none of their content except the
 beginnings of the caller's own in a report.
 """
 
@@ -20,7 +20,7 @@ class RememberedFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """`topic` is the key as it was first written, `superseded` the id of the version replaced."""
+    """`topic` is the key as it was first written, `superseded` the id of the replaced version."""
 
     id: str
     topic: str
@@ -29,7 +29,7 @@ class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecalledTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """`by` says whether the user who asks stated it, `source_class` in which capacity."""
+    """`by` is whether the user who asks stated it, `source_class` in which capacity."""
 
     topic: str
     found: bool
@@ -55,7 +55,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """`degraded`: some memories could only be found by their words; `reason` says why."""
+    """`degraded`: some memories could be found by their words only; `reason` is why."""
 
     hits: list[Hit]
     degraded: bool
@@ -76,7 +76,7 @@ class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """`merges` is how many notes it stands for; 0: it is one itself."""
+    """`merges` is how many notes it replaces; 0 for a single note."""
 
     position: int
     role: str
@@ -104,7 +104,7 @@ class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
 class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message as chat models take it.
 
-    `name` is who said it or which tool answered, `source_ref` the id that who stored it gave it.
+    `name` is the person or tool that wrote it, `source_ref` the id that its sender gave it.
     """
 
     role: str
@@ -119,7 +119,7 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages in the order in which they were told; `earlier`: there are more before them."""
+    """Messages in the order of the conversation; `earlier`: there are more before them."""
 
     session_id: str
     messages: list[SessionMessage]
@@ -129,7 +129,7 @@ class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ChangeAction = Literal["archived", "merged", "contradicted", "importance"]
-"""What consolidation does: it retires a fact, or changes its importance."""
+"""The actions of consolidation: it retires a fact, or changes its importance."""
 
 
 class ConsolidationChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -163,9 +163,9 @@ class NotDone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsolidationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consolidation changed, or would change; `run` is for `undo`.
+    """The changes of a consolidation, made or planned; `run` is for `undo`.
 
-    `facts` is how many were looked at. `not_done` are changes that failed, or whose facts changed
+    `facts` is how many were examined. `not_done` are changes that failed, or whose facts changed
     meanwhile.
     """
 
@@ -177,10 +177,10 @@ class ConsolidationReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsolidationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last consolidation of everything, and what goes on now.
+    """The last consolidation of all facts, and the one in progress.
 
-    `ended_at` is None where it goes on or was killed. `looked_at`: so many facts were looked at by
-    the one that is under way. `problem`: why the last one did not end.
+    `ended_at` is None while it goes on, or if it was killed. `looked_at` is how many facts the one
+    in progress has examined. `problem`: why the last one did not end.
     """
 
     run: str | None = None
@@ -194,11 +194,11 @@ class ConsolidationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of state. `by` says whether the user who asks made it, or another one.
+    """One change of state. `by` is whether the user who asks made it, or another one.
 
-    `action` is why a record was retired, or `importance`, or `enriched` (what was merged into it
-    gave it its sources), or `undone`. `number` orders entries. `superseded_by` took the record's
-    place; `before` and `after` are importances, or what was undone.
+    `action` is why a record was retired, or `importance`, or `enriched` (a merged record gave it
+    its sources), or `undone`. `number` orders entries. `superseded_by` took the record's place;
+    `before` and `after` are importances, or what was undone.
     """
 
     number: int
@@ -219,7 +219,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AuditTrail(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries, newest first; `next` is what to give as `before` for those that follow."""
+    """Entries, newest first; give `next` as `before` to read the entries that follow."""
 
     entries: list[AuditEntry]
     next: int | None = None
@@ -235,9 +235,9 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErasureCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where it was looked for what was erased, and how much of it is still there.
+    """A place that was searched for the erased content, and how much is still there.
 
-    `note` says what is left to be done, and by whom.
+    `note` is what remains to be done, and by whom.
     """
 
     name: str
@@ -246,9 +246,9 @@ class ErasureCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What was erased, by what people call it; of a dry run, what would be.
+    """The erased records, counted by their names for people; of a dry run, the planned ones.
 
-    `complete`: nothing was found afterwards. `may_come_back`: an import may store it again.
+    `complete`: no trace was found afterwards. `may_come_back`: an import may store it again.
     """
 
     erased: dict[str, int]

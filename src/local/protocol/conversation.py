@@ -1,10 +1,10 @@
 """A conversation as the memory stores it: its messages, numbered, and the tool calls in them.
 
-Messages may come without ids, and a conversation may come again, whole or in parts. So sessions and
-messages get ids made of their content, and repeated messages are counted.
+Messages may come without ids, and a conversation may come again, complete or in parts. So sessions
+and messages get ids made of their content, and repeated messages are counted.
 
 Agents report calls in the forms of the APIs that they use: lists, objects by the tools' names, JSON
-in a text, with results inside or apart. What cannot be read is listed, and the rest still counts.
+in a text, with results inside or apart. Unreadable parts are listed; the rest still counts.
 """
 
 from collections import Counter
@@ -20,8 +20,8 @@ from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import as_text, first_of, kind_of, name_of, value_of
 
 FIRST_MESSAGES = 3
-"""So many messages identify a conversation: one may be a common greeting, and more would give a
-conversation that is still short another id when it grows."""
+"""So many messages identify a conversation: a single one may be a common greeting; with more, a
+short conversation would get another id when it grows."""
 
 NAMES: Final = ("name", "tool", "tool_name", "function")
 ARGS: Final = ("args", "arguments", "input", "parameters")
@@ -53,20 +53,20 @@ class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
         return is_blank(self.content or "")
 
     @property
-    def says_something(self) -> bool:
+    def has_content(self) -> bool:
         """Whether it holds more than tool calls."""
         return not self.is_blank or bool(self.parts or self.fields)
 
 
 class SkippedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of which something was not stored, and why; `index` counts from 0."""
+    """A message of which a part was not stored, and why; `index` counts from 0."""
 
     index: int
     reason: str
 
 
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an ingestion stored: `ids` are those of the records, in the order of the conversation.
+    """The result of an ingestion: `ids` are the records', in the order of the conversation.
 
     `added` of them are new, `changed` are newer versions, and `known` were there already. `erased`
     were erased on request before, and are not stored again.
@@ -81,7 +81,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
     erased: int = 0
 
     def summary(self) -> str:
-        """In a line for people: the counts, and the reasons of what was left out."""
+        """Return a line for people: the counts, and the reasons of what was left out."""
         parts = [f"{self.added} remembered"]
         if self.changed:
             parts.append(f"{self.changed} changed")
@@ -94,7 +94,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def session_of(messages: Sequence[ConversationMessage]) -> str:
-    """The session's id if the caller gives none; the same conversation has the same id."""
+    """Return the session's id if the caller gives none; equal conversations have the same id."""
     first = [
         (message.name or message.role, message.content, message.timestamp)
         for message in messages[:FIRST_MESSAGES]
@@ -103,7 +103,7 @@ def session_of(messages: Sequence[ConversationMessage]) -> str:
 
 
 def numbered(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMessage]:
-    """The messages with what is needed to make the same records of a conversation in parts.
+    """Return the messages with all that makes the same records of a conversation in parts.
 
     Each gets its `occurrence`; the message of a tool without a name gets the name of its tool.
     """
@@ -113,7 +113,7 @@ def numbered(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMe
 def with_calls(
     messages: Sequence[ConversationMessage],
 ) -> Iterator[tuple[ConversationMessage, ToolCallRecord | None]]:
-    """As `numbered`; a message of a tool comes with the latest call before it that it answers."""
+    """Yield the messages as `numbered`; a tool's message comes with the call that it answers."""
     calls: dict[str, ToolCallRecord] = {}
     counts: Counter[tuple[str | None, ...]] = Counter()
     for message in messages:
@@ -131,7 +131,7 @@ def is_blank(text: str) -> bool:
 
 
 def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
-    """Every call that can be read.
+    """Return every call that can be read.
 
     Args:
         value: A list of calls, one call, names, or an object of calls by the names of their tools.
@@ -149,7 +149,7 @@ def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
 
 
 def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any]]:
-    """Each reported call with the path to it."""
+    """Yield each reported call with the path to it."""
     match value:
         case str():
             listed = value_of(value)
@@ -170,7 +170,7 @@ def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any
 
 
 def _named(name: str, called: Any) -> Json:
-    """The value under a tool's name: a call, its arguments or its result."""
+    """Return the value under a tool's name: a call, its arguments or its result."""
     match called:
         case dict() if any(key in called for key in (*ARGS, *RESULTS, *IDS)):
             return {**called, "name": name}
@@ -192,7 +192,7 @@ def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
 
 
 def _own(reported: Json) -> ToolCallRecord | None:
-    """The call, if it has local2's own form."""
+    """Return the call, if it has local2's own form."""
     if not reported.keys() <= OWN:
         return None
     try:
@@ -202,7 +202,7 @@ def _own(reported: Json) -> ToolCallRecord | None:
 
 
 def _flat(reported: Json) -> Json:
-    """The call without the inner object `function` of OpenAI's API."""
+    """Return the call without the inner object `function` of OpenAI's API."""
     for key in NAMES:
         if isinstance(inner := reported.get(key), dict):
             return inner | {name: value for name, value in reported.items() if name != key}
@@ -229,7 +229,7 @@ def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | Non
 
 
 def _args(value: Any) -> Json:
-    """Arguments as an object; a value that is no object becomes the argument `arguments`."""
+    """Return arguments as an object; any other value becomes the argument `arguments`."""
     arguments = value_of(value or "{}") if isinstance(value, str) else value
     if isinstance(arguments, dict):
         return arguments
@@ -244,7 +244,7 @@ def _succeeded(reported: Json) -> bool:
 
 
 def _with_results(calls: list[ToolCallRecord]) -> list[ToolCallRecord]:
-    """The calls, with results that were reported apart from them under the same ids."""
+    """Return the calls, with results that were reported apart from them under the same ids."""
     joined: list[ToolCallRecord] = []
     first: dict[str, int] = {}
     for call in calls:

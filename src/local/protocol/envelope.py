@@ -22,7 +22,7 @@ Clock = Callable[[], datetime]
 """Says what time it is, in UTC."""
 
 Role = Literal["reader", "writer", "curator", "admin"]
-"""Each may do what those before it may."""
+"""Each may do what the roles before it may."""
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 """The name or id of a thing or a person. Names become keys and return with every answer, so their
@@ -35,7 +35,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
-    """What travels on the bus; a request needs no field but `payload`.
+    """The form of every message on the bus; a request needs only `payload`.
 
     The `correlation_id` of a result is the `id` of its request. Times without an offset are in UTC.
     """
@@ -57,7 +57,7 @@ DEFAULT_TENANT = "default"
 
 
 class Sender(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sends a message, as its envelope says; only the server knows of which tenant."""
+    """The sender of a message, as its envelope claims; only the server knows the tenant."""
 
     user: str | None = None
     agent: str | None = None
@@ -65,13 +65,13 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None = None
     """The turn that the message belongs to."""
     token: str | None = None
-    """What proves who the user is, on a server with accounts."""
+    """The proof of who the user is, on a server with accounts."""
 
 
 class Caller(Sender, frozen=True, kw_only=True):
-    """Who is asking. Only the bus makes a Caller; a tool receives one and cannot choose it.
+    """The caller of a tool. Only the bus makes one; a tool receives it and cannot choose it.
 
-    The tenant has no default on purpose: whoever forgets it cannot reach anybody's memory.
+    The tenant has no default on purpose: code that forgets it cannot reach any memory.
     """
 
     tenant: str
@@ -107,6 +107,27 @@ def seal(  # noqa: PLR0913 - one keyword a field of the envelope
         user=user,
         session_id=session_id,
         query_id=query_id,
+        correlation_id=correlation_id,
+        deadline_utc=deadline_utc,
+    )
+
+
+def seal_from(
+    sender: Sender,
+    payload: P,
+    *,
+    type: str,  # noqa: A002 - the name of the field on the wire
+    correlation_id: str | None = None,
+    deadline_utc: datetime | None = None,
+) -> Envelope[P]:
+    """Put a payload into an envelope of this sender, a client unless it is an agent."""
+    return seal(
+        payload,
+        type=type,
+        source=sender.agent or "client",
+        user=sender.user,
+        session_id=sender.session_id,
+        query_id=sender.query_id,
         correlation_id=correlation_id,
         deadline_utc=deadline_utc,
     )
@@ -157,7 +178,7 @@ def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
 
 @contextmanager
 def json_errors(shape: str) -> Iterator[None]:
-    """Turn errors of decoding into ours; `shape` says what to send instead.
+    """Turn errors of decoding into ours; `shape` describes what to send instead.
 
     Raises:
         BadRequestError: It is not JSON, or nested too deeply.
@@ -171,7 +192,7 @@ def json_errors(shape: str) -> Iterator[None]:
 
 
 def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
-    """The envelope of a message whose payload was refused, as far as the answer needs it."""
+    """Return the envelope of a refused payload, as far as the answer needs it."""
     try:
         return decode(data, msgspec.Raw)
     except (BadRequestError, InvalidArgumentsError):
@@ -179,12 +200,12 @@ def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
 
 
 def new_id() -> str:
-    """A UUIDv7, which is unique and sorts by time."""
+    """Return a UUIDv7, which is unique and sorts by time."""
     return str(uuid_utils.uuid7())
 
 
 def content_id(*parts: Any) -> str:
-    """An id made of the content: the same parts always give the same id."""
+    """Return an id made of the content: the same parts always give the same id."""
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 
@@ -193,7 +214,7 @@ def utc_now() -> datetime:
 
 
 def is_past(moment: datetime | None) -> bool:
-    """Whether a deadline has passed; a time without an offset is in UTC."""
+    """Return whether a deadline has passed; a time without an offset is in UTC."""
     if moment is None:
         return False
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < utc_now()

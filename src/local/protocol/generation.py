@@ -1,7 +1,7 @@
 """Questions, turns and ratings as other agents publish them, read as far as possible.
 
 The protocol requires only `query` and `answer` of a turn, so every message with these two is a
-turn. Other fields that cannot be read are left out and listed as `unread`. See decision 0025.
+turn. Other fields that are unreadable are left out and listed as `unread`. See decision 0025.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,12 @@ import msgspec
 from local.errors import CODES, BadRequestError, ErrorCode
 from local.protocol.conversation import read_calls
 from local.protocol.envelope import Envelope, Sender, json_errors
+from local.protocol.messages import Blocks, is_thought
 from local.protocol.payloads import ErrorReply, Feedback, Generation, Json, Query
 from local.protocol.reading import (
     MISSING,
     as_text,
+    first_of,
     kind_of,
     moment_of,
     name_of,
@@ -33,7 +35,7 @@ RATING: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}
 
 
 class Reading(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
-    """A message as it was read; `unread` has the paths of what could not be, never the content."""
+    """A message as it was read; `unread` lists the paths of unreadable fields, without content."""
 
     envelope: Envelope[P]
     unread: tuple[str, ...]
@@ -67,13 +69,17 @@ def read_generation(data: bytes) -> Reading[Generation]:
     with json_errors(TURN):
         message = _MessageFields(data, ("query", "answer"), TURN)
         error = _error(message.inner.get("error"))
+        thoughts, calls = message.take_apart("answer")
         turn = Generation(
             query=message.text("query", blank=error is not None),
             answer=message.text("answer", blank=True, missing=error is not None),
-            thinking=message.optional_text("thinking"),
-            tool_calls=read_calls(
-                message.inner.get("tool_calls"), f"{message.path}tool_calls", message.unread
-            ),
+            thinking=message.optional_text("thinking") or thoughts,
+            tool_calls=[
+                *read_calls(
+                    message.inner.get("tool_calls"), f"{message.path}tool_calls", message.unread
+                ),
+                *read_calls(calls, f"{message.path}answer", message.unread),
+            ],
             session_id=message.id("session_id"),
             query_id=message.id("query_id"),
             error=error,
@@ -107,7 +113,7 @@ def read_feedback(data: bytes) -> Reading[Feedback]:
 
 
 def source_of(data: bytes) -> str:
-    """The source of a message that cannot be read, or an empty text."""
+    """Return the source of a message that cannot be read, or an empty text."""
     try:
         whole = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -116,7 +122,7 @@ def source_of(data: bytes) -> str:
 
 
 def sender_of(data: bytes) -> Sender:
-    """The user and the session of a message, as far as it says them.
+    """Return the user and the session of a message, as far as it names them.
 
     Raises:
         BadRequestError: It is not JSON, or no object.
@@ -155,7 +161,7 @@ class _MessageFields:
         self._shape = shape
 
     def expected(self, field: str, wanted: str, got: str | None = None) -> BadRequestError:
-        """The error for a field of another form; `got` is the type of its value unless given."""
+        """Return the error for a field of another form; `got` defaults to its value's type."""
         got = got or kind_of(self.inner.get(field, MISSING))
         where = f"{self.path}{field}"
         return BadRequestError(
@@ -164,8 +170,19 @@ class _MessageFields:
             logged=f"{field}: expected {wanted} at {where}.",
         )
 
+    def take_apart(self, field: str) -> tuple[str | None, list[Json]]:
+        """Leave of a list of blocks what is said; return the thoughts, and calls with results."""
+        value = self.inner.get(field)
+        content = first_of(value, ("content", "parts")) if isinstance(value, dict) else value
+        blocks = Blocks.of(content)
+        calls = [*blocks.calls, *blocks.results]
+        thoughts = [block for block in blocks.parts if is_thought(block)]
+        if calls or thoughts:
+            self.inner = {**self.inner, field: blocks.text or ""}
+        return text_of(thoughts), calls
+
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
-        """A required text, which must not be empty unless `blank`."""
+        """Return a required text, which must not be empty unless `blank`."""
         value = self.inner.get(field)
         text = text_of(value)
         if text is None and value not in (None, [], {}):
@@ -196,13 +213,13 @@ class _MessageFields:
         return {}
 
     def id(self, field: str) -> str | None:
-        """An id from the payload, or else from the envelope."""
+        """Return an id from the payload, or else from the envelope."""
         if self.inner.get(field) in (None, ""):
             return self._name(self.outer.get(field), field)
         return self._name(self.inner[field], f"{self.path}{field}")
 
     def read(self, payload: P) -> Reading[P]:
-        """The payload in its envelope, with the list of what could not be read."""
+        """Return the payload in its envelope, with the list of unreadable fields."""
         user = self.outer.get("user")
         if user is not None and name_of(user) is None:
             raise BadRequestError(
@@ -237,7 +254,7 @@ class _MessageFields:
 
 
 def _error(value: Any) -> ErrorReply | None:
-    """The error of a turn, in whatever form; null, false and empty values are none."""
+    """Return the error of a turn, in any form; null, false and empty values are none."""
     if not value:
         return None
     code: ErrorCode = "internal"

@@ -1,7 +1,7 @@
 """Items on the wire: what a framework stores exactly, under a namespace and a key.
 
 A namespace is a path: `["users", "ada"]` holds what `["users", "ada", "drafts"]` holds, too. Each
-application has a collection of its own, whose items nobody meets in another's.
+application has its own collection, and its items never appear in another's.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,15 +16,15 @@ from local.protocol.payloads import Json
 ITEM_BYTES = 600_000
 """Of an item as JSON: with its envelope it fits into a message of 1 MB, as does an answer of it."""
 ANSWER_BYTES = ITEM_BYTES
-"""Of the items of one answer, but for the first."""
+"""Bytes of the items of one answer, without the first."""
 PLACE_BYTES = 500
-"""Of an item's namespace, key and times, about."""
+"""Bytes of an item's namespace, key and times, approximately."""
 AT_ONCE = 1_000
 """Items in one request: they are stored in one transaction, behind which others' saves wait."""
 MOST = 10_000
 """Items, or namespaces, that are asked for at once."""
 INDEXED = 10_000
-"""Characters of an item's text by which it is found: an embedder reads fewer."""
+"""Characters of an item's text that searches find it by: an embedder reads fewer."""
 
 Collection = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Part = Annotated[str, msgspec.Meta(max_length=1024)]
@@ -37,17 +37,17 @@ NOTHING = msgspec.Raw(b"null")
 
 
 class ItemKey(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an item is."""
+    """The place of an item."""
 
     namespace: Namespace
     key: Key
 
 
 class ItemPut(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
-    """An item to be stored; one without value and data is deleted.
+    """An item to store; one without value and data is deleted.
 
-    `text` is what it is found by in a search by meaning and words. `keep`: where there is one
-    already it stays as it is.
+    `text` is what a search by meaning and words finds it by. `keep`: an existing item stays as it
+    is.
     """
 
     value: msgspec.Raw = NOTHING
@@ -61,7 +61,7 @@ class ItemPut(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredItem(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
-    """An item as it stands. `score`, from 0 to 1, has one that a search found by its text."""
+    """An item as it is stored. `score`, from 0 to 1, is set if a search found it by its text."""
 
     created_at: datetime
     updated_at: datetime
@@ -87,10 +87,10 @@ class GetItems(msgspec.Struct, kw_only=True):
 class SearchItems(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory.items.search`: the items of a namespace and all within it, the newest first.
 
-    With a `query` those that it means come first, the best of them before all. `filter` is of their
-    values: by name what each is to equal, or what `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lte` ask
-    of it. `exact`: only those of the namespace itself, by their keys, the last first, and with
-    `before` only those of lesser keys.
+    With a `query`, the items that match its meaning come first, the best one before all. `filter`
+    compares their values by name: with a value that each must equal, or with `$eq`, `$ne`, `$gt`,
+    `$gte`, `$lt` and `$lte`. `exact`: only the items of the namespace itself, by their keys, the
+    last first, and with `before` only those of lesser keys.
     """
 
     collection: Collection
@@ -104,7 +104,7 @@ class SearchItems(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class NamespaceMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """How a namespace begins, or ends; `*` stands for any part."""
+    """The beginning or end of a namespace; `*` stands for any part."""
 
     type: Literal["prefix", "suffix"]
     path: Namespace
@@ -138,16 +138,16 @@ class ItemsChanged(msgspec.Struct, kw_only=True):
 class ItemsGot(msgspec.Struct, kw_only=True):
     """The answer to `get`: for each key in turn its item, or null.
 
-    They are as many as a message holds: fewer than the keys were not all.
+    They are as many as one message holds: if there are fewer than keys, ask again for the rest.
     """
 
     items: list[StoredItem | None]
 
 
 class ItemsFound(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The answer to `search`. `cut`: a message holds no more of what was asked for.
+    """The answer to `search`. `cut`: a message holds no more of the items.
 
-    `degraded`: some could be found by their words only; `reason` says why.
+    `degraded`: some could be found by their words only; `reason` is why.
     """
 
     items: list[StoredItem] = []
@@ -163,20 +163,20 @@ class NamespacesFound(msgspec.Struct, kw_only=True):
 
 
 def path_text(parts: Sequence[str]) -> str:
-    """A namespace as one text, with which that of whatever lies within it begins, and no other.
+    """Return a namespace as one text: the prefix of the texts of all within it, and of no other.
 
-    Each part is JSON with a comma behind it: none can reach into the next.
+    Each part is JSON with a comma behind it, so that no part can extend into the next.
     """
     return "".join(f"{msgspec.json.encode(part).decode()}," for part in parts)
 
 
 def path_of(text: str) -> tuple[str, ...]:
-    """The namespace that a text is of."""
+    """Return the namespace that a text stands for."""
     return msgspec.json.decode(f"[{text.removesuffix(',')}]", type=tuple[str, ...])
 
 
 def size_of(item: ItemPut | StoredItem) -> int:
-    """Its bytes as JSON, but for where it is."""
+    """Return its bytes as JSON, without its place."""
     return len(bytes(item.value)) + len(item.data or b"") * 4 // 3
 
 
@@ -184,9 +184,9 @@ F = TypeVar("F", bound=StoredItem | None)
 
 
 def fitting(items: Iterable[F]) -> Iterator[tuple[F, bool]]:
-    """The items up to the first that an answer does not hold, each with whether it does.
+    """Yield the items up to the first that an answer does not hold, each with whether it does.
 
-    It holds one at least. Those behind are not read.
+    An answer holds at least one. Items after it are not read.
     """
     total = 0
     for number, item in enumerate(items):
@@ -198,7 +198,7 @@ def fitting(items: Iterable[F]) -> Iterator[tuple[F, bool]]:
 
 
 def check_size(item: ItemPut) -> None:
-    """Refuse what no message could return.
+    """Refuse an item that no message could return.
 
     Raises:
         TooLargeError: It is larger than ITEM_BYTES.

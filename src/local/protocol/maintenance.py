@@ -1,10 +1,11 @@
-"""What an operator asks the memory, and is told: health, status, letters, backups, transfers."""
+"""What an operator asks the memory: health, checks, status, letters, backups, transfers."""
 
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
+from local.errors import Local2Error
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.memories import Owning
 from local.protocol.payloads import DeadLetter
@@ -23,7 +24,7 @@ class Readiness(msgspec.Struct, kw_only=True):
 class Health(msgspec.Struct, kw_only=True):
     """The answer to `memory.health`.
 
-    `degraded`: everything is served, and something is missing or waits that should not.
+    `degraded`: everything is served, but something is missing or waits that should not.
     `unavailable`: not ready.
     """
 
@@ -31,10 +32,26 @@ class Health(msgspec.Struct, kw_only=True):
     reasons: list[str] = []
 
 
-class BackupRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`folder`: where, on the stack's machine; None asks how far it is. The rest as in memory.yaml.
+Verdict = Literal["ok", "note", "broken"]
 
-    `recipient` is a public key of age, or a file of them there.
+
+class CheckResult(msgspec.Struct, omit_defaults=True):
+    """What `local2 doctor` found. A `note` is no fault, because the stack does without it."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    remedy: str | None = None
+
+    @classmethod
+    def broken(cls, name: str, error: Local2Error) -> "CheckResult":
+        return cls(name, "broken", error.message, error.remedy)
+
+
+class BackupRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`folder`: where, on the stack's machine; None only asks how far a backup is.
+
+    The rest is as in memory.yaml. `recipient` is a public key of age, or a file of them there.
     """
 
     folder: str | None = None
@@ -43,7 +60,7 @@ class BackupRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A backup that was made. `written`: bytes that no earlier one had; `removed`: earlier ones."""
+    """A backup that was made. `written`: bytes that no earlier one had; `removed`: deleted ones."""
 
     folder: str
     generation: str
@@ -58,10 +75,10 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`done` of `total` bytes while one is under way; `last` was made since the stack started.
+    """`done` of `total` bytes during a backup; `last` was made since the stack started.
 
-    `problem`: why the last one was not made. `scheduled` is the folder of those that are made by
-    themselves, and `newest` when the newest in there was made.
+    `problem`: why the last one was not made. `scheduled` is the folder of the automatic backups,
+    and `newest` when the newest of them was made.
     """
 
     under_way: bool = False
@@ -85,26 +102,26 @@ class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`memory.dead_letters`: one letter, the next from a number on, or one to be dropped."""
+    """`memory.dead_letters`: read one letter or the next one from a number on, or drop one."""
 
     action: LetterAction = "next"
     number: int = 1
 
 
 class LetterFound(msgspec.Struct, frozen=True, kw_only=True):
-    """The letter that was asked for, or dropped; None where there is no next one."""
+    """The letter that was read or dropped; None where there is no next one."""
 
     found: StoredLetter | None = None
 
 
 class Reindex(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.reindex`: with the embedder that serves, or another one beside it, then instead."""
+    """`memory.reindex`: with the present embedder, or with another one that then replaces it."""
 
     embedder: str | None = None
 
 
 class NextIndex(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """An index of another embedder that is filled to take the place of the one that serves."""
+    """An index of another embedder that is filled to replace the present one."""
 
     embedder: str
     waiting: int
@@ -112,7 +129,7 @@ class NextIndex(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class TasksSetAside(msgspec.Struct, kw_only=True):
-    """Tasks of one kind that failed again and again, and the first different reasons."""
+    """Tasks of one kind that failed repeatedly, and the first different reasons."""
 
     kind: str
     aside: int
@@ -124,11 +141,11 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
 
     `vectors_available`: searches use the meaning, over everything that is indexed. `dead_letters`:
     the number of messages that could not be read. `waiting_since`: while records wait to be
-    indexed, when the last one was, or when the first of them was written. `turns_problem`: why
-    JetStream stores no turns, and what to do. `unread`: messages in which no facts have been looked
-    for yet. `set_aside`: the tasks that are not tried again until the next start. `consolidation`:
-    the last one, None before the first. `next`: the index of another embedder.
-    `to_anonymise`: retired records whose time has come.
+    indexed, when the last record was indexed, or else when the first of them was written.
+    `turns_problem`: why JetStream stores no turns, and what to do. `unread`: messages that no
+    extractor has read yet. `set_aside`: the tasks that are not tried again until the next start.
+    `consolidation`: the last one, None before the first. `next`: the index of another embedder.
+    `to_anonymise`: retired records that are due.
     """
 
     records: int
@@ -149,7 +166,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
 
 
 class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.export`: the next page, after `cursor`; the envelope says whose of a scope."""
+    """`memory.export`: the next page, after `cursor`; the envelope names the owner of a scope."""
 
     scope: Owning | None = None
     vectors: bool = False
@@ -157,7 +174,7 @@ class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ExportPage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Whole lines, or a piece of one that is longer than a page.
+    """Complete lines, or a piece of one that is longer than a page.
 
     `cut`: the rest of the line follows. Without a `cursor` this was the last page. `records`, on
     the first page, is how many there are.
@@ -174,8 +191,8 @@ class ExportPage(msgspec.Struct, kw_only=True, omit_defaults=True):
 class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory.import`: lines, the first of them with this number, all stored or none.
 
-    A longer line comes in pieces, which whoever sends it gives a name (`transfer`) and numbers from
-    0; with `cut` more of them follow.
+    A longer line comes in pieces, which its sender names (`transfer`) and numbers from 0; with
+    `cut` more pieces follow.
     """
 
     number: Count
@@ -197,11 +214,11 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ImportReport(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What became of lines, by type: new, and there already.
+    """The outcome of lines, by type: new, and known before.
 
-    `replaced` are records here that something imported took the place of without a conflict, as a
-    newer backup knows; `erased` were left out, because they were erased here on request; of
-    `unplaced` lines what they speak of is not here.
+    `replaced` are records here that an imported one replaced without a conflict, because a newer
+    backup knows of it; `erased` were left out, because they were erased here on request; `unplaced`
+    lines refer to something that is not here.
     """
 
     new: dict[str, int] = {}

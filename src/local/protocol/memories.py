@@ -1,4 +1,4 @@
-"""Memories on the wire: their kinds, facts in three parts, and what the memory's tools answer.
+"""Memories on the wire: their kinds, facts in three parts, and the answers of the memory's tools.
 
 The Structs here are the `data` of tool results, for programs; `nothing_found` is the text for a
 model of a search that found nothing.
@@ -18,12 +18,12 @@ Kind = Literal[
 ]
 """A `transcript` is a message that is stored in its conversation but not searched: instructions."""
 SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact", "note"]
-"""The kinds that `recall` finds: not episodes, which say what the messages of their turns do."""
+"""The kinds that `recall` finds: not episodes, which repeat the messages of their turns."""
 EPISODIC: tuple[Kind, ...] = ("episode", "note")
 """The kinds that `search_memory` finds, and that are rated by their query ids."""
 Owning = Literal["session", "user", "agent", "tenant"]
-"""Whose a record is: it belongs to one session of its owner, to the owner, to an agent, or to
-everybody in the tenant."""
+"""The owner of a record: one session of its owner, the owner, an agent, or everybody in the
+tenant."""
 Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
 """What a search may find: this session, the user's earlier ones, or records by their owner."""
 By = Literal["self", "other"]
@@ -70,14 +70,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """How a score was made: the sum of the shares, divided by 2.5, times the scope's weight."""
+    """The parts of a score: the sum of the shares, divided by 2.5, times the scope's weight."""
 
     shares: dict[str, float]
     weight: float
 
 
 class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """That a memory bears on the one of this id; `incoming`: that one bears on it."""
+    """A relation to the memory of this id; `incoming`: that memory relates to this one."""
 
     type: RelationType
     id: str
@@ -88,10 +88,10 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """One memory that a search returns.
 
     `source_ref` is the id that its sender gave it, `role` that of a message, `agent` the one that
-    wrote it to the memory. `by` says whether the user who asks stated it, or somebody else.
-    `sources` are the messages that it was extracted from, `relations` a few of those to others.
-    `outdated_by` is the id of what the same user stated since with another value, `contradicts`
-    that of what has more force and says otherwise.
+    wrote it to the memory. `by` is whether the user who asks stated it, or somebody else. `sources`
+    are the messages that it was extracted from, `relations` a few of its relations. `outdated_by`
+    is the id of a later statement by the same user with another value, `contradicts` the id of a
+    stronger one that contradicts it.
     """
 
     id: str
@@ -117,7 +117,7 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
-    """`degraded`: some memories could be found by their words only; `reason` says why."""
+    """`degraded`: some memories could be found by their words only; `reason` is why."""
 
     items: list[RecalledItem]
     total: int
@@ -130,7 +130,7 @@ class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
 class Version(msgspec.Struct, frozen=True, kw_only=True):
     """`superseded_by` is the id of the version that replaced it, if one did.
 
-    `retired_at` and `retired_why` say when and why it ceased to hold, None if it is the current
+    `retired_at` and `retired_why` are when and why it ceased to hold, None if it is the current
     one. `sources` are the messages that it was extracted from.
     """
 
@@ -148,7 +148,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> str | None:
-        """Why it does not hold any more, in a word for people; None if it is the current one."""
+        """Why it no longer holds, in a word for people; None if it is the current one."""
         return "replaced" if self.retired_why == "superseded" else self.retired_why
 
 
@@ -162,7 +162,7 @@ class Versions(msgspec.Struct, frozen=True, kw_only=True):
 class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory at the other end of a relation, with its first words.
 
-    `incoming`: it bears on the one that was asked for. `active`: nothing took its place.
+    `incoming`: it relates to the requested one. `active`: nothing replaced it.
     """
 
     type: RelationType
@@ -175,7 +175,7 @@ class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelatedMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """What bears on a memory, and what it bears on, as far as who asks may see it."""
+    """The memories related to one, in both directions, as far as the caller may see them."""
 
     id: str
     relations: list[RelatedMemory]
@@ -212,7 +212,7 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
     object: str
 
     def tidied(self) -> Self:
-        """With single spaces, and with an identifier such as `worksFor` written as words."""
+        """Return it with single spaces, and with an identifier such as `worksFor` as words."""
         predicate = " ".join(self.predicate.split())
         if " " not in predicate:
             predicate = " ".join(_WORD_BOUNDARY.sub(" ", predicate).lower().split())
@@ -228,12 +228,12 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
         return text if text.endswith((".", "!", "?")) else f"{text}."
 
     def key(self) -> tuple[str, str, str]:
-        """Equal for the same fact, however its names are spelled."""
+        """The key, equal for the same fact, however its names are spelled."""
         return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
 
 
 def nothing_found(reason: str | None = None) -> str:
-    """The text of a result without memories; `reason` says why not everything was searched.
+    """Return the text of a result without memories; `reason` is why the search was incomplete.
 
     Tools write it; the rules model and the MemoryAgent recognise it with `is_nothing`.
     """
@@ -245,6 +245,6 @@ def is_nothing(result: str) -> bool:
 
 
 def why_in_part(result: str) -> str | None:
-    """Why not everything was searched, read from a result without memories; None if it was."""
+    """Return why the search was incomplete, read from a result without memories; else None."""
     _, in_part, reason = result.partition(_IN_PART)
     return reason.strip().removesuffix(")") if in_part and is_nothing(result) else None

@@ -1,8 +1,8 @@
 """Messages as others send them: in local2's own form, or in those of chat models' APIs.
 
 Nothing of a message is dropped: parts that are no text, and unknown fields, are stored beside the
-text. Contents may be lists of blocks, as the APIs of Anthropic and Gemini have them, in which text
-stands among calls and results.
+text. Contents may be lists of blocks, as in the APIs of Anthropic and Gemini, where text stands
+among calls and results.
 """
 
 from datetime import UTC, datetime
@@ -14,7 +14,16 @@ from local.errors import InvalidArgumentsError, echoed
 from local.protocol.conversation import UNNAMED, ConversationMessage, read_calls
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
-from local.protocol.reading import TIME_RULE, as_text, bounded, in_utc, text_of, written_time
+from local.protocol.reading import (
+    TIME_RULE,
+    as_text,
+    bounded,
+    first_of,
+    in_utc,
+    moment_of,
+    text_of,
+    written_time,
+)
 from local.protocol.tool import parameters_of
 
 ROLES = {
@@ -33,11 +42,13 @@ MILLISECONDS = 100_000_000_000
 """A timestamp from this number on counts milliseconds, a smaller one seconds (to the year 5138)."""
 CONTENT_FIELDS = ("content", "text", "parts", "tool_calls", "function_call", "refusal")
 """A message without any of these has its text in a field that nobody would search."""
+TIME_FIELDS = ("event_time", "timestamp_utc", "created_at")
+"""Where a message without a timestamp has its time: as `load_session` returns it, and others do."""
 CALL_KEYS = ("functionCall", "function_call")
 RESULT_KEYS = ("functionResponse", "function_response")
-"""Gemini's blocks have one of these keys; Anthropic's say what they are in `type`."""
+"""Gemini's blocks have one of these keys; Anthropic's name their kind in `type`."""
 THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-"""Types of blocks that were not said to the user, and so are not the text of a message."""
+"""Types of blocks that were not addressed to the user, and so are not the text of a message."""
 Id = Name | int
 CALLS_SCHEMA: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
 
@@ -79,7 +90,7 @@ MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(Recei
 
 
 def messages_of(received: Json, place: str = "") -> list[ConversationMessage]:
-    """The message as it is stored, after the results of tools that are among its parts.
+    """Return the messages to store: results of tools among its parts, then the message itself.
 
     Args:
         received: The message as JSON.
@@ -114,7 +125,8 @@ def _messages(received: Json, place: str) -> list[ConversationMessage]:
         content=text or known.refusal or text,
         id=_id(known.id),
         name=known.name or None,
-        timestamp=_moment(known.timestamp, f"{within}timestamp"),
+        timestamp=_moment(known.timestamp, f"{within}timestamp")
+        or moment_of(first_of(received, TIME_FIELDS)),
         tool_calls=_calls(known, blocks.calls, within),
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,
@@ -125,18 +137,18 @@ def _messages(received: Json, place: str) -> list[ConversationMessage]:
     if not results:
         return [message]
     answers = [_result(message, call, number) for number, call in enumerate(results)]
-    return [*answers, message] if message.says_something or message.tool_calls else answers
+    return [*answers, message] if message.has_content or message.tool_calls else answers
 
 
 def _located(problem: str, place: str) -> str:
-    """The problem behind the path to its field, such as `messages[1].role`."""
+    """Return the problem behind the path to its field, such as `messages[1].role`."""
     what, _, path = problem.rpartition(" - at ")
     what, path = (what, path) if what else (path, "")
     return f"{place}{path.strip('`').removeprefix('$')}: {what}".lstrip(":. ") + "."
 
 
 def _others(received: Json) -> Json:
-    """Unknown fields of a message, and known ones whose value is changed or used elsewhere."""
+    """Return a message's unknown fields, and known ones whose value is changed or used twice."""
     role = received["role"]
     changed = {"role": role} if ROLES.get(role.lower(), role) != role else {}
     refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
@@ -149,7 +161,7 @@ def _others(received: Json) -> Json:
 
 
 def _moment(written: str | float | None, field: str) -> datetime | None:
-    """With the offset that was written, because session ids contain it."""
+    """Return the time with the offset that was written, because session ids contain it."""
     if written is None or written == "":
         return None
     if isinstance(written, str):
@@ -166,7 +178,7 @@ def _id(id_: Id | None) -> str | None:
 
 
 def _content(known: ReceivedMessage) -> Any:
-    """The content of a message; Gemini's messages have it in `parts`."""
+    """Return the content of a message; Gemini's messages have it in `parts`."""
     content = known.text if known.content is None else known.content
     return (known.parts or None) if content is None else content
 
@@ -184,7 +196,7 @@ def _text(content: Any) -> str | None:
 
 
 def _calls(known: ReceivedMessage, among_parts: list[Json], within: str) -> list[ToolCallRecord]:
-    """The calls of a message.
+    """Return the calls of a message.
 
     Raises:
         InvalidArgumentsError: One of them has no name, or is no call.
@@ -205,7 +217,7 @@ def _calls(known: ReceivedMessage, among_parts: list[Json], within: str) -> list
 
 
 def _result(message: ConversationMessage, call: ToolCallRecord, number: int) -> ConversationMessage:
-    """A result that is a part of a message, as a message of its own."""
+    """Return a result that is a part of a message, as a message of its own."""
     return ConversationMessage(
         role="tool",
         content=call.content,
@@ -217,7 +229,7 @@ def _result(message: ConversationMessage, call: ToolCallRecord, number: int) -> 
 
 
 class Blocks(NamedTuple):
-    """The blocks of a content by what they are. `text` leaves out a model's thoughts."""
+    """The blocks of a content by their kind. `text` leaves out a model's thoughts."""
 
     text: Any
     parts: list[Any]
@@ -239,7 +251,7 @@ class Blocks(NamedTuple):
             if not (call or result):
                 rest.append(block)
         return cls(
-            text=[block for block in rest if not _is_thought(block)],
+            text=[block for block in rest if not is_thought(block)],
             parts=[] if all(map(_is_text, rest)) else rest,
             calls=calls,
             results=results,
@@ -247,7 +259,7 @@ class Blocks(NamedTuple):
 
 
 def _inner(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
-    """The call or the result that a block is or contains."""
+    """Return the call or the result that a block is or contains."""
     if isinstance(block, str):
         return None
     if block.get("type") == kind:
@@ -255,7 +267,7 @@ def _inner(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
     return next((block[name] for name in names if isinstance(block.get(name), dict)), None)
 
 
-def _is_thought(block: str | Json) -> bool:
+def is_thought(block: str | Json) -> bool:
     return isinstance(block, dict) and (
         str(block.get("type")) in THOUGHTS or block.get("thought") is True
     )

@@ -4,6 +4,7 @@ New fields need defaults, so that older bytes still decode.
 """
 
 import secrets
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -12,9 +13,27 @@ from local.errors import ErrorCode, Local2Error
 from local.protocol.envelope import Name
 
 A = TypeVar("A")
+Item = TypeVar("Item")
 
 Json = dict[str, Any]
 """Open JSON: tool arguments before a tool has checked them, schemas, metadata."""
+
+
+def in_parts(
+    items: Iterable[Item], size_of: Callable[[Item], int], *, most_bytes: int, most: int
+) -> Iterator[list[Item]]:
+    """Yield the items in order, in parts that fit into a message; a larger one is alone."""
+    part: list[Item] = []
+    size = 0
+    for item in items:
+        more = size_of(item)
+        if part and (size + more > most_bytes or len(part) == most):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += more
+    if part:
+        yield part
 
 
 class ToolRequest(msgspec.Struct, Generic[A], kw_only=True):
@@ -85,10 +104,10 @@ class FunctionSchema(msgspec.Struct, kw_only=True):
 
 
 class ToolHints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What a tool does to its world, in the names of the Model Context Protocol.
+    """The effects of a tool, in the names of the Model Context Protocol.
 
     `destructive_hint`: it may undo or erase something; false if it only adds. `open_world_hint`: it
-    reaches beyond what is stored here. None is not stated.
+    reaches beyond what is stored here. None means not stated.
     """
 
     read_only_hint: bool | None = None
@@ -119,7 +138,7 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Empty(msgspec.Struct, kw_only=True):
-    """A payload without fields, because the subject says everything."""
+    """A payload without fields, because the subject is enough."""
 
 
 class Query(msgspec.Struct, kw_only=True):
@@ -131,7 +150,7 @@ class Query(msgspec.Struct, kw_only=True):
 
 
 class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The session to begin anew; without an id, that of the envelope."""
+    """The session to clear; without an id, that of the envelope."""
 
     session_id: Name | None = None
 
@@ -164,8 +183,8 @@ class Delta(msgspec.Struct, kw_only=True):
 class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
-    `error` says why there is no answer; a turn without an answer is not remembered. `metadata` are
-    the sender's own, and are stored with the question and its answer.
+    `error` is why there is no answer; a turn without an answer is not stored as an episode.
+    `metadata` are the sender's own, and are stored with the question and its answer.
     """
 
     answer: str
@@ -191,7 +210,7 @@ class Feedback(msgspec.Struct, kw_only=True):
 
 
 def new_output_key() -> str:
-    """The key of another long output; nobody can guess it."""
+    """Return the key of a new long output; it cannot be guessed."""
     return f"tout_{secrets.token_hex(12)}"
 
 
@@ -208,10 +227,10 @@ class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
-    """`memory.dead_letter`: a message that can never become a memory, and why.
+    """`memory.dead_letter`: a message that can never be stored, and why.
 
-    `cut`: the message is not complete, because it was not UTF-8, or too long for a letter. `user`:
-    whose it is, as far as that is known of more than what it claims.
+    `cut`: the message is incomplete, because it was not UTF-8, or too long for a letter. `user`:
+    its sender, if that is known from more than its own claim.
     """
 
     subject: str

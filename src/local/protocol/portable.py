@@ -1,8 +1,8 @@
-"""The lines of an export file, and what `memory.export` and `memory.import` carry of it.
+"""The lines of an export file, which `memory.export` and `memory.import` transfer.
 
-Each line is one JSON object, told by its `type`; docs/export.md describes them. Rows are named by
-ids: a record gets another row wherever it is imported. Fields that are not known are refused, since
-dropping what a newer local2 stored would be a loss without a word.
+Each line is one JSON object, recognised by its `type`; docs/export.md describes them. Rows are
+named by ids: a record gets another row wherever it is imported. Unknown fields are refused:
+dropping what a newer local2 stored would be a silent loss.
 """
 
 from datetime import datetime
@@ -26,7 +26,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 YEAR = len("2026")
 RatedAt = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}")]
-"""A time as the ledger has it; those of the first release may be a year alone."""
+"""A time in the ledger's form; those of the first release may be a year alone."""
 Stamp = Annotated[RatedAt, msgspec.Meta(min_length=YEAR + 1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Score = Annotated[float, msgspec.Meta(ge=-1, le=1)]
@@ -70,7 +70,7 @@ class StoredVector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RecordLine(Line, frozen=True):
-    """A record with every column that is not derived from others, but for its place."""
+    """A record with every column that is not derived from others, except for its place."""
 
     id: Text
     kind: Kind
@@ -106,7 +106,7 @@ class RecordLine(Line, frozen=True):
 
 
 class PlaceLine(Line, frozen=True):
-    """Where a record stands in its session: so far behind the row of another, or before it."""
+    """A record's place in its session: so far behind the row of another, or before it."""
 
     record: Text
     at: Text
@@ -120,7 +120,7 @@ class RelationLine(Line, frozen=True):
 
 
 class StampedLine(Line, frozen=True):
-    """Base of lines with a time as the ledger has it, which the ledger must be able to read."""
+    """Base of lines with a time in the ledger's form, which the ledger must be able to read."""
 
     stamp: ClassVar[str] = "event_time"
 
@@ -179,7 +179,7 @@ class AuditLine(StampedLine, frozen=True):
 
 
 class AccessLine(StampedLine, frozen=True):
-    """How often a record was recalled; so many of these times are in its importance."""
+    """The number of a record's recalls, and of those that its importance includes."""
 
     stamp = "last"
     record: Text
@@ -189,7 +189,7 @@ class AccessLine(StampedLine, frozen=True):
 
 
 class ItemLine(StampedLine, frozen=True):
-    """What a framework stored; `record` is the id of the one by which it is found."""
+    """An item of a framework; `record` is the id of the record that searches find it by."""
 
     stamp = "updated_at"
     owner: str
@@ -221,7 +221,7 @@ Stored = (
     | AccessLine
     | ItemLine
 )
-"""What a line says of the memory."""
+"""A line with content of the memory."""
 AnyLine = HeaderLine | Stored | EndLine
 SECTIONS: Final = (
     "record",
@@ -234,7 +234,7 @@ SECTIONS: Final = (
     "access",
     "item",
 )
-"""In the order of the file: what a line refers to comes before it, wherever that can be."""
+"""In the order of the file: a line comes after those that it refers to, wherever possible."""
 
 L = TypeVar("L")
 _any_line: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
@@ -242,7 +242,7 @@ _stored: msgspec.json.Decoder[Stored] = msgspec.json.Decoder(Stored)
 
 
 def any_line(data: bytes, number: int) -> AnyLine:
-    """The line of a file, with its number for the error.
+    """Return the line of a file; `number` is for the error.
 
     Raises:
         BadRequestError: It is not JSON, or not a line of an export.
@@ -251,7 +251,7 @@ def any_line(data: bytes, number: int) -> AnyLine:
 
 
 def stored_line(data: bytes, number: int) -> Stored:
-    """The same, of a line that is stored.
+    """Return a line that is stored, and no header or end.
 
     Raises:
         BadRequestError: It is not.

@@ -1,8 +1,8 @@
 """Values of open JSON: read leniently as other agents write them, or strictly as arguments.
 
-Other agents follow no schema, so what cannot be read of their messages is None rather than an
-error. Times in the arguments of our own tools and messages are read strictly, because a filter on a
-wrong time would return wrong memories. What is stored without being read is bounded in size.
+Other agents follow no schema, so unreadable parts of their messages are None rather than an error.
+Times in the arguments of our own tools and messages are read strictly, because a filter on a wrong
+time would return wrong memories. Fields that are stored without being read are limited in size.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ MOST_NAME: Final = 256
 """Characters, as in `envelope.Name`."""
 MOST_NUMBER: Final = 2**64
 """A number that needs more than 64 bits is no id."""
-TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "value")
+TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "parts", "value")
 """Where messages, and parts of them, have their text."""
 MOST_SECONDS: Final = 10**11
 """Seconds since 1970, about the year 5138; a larger number counts smaller units."""
@@ -49,12 +49,12 @@ JSON_TYPES: Final = {
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value, in the words of JSON."""
+    """Return the type of a value, in the words of JSON."""
     return JSON_TYPES.get(type(value), "nothing")
 
 
 def text_of(value: Any) -> str | None:
-    """A text, or the texts of a message or its parts; None if there are none."""
+    """Return a text, or the texts of a message or its parts; None if there are none."""
     match value:
         case str():
             return value
@@ -67,7 +67,7 @@ def text_of(value: Any) -> str | None:
 
 
 def text_of_part(part: Any) -> str:
-    """The text of a part of a message, or a placeholder such as `[image]`."""
+    """Return the text of a part of a message, or a placeholder such as `[image]`."""
     words = text_of(part)
     if words is not None:
         return words
@@ -77,7 +77,7 @@ def text_of_part(part: Any) -> str:
 
 
 def name_of(value: Any) -> str | None:
-    """A name or an id, which may be a number; None if it is neither, or too long."""
+    """Return a name or an id, which may be a number; None if it is neither, or too long."""
     match value:
         case str() if len(value) <= MOST_NAME:
             return value
@@ -89,7 +89,7 @@ def name_of(value: Any) -> str | None:
 
 
 def moment_of(value: Any) -> datetime | None:
-    """A time in UTC, from ISO 8601 or a number; None if it is neither.
+    """Return a time in UTC, from ISO 8601 or a number; None if it is neither.
 
     Numbers count seconds, milliseconds, microseconds or nanoseconds since 1970.
     """
@@ -108,7 +108,7 @@ def moment_of(value: Any) -> datetime | None:
 
 
 def number_of(value: Any) -> float | None:
-    """A finite number, which may be written as a text; else None."""
+    """Return a finite number, which may be written as a text; else None."""
     try:
         number = None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -117,7 +117,7 @@ def number_of(value: Any) -> float | None:
 
 
 def value_of(text: str) -> Any:
-    """The value that a text of JSON stands for; None if it is not JSON."""
+    """Return the value of a text of JSON; None if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -125,7 +125,7 @@ def value_of(text: str) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, the texts in a list of parts line by line, everything else as JSON."""
+    """Return a text as it is, the texts in a list of parts line by line, all else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     texts = texts_of_parts(value)
@@ -133,7 +133,7 @@ def as_text(value: Any) -> str:
 
 
 def texts_of_parts(value: Any) -> list[str] | None:
-    """The texts in a list of MCP's parts `{"type": "text", "text"}`; None for anything else."""
+    """Return the texts in MCP's parts `{"type": "text", "text"}`; None for anything else."""
     if not isinstance(value, list) or not value:
         return None
     texts = []
@@ -147,12 +147,12 @@ def texts_of_parts(value: Any) -> list[str] | None:
 
 
 def first_of(value: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """The first value under one of the keys that is neither missing nor empty."""
+    """Return the first value under one of the keys that is neither missing nor empty."""
     return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
 
 
 def bounded(value: Any) -> Any:
-    """The JSON, with placeholders of size and hash in place of strings that are too long.
+    """Return the JSON, with placeholders of size and hash in place of strings that are too long.
 
     If that is still too large, all but short strings become placeholders, or else the whole.
     """
@@ -180,7 +180,7 @@ def _placeholder(data: bytes, size: str) -> str:
 
 
 def in_utc(moment: datetime, field: str) -> datetime:
-    """The moment in UTC; a time without an offset is in UTC already.
+    """Return the moment in UTC; a time without an offset is in UTC already.
 
     Raises:
         InvalidArgumentsError: In UTC it lies outside of the calendar; the message names the field.
@@ -198,7 +198,7 @@ def in_utc(moment: datetime, field: str) -> datetime:
 
 
 def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
-    """A date or a time as people and models write it, in UTC.
+    """Return a date or a time, as people and models write it, with its offset or in UTC.
 
     A date stands for its beginning, or for its end with `ends`.
 
@@ -208,11 +208,12 @@ def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
     moment = written_time(text, field)
     if ends and len(text) == len("2026-05-01"):
         moment = datetime.combine(moment, time.max)
-    return in_utc(moment, field)
+    in_utc(moment, field)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def written_time(text: str, field: str) -> datetime:
-    """As `time_of`, with the offset that was written, because ids of conversations contain it."""
+    """Return the same as `time_of`, with the written offset: ids of conversations contain it."""
     with suppress(msgspec.ValidationError):
         return msgspec.convert(text, datetime)
     with suppress(ValueError):

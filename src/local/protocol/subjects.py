@@ -1,10 +1,10 @@
 """Every subject on the bus.
 
-No other module joins strings into subjects, so that no name from outside becomes a wildcard.
+No other module joins strings into subjects, so that a foreign name never becomes a wildcard.
 
-With accounts the server writes the tenant before the subject of what its agents send, and takes it
-away from what the memory sends them. The two ways have a prefix each, because the server refuses
-imports that could go round in a circle.
+With accounts the server puts the tenant before the subject of messages from its agents, and removes
+it from messages to them. Each direction has its own prefix, because the server refuses imports that
+could form a circle.
 """
 
 import re
@@ -74,16 +74,15 @@ ASKED = (
     MEMORY_ITEMS_LIST,
     MEMORY_ITEMS_DELETE,
 )
-"""What a tenant asks the memory: one answer each. The server writes who asks."""
+"""A tenant's requests to the memory, with one answer each. The server adds the caller."""
 ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>")
-"""What is asked of everybody, the memory included: many answers. Not `$SRV.STATS`, whose figures
-are of all tenants together."""
+"""Requests to everybody, with many answers; not `$SRV.STATS`, which counts for all tenants."""
 ASKED_OF_EACH = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.INFO", "$SRV.STATS")
-"""What each participant receives."""
+"""Requests that each participant receives."""
 STORED = (RESPONSE_GENERATION, RESPONSE_FEEDBACK, MEMORY_TURN)
-"""What a stream stores for the memory, and acknowledges."""
-HEARD = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)
-"""What the memory hears of what agents say to each other."""
+"""Messages that a stream stores for the memory, and acknowledges."""
+LISTENED_TO = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)
+"""Messages between agents that the memory receives, too."""
 EVENTS = (
     MEMORY_SAVED,
     MEMORY_SUPERSEDED,
@@ -93,20 +92,20 @@ EVENTS = (
     MEMORY_FORGOTTEN,
     MEMORY_DEAD_LETTER,
 )
-"""What only the memory says."""
+"""Events that only the memory publishes."""
 SENT = (TOOL_SCHEMA, TOOL_SCHEMA_REQUEST, *EVENTS)
 """What the memory sends to one tenant."""
 SENT_TO_ALL = (TOOL_SCHEMA,)
 OPEN = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>")
-"""What every agent of a tenant may hear, besides what is denied to it by name."""
-UNHEARD = (
+"""What every agent of a tenant may receive, except for what is denied to it by name."""
+WITHHELD = (
     *(subject for subject in ASKED if not subject.endswith(">")),
     MEMORY_TURN,
     RESPONSE_FEEDBACK,
 )
-"""What carries tokens and contents to the memory, and to nobody else."""
+"""Messages with tokens and contents, which only the memory receives."""
 TO_ANSWER = (QUERY_RECEIVED, SESSION_CLEAR)
-"""What carries tokens to the agents that answer queries, and to nobody else."""
+"""Messages with tokens, which only the agents that answer queries receive."""
 
 FROM_TENANT = "tenant"
 TO_TENANT = "out"
@@ -138,40 +137,40 @@ def tool_progress(tool: str) -> str:
 
 
 def discovery(verb: str, *address: str) -> str:
-    """The subject of `PING`, `INFO` or `STATS`: of all services, of a name, or of a name and id."""
+    """Return the subject of `PING`, `INFO` or `STATS`: for all, a name, or a name and id."""
     return ".".join(("$SRV", verb, *address))
 
 
-def says_who_asks(subject: str) -> bool:
-    """Whether the server writes who sends it; on other subjects anybody could pretend that."""
+def names_sender(subject: str) -> bool:
+    """Return whether the server adds the sender; on other subjects anybody could forge one."""
     asked = ("tool.request.", "tool.result.", "tool.cancel.")
-    return subject.startswith(asked) or subject in {*ASKED, *HEARD}
+    return subject.startswith(asked) or subject in {*ASKED, *LISTENED_TO}
 
 
 class Address(NamedTuple):
-    """Whose message it is, and its subject without that."""
+    """The tenant of a message, and its subject without the tenant."""
 
     tenant: str
     subject: str
 
 
 def from_tenant(tenant: str, subject: str) -> str:
-    """Where the memory receives what a tenant sends; `ANY` for all of them."""
+    """Return where the memory receives what a tenant sends; `ANY` for all of them."""
     return f"{FROM_TENANT}.{tenant}.{subject}"
 
 
 def to_tenant(tenant: str, subject: str) -> str:
-    """Where the memory sends what a tenant receives."""
+    """Return where the memory sends what a tenant receives."""
     return f"{TO_TENANT}.{tenant}.{subject}"
 
 
 def dead_letters_of(tenant: str) -> str:
-    """Where the memory stores what of a tenant nobody could read; no tenant imports it."""
+    """Return where the memory stores a tenant's unreadable messages; no tenant imports it."""
     return f"letters.{checked_tenant_name(tenant)}"
 
 
 def address_of(subject: str) -> Address | None:
-    """The parts of `from_tenant` or `to_tenant`; None for a subject without a tenant."""
+    """Return the parts of `from_tenant` or `to_tenant`; None for a subject without a tenant."""
     direction, _, rest = subject.partition(".")
     if direction not in {FROM_TENANT, TO_TENANT}:
         return None

@@ -1,7 +1,7 @@
 """What a tool is: a name, a description that helps a small model to choose, and typed arguments.
 
-The schema that a tool announces is made from the type of its arguments, so that what is announced
-and what is validated cannot differ.
+The schema that a tool announces is made from the type of its arguments, so that announcement and
+validation cannot differ.
 """
 
 import re
@@ -33,13 +33,13 @@ reporter: ContextVar[Callable[[ToolProgress], Awaitable[None]] | None] = Context
 
 
 async def report(progress: float, total: float | None = None) -> None:
-    """Say how far the call is that is under way, if this is done for one."""
-    if (tell := reporter.get()) is not None:
-        await tell(ToolProgress(progress=progress, total=total))
+    """Report how far the current call is, if there is one."""
+    if (report_progress := reporter.get()) is not None:
+        await report_progress(ToolProgress(progress=progress, total=total))
 
 
 class ToolOutput(msgspec.Struct, kw_only=True):
-    """What a tool returns: `content` is text for a model, `data` a Struct for programs."""
+    """The result of a tool: `content` is text for a model, `data` a Struct for programs."""
 
     content: str
     data: msgspec.Struct
@@ -56,7 +56,7 @@ class McpTool(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host serves and announces; see ToolSchema for the flags.
+    """A tool that a host serves and announces; see ToolSchema for the flags.
 
     `answering` is called with every result, failures included, just before it is sent.
     """
@@ -93,7 +93,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_choices(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
-        """The error; if it is about a choice, or a name, with those there are as its remedy."""
+        """Return the error; a wrong choice or name gets the possible ones as its remedy."""
         if argument := _NO_CHOICE.search(error.message):
             allowed = self._declared(argument[1]).get("enum", [])
         elif argument := _UNKNOWN.search(error.message):
@@ -104,7 +104,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return InvalidArgumentsError(error.message, remedy=remedy)
 
     def _declared(self, path: str | None) -> dict[str, Any]:
-        """The schema of an argument, or of a part of one; without a path of all arguments."""
+        """Return the schema of an argument or of a part of it; without a path, of all arguments."""
         declared = parameters_of(self.args)
         for name in _INDEX.sub("", path).split(".") if path else ():
             declared = declared.get("properties", {}).get(name, {})
@@ -122,7 +122,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON schema of a Struct for models: without references, and one type an argument.
+    """Return the JSON schema of a Struct for models: no references, and one type an argument.
 
     Model servers drop `anyOf`. An optional argument may be left out, so `null` is not needed, and
     the first of several forms suffices.
@@ -152,7 +152,7 @@ def _inlined(declared: Any, components: dict[str, Any]) -> Any:
 
 
 def _with_type(declared: dict[str, Any]) -> dict[str, Any]:
-    """Some model servers require the type beside an `enum`."""
+    """Add the type beside an `enum`, which some model servers require."""
     choices = declared.get("enum")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
         return {"type": "string", **declared}

@@ -1,9 +1,9 @@
-"""What tools announce and answer, read leniently, because other teams' tools have other forms.
+"""Announcements and answers of tools, read leniently: other teams' tools have other forms.
 
 An announcement may be our own `ToolSchema`, the schema that LLM APIs take, or a name with its
 parameters as MCP lists them. A result may be our own `ToolResult`; it may also leave out the
 envelope or `ok`, have its content under another name, or be a value, a text or MCP's form.
-`docs/protocol.md` lists what is understood.
+`docs/protocol.md` lists the supported forms.
 """
 
 import math
@@ -35,7 +35,7 @@ CONTENT_KEYS = ("content", "result", "output", "text", "data")
 """Where the content of a result may stand, in this order."""
 OUTCOME_KEYS = ("ok", "success")
 FAILURE_KEYS = ("isError", "is_error")
-"""How MCP, and those who follow it, mark the result of a tool that failed."""
+"""The mark of MCP, and of those who follow it, for the result of a tool that failed."""
 SERVICE_ERROR = "Nats-Service-Error"
 """The header that NATS services use to report a failure."""
 ERROR_CODE = "Nats-Service-Error-Code"
@@ -44,7 +44,7 @@ RETRY_AFTER = "Retry-After"
 LONGEST_HEADER = 256
 """Characters of an error message that fit into a header; the answer has the whole message."""
 CORRELATION = ("correlation_id", "session_id", "query_id")
-"""What some tools put into the payload instead of the envelope."""
+"""Fields that some tools put into the payload instead of the envelope."""
 _TYPES = {
     field.name: field.type for field in msgspec.structs.fields(Envelope) if field.name != "payload"
 }
@@ -53,7 +53,7 @@ _NO_CONTENT = frozenset([*CORRELATION, *OUTCOME_KEYS, *FAILURE_KEYS, "error"])
 
 
 class _Parameters(msgspec.Struct):
-    """What models and the command line need of a tool's parameters."""
+    """The part of a tool's parameters that models and the command line need."""
 
     properties: dict[str, Json | bool] = {}
     required: list[str] = []
@@ -80,15 +80,15 @@ def read_schema(data: bytes) -> ToolSchema:
         raise BadRequestError("It names no tool.", remedy=SHAPE)
     description = _first_text("description", sources)
     parameters = _parameters(sources, schema)
-    said = payload.get("annotations")
+    stated = payload.get("annotations")
     function = Function(name=name, description=description, parameters=parameters)
     return ToolSchema(
         name=subjects.checked_tool_name(name),
         description=description,
         version=_first_text("version", sources),
         tool_schema=FunctionSchema(function=function),
-        title=_first_text("title", [each for each in (payload, said) if isinstance(each, dict)]),
-        annotations=_hints(said),
+        title=_first_text("title", [each for each in (payload, stated) if isinstance(each, dict)]),
+        annotations=_hints(stated),
         reads_memory=payload.get("reads_memory") is True,
         for_models=payload.get("for_models") is not False,
         recorded=payload.get("recorded") is not False,
@@ -101,10 +101,10 @@ def _object(fields: object, name: str) -> object:
 
 
 def _hints(stated: object) -> ToolHints:
-    """What is stated in `true` and `false`; anything else is not."""
+    """Return the hints that are `true` or `false`; other values count as not stated."""
     names = {field.name: field.encode_name for field in msgspec.structs.fields(ToolHints)}
-    said = {name: _object(stated, wire) for name, wire in names.items()}
-    return ToolHints(**{name: value for name, value in said.items() if isinstance(value, bool)})
+    hints = {name: _object(stated, wire) for name, wire in names.items()}
+    return ToolHints(**{name: value for name, value in hints.items() if isinstance(value, bool)})
 
 
 def _first_text(name: str, sources: Sequence[Mapping[str, Any]]) -> str:
@@ -112,7 +112,7 @@ def _first_text(name: str, sources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _parameters(sources: Sequence[Mapping[str, Any]], schema: object) -> Json:
-    """The parameters, or an object without properties; `schema` itself may be the parameters."""
+    """Return the parameters, or an object without properties; `schema` itself may be these."""
     declared = [each[name] for each in sources for name in PARAMETERS if each.get(name) is not None]
     alone = schema if _object(schema, "properties") is not None else {"properties": {}}
     try:
@@ -154,7 +154,7 @@ def read_result(data: bytes, headers: Mapping[str, str] | None = None) -> Envelo
 
 
 def _value(data: bytes) -> Any:
-    """The JSON, or the text if it is not JSON."""
+    """Return the JSON, or the text if it is not JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -165,7 +165,7 @@ def _value(data: bytes) -> Any:
 
 
 def _field(name: str, fields: Mapping[str, Any]) -> Any:
-    """A field of the envelope, None if its type is wrong; an id may also be a number."""
+    """Return a field of the envelope, None if its type is wrong; an id may also be a number."""
     value = fields.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -191,7 +191,7 @@ def _result(payload: object, headers: Mapping[str, str]) -> ToolResult:
 
 
 def _outcome(payload: Mapping[str, Any]) -> bool | None:
-    """Whether the tool succeeded; None if the payload does not say."""
+    """Return whether the tool succeeded; None if the payload does not state it."""
     if any(payload.get(name) is True for name in FAILURE_KEYS):
         return False
     outcomes = (payload.get(name) for name in OUTCOME_KEYS)
@@ -199,7 +199,7 @@ def _outcome(payload: Mapping[str, Any]) -> bool | None:
 
 
 def _succeeded(content: object, data: object = None) -> ToolResult:
-    """A content with a structure becomes `data`, and text as JSON."""
+    """Return a success: a content with a structure becomes `data`, and text as JSON."""
     structured = isinstance(content, dict | list) and texts_of_parts(content) is None
     if data is None and structured:
         data = content
@@ -212,7 +212,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _failed(error: object, content: str) -> ToolResult:
-    """`error` is a text, or an object with a message and perhaps one of our codes."""
+    """Return a failure: `error` is a text, or an object with a message and perhaps our code."""
     fields = error if isinstance(error, dict) else {"message": error}
     named = fields.get("message")
     message = named if isinstance(named, str) and named else content or as_text(error)
@@ -227,7 +227,7 @@ def _failed(error: object, content: str) -> ToolResult:
 
 
 def error_headers(error: ErrorReply) -> dict[str, str]:
-    """The headers that say what failed, and when to ask again."""
+    """Return the headers with the error's code, and when to ask again."""
     headers = {SERVICE_ERROR: header_value(error.message), ERROR_CODE: str(error.code)}
     if error.retry_after is not None:
         headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
@@ -235,5 +235,5 @@ def error_headers(error: ErrorReply) -> dict[str, str]:
 
 
 def header_value(text: str) -> str:
-    """One line of ASCII: some servers drop all headers if one value is anything else."""
+    """Return one line of ASCII: some servers drop all headers if one value is anything else."""
     return " ".join(text.split()).encode("ascii", "replace").decode()[:LONGEST_HEADER]

@@ -23,8 +23,8 @@ class VectorHits(msgspec.Struct, kw_only=True):
     """Best first. Hits with a cosine below `min_score` are noise with this embedder.
 
     `question` is the vector of the text that was searched for; `cached`: it was known already.
-    Unrelated texts have a cosine of about `floor`; what counts, and `min_score`, is the share of
-    what lies above it.
+    Unrelated texts have a cosine of about `floor`; scores, and `min_score`, are shares of the range
+    above it.
     """
 
     hits: list[VectorHit]
@@ -52,7 +52,7 @@ class VectorUpsert(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class VectorsStored(msgspec.Struct, kw_only=True):
-    """All items are in the index; `vectors` are those of the items sent as text, in their order."""
+    """All items are in the index; `vectors` are those of the items with text, in their order."""
 
     vectors: list[bytes]
     embedder: str
@@ -64,7 +64,7 @@ class VectorDelete(msgspec.Struct, kw_only=True):
 
 
 class VectorIds(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Asks for one page of the ids in the index, or in the next one; or for those `among` these."""
+    """Requests a page of the ids in the index, or in the next one; or of those `among` these."""
 
     offset: int
     limit: int
@@ -78,7 +78,7 @@ class VectorIdPage(msgspec.Struct, kw_only=True):
 
 
 class VectorCheck(msgspec.Struct, kw_only=True):
-    """Asks which of these vectors a search for them does not find; answered by a VectorIdPage."""
+    """Requests which of these vectors a search for them does not find; the answer: VectorIdPage."""
 
     items: list[VectorItem]
     tenant: str
@@ -104,8 +104,8 @@ class VectorReset(msgspec.Struct, kw_only=True, omit_defaults=True):
 class VectorNext(msgspec.Struct, kw_only=True):
     """Fills an index of another embedder beside the one that serves, or lets it serve.
 
-    `begin` goes on with what is there of that embedder; with the one that serves, the next index is
-    given up. `swap` puts the next index in the place of the one that serves, which is deleted.
+    `begin` continues an index of that embedder if there is one; with the present embedder, the next
+    index is given up. `swap` puts the next index in the place of the present one, which is deleted.
     """
 
     action: Literal["begin", "swap"]
@@ -114,12 +114,12 @@ class VectorNext(msgspec.Struct, kw_only=True):
 
 
 class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is indexed, and by which embedder.
+    """The content of the index, and its embedder.
 
     `worker` is an id, a new one after every start. `clean` is False if the worker before was
     killed, so that the index must be compared with the ledger. `dimensions` is 0 while unknown.
-    `problem` says why searches fail, and what to do. `next` is the embedder of the index that is
-    filled to take the place of this one, with the length of its vectors.
+    `problem` is why searches fail, and what to do. `next` is the embedder of the index that is
+    filled to replace this one, with the length of its vectors.
     """
 
     worker: str

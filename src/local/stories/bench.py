@@ -1,6 +1,6 @@
-"""What stories are played on: a stack, and the tools of other agents that they bring along.
+"""Where stories are played: on a stack, with the tools of other agents that they bring along.
 
-The stack runs already, or is one of their own. The tools answer as the story defines.
+The stack runs already, or is one of its own. The tools answer as the story defines.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""What a story may expect, one function for each check, and values that it keeps for later steps.
+"""What a story may expect, a function for each check, and the values for its later steps.
 
 A check returns what came instead of what was expected, so that a failed story explains itself. Text
 is compared without regard to case, because models vary it.
@@ -38,7 +38,7 @@ class ExpectedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One expectation. It has exactly one of the keys; the functions below say what they mean."""
+    """One expectation. It has exactly one of the keys; the functions below define them."""
 
     tool_called: ExpectedCall | None = None
     tool_not_called: Text | None = None
@@ -77,7 +77,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]:
-    """The expectations that an outcome does not meet."""
+    """Return the expectations that an outcome does not meet."""
     answers = ((check, _came_instead(check, outcome)) for check in expected)
     return tuple(
         Problem(expected=str(check), came=came) for check, came in answers if came is not None
@@ -89,7 +89,7 @@ def _came_instead(check: Check, outcome: Outcome) -> str | None:
 
 
 def matches(expected: Any, actual: Any) -> bool:
-    """Whether a value is as expected; a mapping may hold more than that."""
+    """Return whether a value is as expected; a mapping may hold more than that."""
     match expected:
         case str() if expected.startswith("~"):
             return actual is not None and _matches_pattern(expected[1:], text_of(actual))
@@ -105,7 +105,7 @@ def matches(expected: Any, actual: Any) -> bool:
 
 
 def at(data: Any, path: str) -> Any:
-    """The value at a dotted path such as `hits.0.content`, or None."""
+    """Return the value at a dotted path such as `hits.0.content`, or None."""
     for key in path.split("."):
         match data:
             case dict():
@@ -216,7 +216,7 @@ def text_of(value: Any) -> str:
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """The names of stored values that occur in a value as `$name`."""
+    """Yield the names of stored values that occur in a value as `$name`."""
     match value:
         case str() if match := _REFERENCE.fullmatch(value):
             yield match[1]
@@ -229,7 +229,7 @@ def names_in(value: Any) -> Iterator[str]:
 
 
 def filled(value: Any, stored: Mapping[str, Any]) -> Any:
-    """The value with stored values in place of their names."""
+    """Return the value with stored values in place of their names."""
     match value:
         case str() if match := _REFERENCE.fullmatch(value):
             return stored[match[1]]

@@ -1,6 +1,6 @@
 """Plays a story on a live stack, step by step, and records the result of each.
 
-Every run makes users and sessions of its own, so that stories on one stack do not meet.
+Every run makes its own users and sessions, so that stories on one stack stay separate.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from local.stories.script import (
 )
 
 POLL = 0.05
-"""Seconds between two attempts at what must hold eventually: soon enough, at little cost."""
+"""Seconds between two attempts at a condition: soon enough, at little cost."""
 NOT_OWN = "the stack is not the story's own"
 DEFAULT_USER = "user"
 """The user of sessions that name none."""
@@ -189,9 +189,9 @@ class _Run:
             )
 
         result, unmet = await _until_met(step.expected, attempt, seconds=step.eventually or 0.0)
-        return unmet or self._keep(step.keep, result)
+        return unmet or self._store_values(step.keep, result)
 
-    def _keep(self, paths: Mapping[str, str], result: ToolResult) -> Problems:
+    def _store_values(self, paths: Mapping[str, str], result: ToolResult) -> Problems:
         whole = msgspec.to_builtins(result)
         values = {name: at(whole, path) for name, path in paths.items()}
         self._stored |= values
@@ -239,7 +239,7 @@ class _Run:
         await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
 
     def _named(self, caller: Sender) -> dict[str, Any]:
-        """The values of `$name` in a step of this caller."""
+        """Return the values of `$name` in a step of this caller."""
         return {**self._stored, "user": caller.user, "session": caller.session_id}
 
     def _caller(self, session: StorySession, agent: str) -> Sender:

@@ -96,7 +96,7 @@ class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
     times: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     def texts(self) -> Iterator[str]:
-        """The texts that are said, one after the other."""
+        """Yield the texts of the user's messages, one after the other."""
         for number in range(1, self.times + 1):
             yield self.say.replace("$number", str(number))
 
@@ -123,11 +123,11 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
             raise ValueError("`eventually` needs something to `expect`")
 
     def names(self) -> Iterator[str]:
-        """The stored values that this step needs."""
+        """Yield the stored values that this step needs."""
         yield from names_in([self.args, [check.result_data for check in self.expect]])
 
     def filled(self, stored: Mapping[str, Any]) -> Self:
-        """The step with stored values in place of their names."""
+        """Return the step with stored values in place of their names."""
         expect = tuple(
             check
             if check.result_data is None
@@ -163,7 +163,7 @@ class Publish(_Step, frozen=True, kw_only=True, tag="publish"):
     to: Literal["response.generation", "response.feedback"] = "response.generation"
 
     def names(self) -> Iterator[str]:
-        """The stored values that this step needs."""
+        """Yield the stored values that this step needs."""
         yield from names_in(self.publish)
 
     def __str__(self) -> str:
@@ -286,7 +286,7 @@ def _with_kinds(document: Any) -> Any:
 
 
 def _raw_steps(document: Any) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Everything that looks like a step; anything else is refused by the conversion."""
+    """Yield everything that looks like a step; the conversion refuses anything else."""
     match document:
         case {"sessions": [*sessions]}:
             for s, session in enumerate(sessions):

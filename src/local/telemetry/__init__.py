@@ -1,10 +1,10 @@
-"""What is traced and measured, if anything: both are switched on by `config/telemetry.yaml`.
+"""What is traced and measured; `config/telemetry.yaml` switches both on.
 
-`tracer` and `meter` are None while they are off, and their libraries are not imported. What is
-asked of many times a second is wrapped when it is made, or looks at one of the two; everything else
-calls the functions here, which then do nothing.
+`tracer` and `meter` are None while they are off, and their libraries are not imported. Functions
+that run many times a second are wrapped when they are made, or look at one of the two; everything
+else calls the functions here, which then do nothing.
 
-No span and no metric has what anybody said, or a name that a client chose.
+No span and no metric contains the text of a message, or a name that a client chose.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ ModelOperation = Literal["chat", "rerank"]
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gauge says now; its labels are of tenants and of kinds of tasks."""
+    """The current value of a gauge; its labels are tenants and kinds of tasks."""
 
     name: str
     value: float
@@ -84,13 +84,13 @@ def metering(*, on: bool) -> Iterator[None]:
 
 
 def watching_lane(name: str) -> tuple[Watch, ...]:
-    """What to call with the future of each piece of work of a lane of the ledger."""
+    """Return what to call with the future of each piece of work of a lane of the ledger."""
     return tuple(partial(each.lane, name) for each in (tracer, meter) if each is not None)
 
 
 @contextmanager
 def memory_operation(operation: MemoryOperation, tenant: str) -> Iterator[Count]:
-    """A span of something done with memories; call what it yields with how many were found."""
+    """Make a span of an operation on memories; call what it yields with the number found."""
     if tracer is None:
         yield lambda _count: None
         return
@@ -105,7 +105,7 @@ def memory_operation(operation: MemoryOperation, tenant: str) -> Iterator[Count]
 
 @contextmanager
 def model_call(operation: ModelOperation, model: str, provider: str) -> Iterator[CountTokens]:
-    """A span and figures of one question to a model; call what it yields with the tokens used."""
+    """Make a span and figures of a question to a model; call what it yields with its tokens."""
     begun = time.perf_counter()
     about = {
         "gen_ai.operation.name": operation,
@@ -132,7 +132,7 @@ def model_call(operation: ModelOperation, model: str, provider: str) -> Iterator
 
 
 def tool_failed(tool: str, code: str) -> None:
-    """The request that is being handled is answered with an error."""
+    """Record that the current request is answered with an error."""
     if tracer is not None:
         tracer.fail_current(code)
     if meter is not None:
@@ -140,6 +140,6 @@ def tool_failed(tool: str, code: str) -> None:
 
 
 def question_embedded(*, cached: bool) -> None:
-    """A question's vector was made, or was known already."""
+    """Record that a question's vector was made, or was known already."""
     if meter is not None:
         meter.question_vectors.labels("true" if cached else "false").inc()

@@ -1,7 +1,7 @@
 """Metrics of the process, in a registry of their own, and the endpoint where Prometheus reads them.
 
 Labels have few values, however many people ask: the subjects and tools that this process serves,
-the models and tenants that are configured, the codes of errors.
+the configured models and tenants, the codes of errors.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from local.telemetry import Reading
 READ_TIMEOUT = 10.0
 """Seconds in which the gauges are read, as long as Prometheus waits by default."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Seconds: from a topic that is kept in memory to a turn of a slow model."""
+"""Seconds: from a topic in memory to a turn of a slow model."""
 
 log = structlog.get_logger()
 
@@ -90,11 +90,11 @@ class Meter:
 
         Args:
             settings: Where to listen.
-            documentation: What each gauge says, by its name.
+            documentation: The description of each gauge, by its name.
             read: Reads the gauges.
 
         Raises:
-            ConfigError: The address is beyond loopback and that is not allowed, or it is not free.
+            ConfigError: The address is beyond loopback, which is not allowed, or it is taken.
         """
         _refuse_beyond_loopback(settings)
         self.registry.register(_Gauges(documentation, read, asyncio.get_running_loop()))
@@ -109,7 +109,7 @@ class Meter:
 
 
 class _Gauges(Collector):
-    """Gauges that are read on the event loop when Prometheus asks, in a thread of its server's."""
+    """Gauges that are read on the event loop when Prometheus asks, in a thread of its server."""
 
     def __init__(
         self, documentation: Mapping[str, str], read: Read, loop: asyncio.AbstractEventLoop
@@ -133,7 +133,7 @@ class _Gauges(Collector):
                     ),
                 )
                 family.add_metric(list(now.labels.values()), now.value)
-        except Exception:  # the counters are served all the same
+        except Exception:  # the counters are still served
             reading.cancel()
             log.exception("gauges_not_read")
         return families.values()
@@ -155,7 +155,7 @@ def _listen(settings: TelemetrySettings, registry: CollectorRegistry) -> tuple[W
 
 
 def _refuse_beyond_loopback(settings: TelemetrySettings) -> None:
-    """The endpoint asks nobody who they are.
+    """Refuse an address beyond loopback: the endpoint does not authenticate anybody.
 
     Raises:
         ConfigError: It would listen beyond loopback, and that is not allowed.

@@ -38,7 +38,7 @@ _propagator = TraceContextTextMapPropagator()
 
 
 class Tracer:
-    """Makes spans; what is current when one begins is its parent."""
+    """Makes spans; the current span is the parent of a new one."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("local2", __version__)
@@ -67,22 +67,22 @@ class Tracer:
             yield span
 
     def requested(self, name: str, attributes: Attributes) -> AbstractContextManager[Span]:
-        """Asking somebody else, until the answer is there."""
+        """Make a span of a request to another participant, until its answer."""
         return self.span(name, attributes, kind=SpanKind.CLIENT)
 
     def received(
         self, name: str, attributes: Attributes, headers: Mapping[str, str] | None
     ) -> AbstractContextManager[Span]:
-        """The handling of a message, as a part of the trace that its headers name.
+        """Make a span of the handling of a message, as a part of the trace that its headers name.
 
-        Of the headers nothing else is taken: `tracestate` may hold any text.
+        No other header is used: `tracestate` may hold any text.
         """
         carried = (headers or {}).get(TRACEPARENT, "")
         context = _propagator.extract({TRACEPARENT: carried[:LONGEST]})
         return self.span(name, attributes, kind=SpanKind.SERVER, context=context)
 
     def carried(self) -> dict[str, str]:
-        """The header by which whoever receives a message goes on with the current trace."""
+        """Return the header that continues the current trace at the receiver."""
         if not _is_traced():
             return {}
         headers: dict[str, str] = {}
@@ -91,7 +91,7 @@ class Tracer:
 
     @contextmanager
     def call(self, name: str, attributes: Attributes) -> Iterator[Span]:
-        """A call with no spans inside: it never becomes current, so a generator may hold it."""
+        """Make a span without inner spans: it never becomes current, so a generator may hold it."""
         span = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes)
         try:
             with _failing(span):
@@ -100,7 +100,7 @@ class Tracer:
             span.end()
 
     def lane(self, name: str, future: "asyncio.Future[Any]") -> None:
-        """Work on the ledger until its future is done; outside of a trace it makes none."""
+        """Make a span of work on the ledger until its future is done; outside a trace, none."""
         if not _is_traced():
             return
         span = self._tracer.start_span(f"ledger {name}", attributes={"db.system.name": "sqlite"})
@@ -113,12 +113,12 @@ class Tracer:
         future.add_done_callback(end)
 
     def fail_current(self, code: str) -> None:
-        """What is being done is answered with an error of this code."""
+        """Record that the current work is answered with an error of this code."""
         _fail(get_current_span(), code)
 
 
 def _is_traced() -> bool:
-    """Whether a span is current here."""
+    """Return whether a span is current here."""
     return get_current_span().get_span_context().is_valid
 
 
@@ -128,7 +128,7 @@ def _fail(span: Span, error: str) -> None:
 
 
 def _error_type(error: BaseException) -> str:
-    """The code of an error of ours, the class of another one; never its message."""
+    """Return the code of an error of ours, or the class of another one; never its message."""
     return error.code if isinstance(error, Local2Error) else type(error).__name__
 
 
@@ -170,7 +170,7 @@ class _Log(logging.Handler):
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """What OpenTelemetry says of its exports goes to our log."""
+    """Write what OpenTelemetry reports of its exports to our log."""
     theirs, handler = logging.getLogger("opentelemetry"), _Log(logging.WARNING)
     theirs.addHandler(handler)
     theirs.propagate = False
@@ -182,7 +182,9 @@ def _logged() -> Iterator[None]:
 
 
 def span_exporter() -> SpanExporter:
-    """The exporter that `OTEL_TRACES_EXPORTER` names, by default OTLP's; it reads its own `OTEL_*`.
+    """Return the exporter that `OTEL_TRACES_EXPORTER` names; by default that of OTLP.
+
+    It reads its own `OTEL_*` variables.
 
     Raises:
         ConfigError: It is not installed.

@@ -1,1 +1,1 @@
-"""Tenants as accounts of NATS: who they are, what the server knows of them, who may do what."""
+"""Tenants as accounts of NATS: their agents, what the server knows of them, who may do what."""

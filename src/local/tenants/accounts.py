@@ -1,4 +1,4 @@
-"""What the NATS server is told of the tenants: accounts, users, what crosses their borders.
+"""The NATS server's configuration for the tenants: accounts, users, what crosses their borders.
 
 Each tenant is an account, and so is the memory. What a tenant's agents send to the memory arrives
 there with the tenant's name before the subject, written by the server (`subjects.from_tenant`).
@@ -15,15 +15,15 @@ from local.tenants.directory import Agent, Entries, TenantEntry
 MEMORY = "MEMORY"
 """The account of the memory; no tenant's name has capitals."""
 PATIENCE = "30m"
-"""How long the server keeps the way back for an answer; models are slow."""
+"""How long the server remembers the way back of an answer; models are slow."""
 
 Line = str
 
 
 def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
-    """The block `accounts` of the server's configuration.
+    """Return the block `accounts` of the server's configuration.
 
-    `own_tools`: names of the memory's own, whose requests carry tokens that nobody else may hear.
+    `own_tools`: names of the memory's own, whose requests carry tokens that no agent may receive.
     """
     own = tuple(own_tools)
     blocks = [_memory(entries), *(_tenant(name, entries, own) for name in entries.tenants)]
@@ -34,7 +34,7 @@ def _memory(entries: Entries) -> str:
     exports = [
         *(_export("service", subject, "threshold") for subject in subjects.ASKED),
         *(_export("service", subject, "stream") for subject in subjects.ASKED_OF_MANY),
-        *(_export("service", subject) for subject in (*subjects.STORED, *subjects.HEARD)),
+        *(_export("service", subject) for subject in (*subjects.STORED, *subjects.LISTENED_TO)),
         *(_sent(subject) for subject in subjects.SENT),
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
@@ -58,11 +58,11 @@ def _sent(subject: str) -> Line:
 
 def _tenant(name: str, entries: Entries, own_tools: Sequence[str]) -> str:
     entry = entries.tenants[name]
-    asked = (*subjects.ASKED, *subjects.ASKED_OF_MANY, *subjects.STORED, *subjects.HEARD)
+    asked = (*subjects.ASKED, *subjects.ASKED_OF_MANY, *subjects.STORED, *subjects.LISTENED_TO)
     imports = [
         *(_asked(subjects.from_tenant(name, subject), subject) for subject in asked),
-        *(_heard(subjects.to_tenant(name, subject), subject) for subject in subjects.SENT),
-        *(_heard(subject, subject) for subject in subjects.SENT_TO_ALL),
+        *(_received(subjects.to_tenant(name, subject), subject) for subject in subjects.SENT),
+        *(_received(subject, subject) for subject in subjects.SENT_TO_ALL),
         *_shared_with(name, entries),
     ]
     users = [_user(agent, one, own_tools) for agent, one in entry.agents.items()]
@@ -70,27 +70,27 @@ def _tenant(name: str, entries: Entries, own_tools: Sequence[str]) -> str:
 
 
 def _asked(there: str, here: str) -> Line:
-    """The server writes who asks: `share`."""
+    """Return an import that lets the server add who asks: `share`."""
     return f'{{ service: {{ account: {MEMORY}, subject: "{there}" }}, to: "{here}", share: true }}'
 
 
-def _heard(there: str, here: str) -> Line:
+def _received(there: str, here: str) -> Line:
     return f'{{ stream: {{ account: {MEMORY}, subject: "{there}" }}, to: "{here}" }}'
 
 
 def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
-    """Nobody hears another's inbox or requests, or speaks as the memory.
+    """Return a user who receives no other's inbox or requests, and cannot speak as the memory.
 
-    Who only reads says nothing that is remembered.
+    A user who only reads cannot publish anything that is stored.
     """
-    heard = [f"{inbox_of(name)}.>", *subjects.OPEN, subjects.QUERY_RECEIVED]
-    unheard = [
-        *subjects.UNHEARD,
+    received = [f"{inbox_of(name)}.>", *subjects.OPEN, subjects.QUERY_RECEIVED]
+    withheld = [
+        *subjects.WITHHELD,
         *map(subjects.tool_request, own_tools),
         *map(subjects.tool_cancel, own_tools),
     ]
     if not agent.answers:
-        unheard += subjects.TO_ANSWER
+        withheld += subjects.TO_ANSWER
     unsent = [
         *subjects.EVENTS,
         *map(subjects.tool_result, own_tools),
@@ -100,13 +100,13 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
         unsent += [*subjects.STORED, subjects.QUERY_RECEIVED, subjects.TOOL_RESULTS]
     permissions = {
         "publish": {"deny": unsent},
-        "subscribe": {"allow": heard, "deny": unheard},
+        "subscribe": {"allow": received, "deny": withheld},
     }
     return f"{{ nkey: {agent.key}, permissions: {json.dumps(permissions)} }}"
 
 
 def _shared_by(entry: TenantEntry) -> Iterator[Line]:
-    """Exports of the tools that a tenant lets others use."""
+    """Yield the exports of the tools that a tenant lets others use."""
     for tool, others in entry.shares.items():
         to = ", ".join(others)
         yield (
@@ -116,7 +116,7 @@ def _shared_by(entry: TenantEntry) -> Iterator[Line]:
 
 
 def _shared_with(name: str, entries: Entries) -> Iterator[Line]:
-    """Imports of the tools that others let a tenant use."""
+    """Yield the imports of the tools that others let a tenant use."""
     for owner, entry in entries.tenants.items():
         for tool in (tool for tool, others in entry.shares.items() if name in others):
             yield f'{{ service: {{ account: {owner}, subject: "{subjects.tool_request(tool)}" }} }}'

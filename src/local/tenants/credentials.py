@@ -1,6 +1,6 @@
-"""Credentials: as whom agents connect, and what the settings name for a command or another client.
+"""Credentials: as whom agents connect, and which the settings name for a command or a client.
 
-They are a file an agent, with the seed of its nkey, which only its owner may read.
+Each agent has a file with the seed of its nkey, which only its owner may read.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import msgspec
 import nkeys
 
 from local.errors import ConfigError
+from local.protocol.envelope import Role
 from local.settings import BusSettings
 from local.tenants.directory import Entries, write_secret
 from local.tenants.tokens import sign
@@ -23,7 +24,7 @@ MEMORY = "memory.nk"
 GENERATOR = "generator"
 """Answers the queries of its tenant."""
 OPERATOR = "local2"
-"""As whom the commands ask."""
+"""The agent of the commands."""
 SIGNING_KEY = "signing.pem"
 CONTENT_KEY = "content.key"
 """Encrypts what a tenant's ledger holds."""
@@ -31,14 +32,14 @@ JETSTREAM_KEY = "jetstream.key"
 """Encrypts what the embedded server stores, of all tenants."""
 SUFFIX = ".nk"
 VALID = timedelta(hours=1)
-"""Of tokens that are made where the key is."""
+"""The lifetime of tokens that are made where the key is."""
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """Who connects to a server with accounts.
+    """The identity of a client of a server with accounts.
 
-    `seed`: the nkey of a user. `inbox`: the prefix of the subjects that only this user may hear.
-    `token`: of the person for whom everything is asked, unless a message has another.
+    `seed`: the nkey of a user. `inbox`: the prefix of the subjects that only this user may receive.
+    `token`: that of the person for whom everything is asked, unless a message has another.
     """
 
     seed: str
@@ -47,7 +48,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyPair(NamedTuple):
-    """An nkey: the secret seed, and the public key that the server is told."""
+    """An nkey: the secret seed, and the public key that the server knows."""
 
     seed: str
     public: str
@@ -59,12 +60,12 @@ def new_key_pair() -> KeyPair:
 
 
 def file_of(folder: Path, tenant: str, agent: str) -> Path:
-    """Where an agent's seed is stored."""
+    """Return where an agent's seed is stored."""
     return folder / tenant / f"{agent}{SUFFIX}"
 
 
 def inbox_of(agent: str) -> str:
-    """The prefix of the subjects that only this agent of its tenant may hear."""
+    """Return the prefix of the subjects that only this agent of its tenant may receive."""
     return f"_INBOX_{agent}"
 
 
@@ -76,18 +77,42 @@ def write_seed(folder: Path, tenant: str, agent: str, seed: str) -> Path:
 
 
 def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | None:
-    """An agent's credentials; None if its seed is not stored here."""
+    """Return an agent's credentials; None if its seed is not stored here."""
     file = file_of(folder, tenant, agent)
     return credentials_in(file) if file.exists() else None
 
 
 def memory_credentials(folder: Path) -> Credentials:
-    """The memory's own. Raises a ConfigError if they are not there."""
+    """Return the memory's own credentials; raise a ConfigError if they are missing."""
     return credentials_in(folder / MEMORY)
 
 
+class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as it is listed; `credentials`: the file of its seed."""
+
+    tenant: str
+    agent: str
+    role: Role
+    inbox: str
+    credentials: str
+
+
+def summaries_of(folder: Path, entries: Entries, tenant: str) -> list[AgentSummary]:
+    """Return all agents of a tenant."""
+    return [
+        AgentSummary(
+            tenant=tenant,
+            agent=name,
+            role=agent.role,
+            inbox=inbox_of(name),
+            credentials=str(file_of(folder, tenant, name)),
+        )
+        for name, agent in entries.tenants[tenant].agents.items()
+    ]
+
+
 def credentials_in(file: Path) -> Credentials:
-    """The credentials in a file, which is named after its agent.
+    """Return the credentials in a file, which is named after its agent.
 
     Raises:
         ConfigError: It cannot be read, or holds no seed.
@@ -104,7 +129,7 @@ def credentials_in(file: Path) -> Credentials:
 
 
 def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
-    """Who connects, and for whom; None without accounts.
+    """Return who connects, and for whom; None without accounts.
 
     Raises:
         ConfigError: A file of credentials is missing, or holds none.
@@ -125,14 +150,14 @@ def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
 
 
 class OwnTokens:
-    """Tokens for users of the tenant whose key lies here: each made once, and again in time."""
+    """Makes tokens for users of the tenant whose key is here, and renews them in time."""
 
     def __init__(self, bus: BusSettings) -> None:
         self._bus = bus
         self._made: dict[str, tuple[str | None, float]] = {}
 
     async def of(self, user: str | None) -> str | None:
-        """The user's; None where another token or nothing says who the user is."""
+        """Return the user's token; None where another token names the user, or none is made."""
         if user is None or self._bus.tenant is None or self._bus.token or self._bus.credentials:
             return None
         now = time.monotonic()
@@ -145,7 +170,7 @@ class OwnTokens:
 
 
 def _own_token(bus: BusSettings, user: str | None) -> str | None:
-    """A token for the user, where the tenant's key lies here."""
+    """Return a token for the user, if the tenant's key is stored here."""
     if user is None or bus.tenant is None:
         return None
     key, entries = bus.accounts / bus.tenant / SIGNING_KEY, Entries.read(bus.accounts)

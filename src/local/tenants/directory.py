@@ -1,8 +1,8 @@
-"""The directory: which tenants there are, their agents with their keys, and what each role may do.
+"""The directory: the tenants, their agents with their keys, and what each role may do.
 
 It is one file, `tenants.yaml`, which the operator's commands write and the stack reads again when
 it has changed. What is secret lies beside it, a folder a tenant, and leaves the machine only in the
-hands of whom it is for. Every role may do what those before it may; the table of roles is
+hands of its recipient. Every role may do what those before it may; the table of roles is
 `config/roles.yaml`.
 """
 
@@ -24,12 +24,13 @@ from local.tenants.tokens import Person, TokenKey, Verifier
 
 ROLES: Sequence[Role] = get_args(Role)
 FORGET, FORGET_OWN = "forget", "forget_own"
-"""The tool: all that is a user's, or a session, topic or record of his where the role may write."""
+"""The tool: erases all of a user, or a session, topic or record of the user where the role may
+write."""
 FILE = "tenants.yaml"
 
 
 class Roles:
-    """The table, as it is asked. A caller without a role, on a server without accounts, may all."""
+    """The table of roles. Without accounts callers have no role, and may do everything."""
 
     def __init__(self, table: RolesSettings) -> None:
         self._tools: dict[Role, frozenset[str]] = {}
@@ -55,12 +56,12 @@ class Roles:
         )
 
     def scopes(self, role: Role | None) -> frozenset[str] | None:
-        """Where the role may write; None for everywhere."""
+        """Return where the role may write; None for everywhere."""
         return None if role is None else self._scopes[role]
 
 
 def lesser(one: Role | None, other: Role | None) -> Role | None:
-    """The role that may less, of those that are given."""
+    """Return the role with the fewest rights of those given."""
     given = [role for role in (one, other) if role is not None]
     return min(given, key=ROLES.index, default=None)
 
@@ -68,7 +69,7 @@ def lesser(one: Role | None, other: Role | None) -> Role | None:
 class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A user of the NATS server: its public nkey, and what it may do.
 
-    `answers`: it answers queries, and so hears them with the tokens of those who ask.
+    `answers`: it answers queries, and so receives them with the callers' tokens.
     """
 
     key: str
@@ -77,7 +78,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class TenantEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tenant, as the file has it.
+    """One tenant, as the file lists it.
 
     `shares`: tools of its own, each with the tenants that may use it.
     """
@@ -88,17 +89,17 @@ class TenantEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file. `memory` is the public nkey of the memory itself."""
+    """The content of the file. `memory` is the public nkey of the memory itself."""
 
     memory: str
     tenants: dict[str, TenantEntry] = {}
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """What the folder's file says; None if there is none.
+        """Read the folder's file; None if there is none.
 
         Raises:
-            ConfigError: It cannot be read, or says something else than tenants.
+            ConfigError: It cannot be read, or is not a list of tenants.
         """
         path = folder / FILE
         try:
@@ -112,7 +113,7 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return entries
 
     def token_key(self, tenant: str) -> TokenKey:
-        """The key that a tenant's tokens are signed with now.
+        """Return the key that signs a tenant's tokens now.
 
         Raises:
             ConfigError: It has none.
@@ -125,12 +126,12 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
 
     def write(self, folder: Path) -> None:
-        """Put it in the place of what the folder's file says."""
+        """Replace the content of the folder's file."""
         write_secret(folder / FILE, yaml.safe_dump(msgspec.to_builtins(self), sort_keys=False))
 
 
 def write_secret(path: Path, content: str) -> None:
-    """Write a file, all of it or nothing, that only its owner may read."""
+    """Write a file that only its owner may read, completely or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_suffix(f"{path.suffix}.new")
     temporary.unlink(missing_ok=True)
@@ -149,21 +150,21 @@ class Tenant:
         self._verifier = Verifier(name, entry.tokens)
 
     def agent_of(self, key: str | None) -> str | None:
-        """The name of the agent that connected with this key."""
+        """Return the name of the agent that connected with this key."""
         return self._names.get(key) if key else None
 
     def person_of(self, token: str, at: datetime | None = None) -> Person:
-        """For whom the token says that is asked. Raises a ForbiddenError if it is not valid."""
+        """Return the person that a token names. Raise a ForbiddenError if it is not valid."""
         return self._verifier.person(token, at)
 
     def role_of(self, agent: str | None, person: Person | None) -> Role:
-        """What both of them may do. An agent that the server does not name is a writer."""
+        """Return what agent and person both may do. An agent without a name is a writer."""
         own = self._agents[agent].role if agent else None
         return lesser(own, person.role if person else None) or "writer"
 
 
 class Directory:
-    """Who may speak, and what they may do; `replace` when the file has changed."""
+    """The agents that may connect, with their rights; call `replace` when the file changes."""
 
     def __init__(self, entries: Entries, roles: Roles) -> None:
         self.roles = roles
@@ -171,11 +172,11 @@ class Directory:
         self.replace(entries)
 
     def replace(self, entries: Entries) -> None:
-        """Take what the file says now."""
+        """Take over the file's content."""
         self._tenants = {name: Tenant(name, entry) for name, entry in entries.tenants.items()}
 
     def tenant(self, name: str) -> Tenant:
-        """The tenant of this name.
+        """Return the tenant of this name.
 
         Raises:
             ForbiddenError: There is none.
@@ -186,7 +187,7 @@ class Directory:
 
 
 class Register:
-    """The directory on disk, as it was read last."""
+    """The directory on disk, as it was last read."""
 
     def __init__(self, folder: Path, entries: Entries, roles: Roles) -> None:
         self.folder = folder
@@ -196,7 +197,7 @@ class Register:
 
     @classmethod
     def open(cls, folder: Path, roles: Roles) -> Self | None:
-        """Read the folder's file; None if there is none, and so are no accounts.
+        """Read the folder's file; None if there is none, and so no accounts.
 
         Raises:
             ConfigError: It cannot be read.
@@ -205,10 +206,10 @@ class Register:
         return None if entries is None else cls(folder, entries, roles)
 
     def changed(self) -> bool:
-        """Read the file again if it has changed; whether it had.
+        """Read the file again if it has changed; return whether it had.
 
         Raises:
-            ConfigError: It cannot be read any more.
+            ConfigError: It can no longer be read.
         """
         if (written := self._changed_at()) == self._written:
             return False
@@ -220,7 +221,7 @@ class Register:
         return True
 
     def shares(self, tenant: str) -> Mapping[str, list[str]]:
-        """The tools that a tenant shares, each with whom."""
+        """Return the tools that a tenant shares, each with the tenants that may use it."""
         entry = self.entries.tenants.get(tenant)
         return entry.shares if entry else {}
 

@@ -1,8 +1,8 @@
-"""Signed tokens, which say for whom an agent asks: JWT with EdDSA or HS256.
+"""Signed tokens, which state for whom an agent asks: JWT with EdDSA or HS256.
 
-The key says which algorithm it is for; what a token's header says of that is not believed, since
-a public key must never be taken for a secret. A tenant may have several keys, so that one can be
-replaced while tokens of the other are still in use.
+The key determines the algorithm; a token's header is not believed, since a public key must never be
+taken for a secret. A tenant may have several keys, so that one can be replaced while tokens of the
+other are still in use.
 """
 
 from collections import OrderedDict
@@ -26,13 +26,13 @@ from local.protocol.envelope import Name, Role, utc_now
 ISSUER_CLAIMS = ["exp", "aud", "sub"]
 LEEWAY = 5.0
 """Seconds by which clocks may differ."""
-KEPT = 10_000
+MAX_KNOWN = 10_000
 """Verified tokens of a tenant: verifying one costs more than everything else that a request does
 before its tool runs."""
 
 
 class TokenKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What verifies tokens: a public key in PEM for EdDSA, a secret for HS256."""
+    """A key that verifies tokens: a public key in PEM for EdDSA, a secret for HS256."""
 
     id: str
     algorithm: Literal["EdDSA", "HS256"]
@@ -40,7 +40,7 @@ class TokenKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a token says is asking, and until when. `agent`: who asks for the person."""
+    """The person that a token names, until when, and the agent that asks for this person."""
 
     user: Name
     until: datetime
@@ -66,7 +66,7 @@ class Verifier:
         self._known = OrderedDict[str, Person]()
 
     def person(self, token: str, at: datetime | None = None) -> Person:
-        """Who asks, or asked at that time.
+        """Return the person who asks, now or at that time.
 
         Raises:
             ForbiddenError: The token is not valid, or was not then.
@@ -74,7 +74,7 @@ class Verifier:
         person = self._known.get(token)
         if person is None:
             person = self._known[token] = self._verified(token)
-            if len(self._known) > KEPT:
+            if len(self._known) > MAX_KNOWN:
                 self._known.popitem(last=False)
         moment, slack = at or utc_now(), timedelta(seconds=LEEWAY)
         if moment - slack > person.until:
@@ -93,7 +93,7 @@ class Verifier:
         raise _refused(problem)
 
     def _candidates(self, token: str) -> Sequence[TokenKey]:
-        """The key that the token names, or all."""
+        """Return the key that the token names, or all."""
         try:
             named = jwt.get_unverified_header(token).get("kid")
         except (jwt.InvalidTokenError, RecursionError):
@@ -129,7 +129,7 @@ def _refused(why: str) -> ForbiddenError:
 
 
 def new_signing_key(id_: str) -> tuple[str, TokenKey]:
-    """A private key in PEM, and the public one that verifies what it signs."""
+    """Return a private key in PEM, and the public one that verifies what it signs."""
     private = Ed25519PrivateKey.generate()
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -146,7 +146,7 @@ def sign(  # noqa: PLR0913 - one keyword a claim
     role: Role | None = None,
     agent: str | None = None,
 ) -> str:
-    """A token for a person, signed with a private key in PEM."""
+    """Return a token for a person, signed with a private key in PEM."""
     claims: dict[str, Any] = {"sub": user, "aud": tenant, "exp": utc_now() + valid_for}
     claims |= {key: value for key, value in (("role", role), ("agent", agent)) if value}
     return jwt.encode(claims, private, algorithm="EdDSA", headers={"kid": key_id})

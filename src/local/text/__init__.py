@@ -1,1 +1,1 @@
-"""What texts show of themselves, by their words and their form alone."""
+"""What texts show by their words and their form alone."""

@@ -1,8 +1,8 @@
-"""What a text shows by its form: which sentences ask or tell, and what ranking reads of it once.
+"""What a text shows by its form: which sentences ask or state, and which features ranking reads.
 
 People state what is worth remembering in the first person, with informative words and with a time.
-Questions, greetings and agreement seldom are. What each feature is worth was measured on
-conversations; docs/recall.md has the weights. Features are read when a record is stored.
+Questions, greetings and agreement seldom are worth it. The weight of each feature was measured on
+conversations; docs/recall.md lists them. Features are read when a record is stored.
 """
 
 import re
@@ -13,7 +13,15 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from local.text.words import PIECE, UNSPACED, characters_and_pairs, density, stems, words
+from local.text.words import (
+    PIECE,
+    UNSPACED,
+    characters_and_pairs,
+    composed,
+    density,
+    stems,
+    words,
+)
 
 _ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
@@ -28,7 +36,7 @@ _ASKING = (
 )
 _ASKS_BACK = re.compile(rf"\W*(?:{_ASKING}|tell me|remind me)\b", re.IGNORECASE)
 _SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
-"""Politely requested, and yet a statement: "Could you remember that …?"."""
+"""A polite request that is still a statement: "Could you remember that …?"."""
 _WANTS = re.compile(
     rf"(?:please\s+)?(?:{_ASKING}|might|any|isn|aren|don|didn|doesn|tell|show|give|list|find|remind"
     r"|summari[sz]e|search|recall|remember|look\s+up|describe|explain|mention|name)\b",
@@ -39,12 +47,12 @@ HEAD = 800
 """Characters of the beginning, by which coverage and density are measured: the longer a text, the
 more words of a question it contains by chance."""
 STATEMENT_CHARACTERS = 4_000
-"""Characters that are searched for statements. Bounds the time that a pasted page takes; whoever
-states something with it does so at its beginning."""
+"""Characters that are searched for statements. Bounds the time that a pasted page takes; statements
+beside it come at its beginning."""
 MAX_FIRSTHAND = 4
 """The most first-person words that count. More show a longer text, not a more personal one."""
 HEAD_ENDS = " | "
-"""Stands between the stems of the beginning and all others, in the column `stems`."""
+"""Between the stems of the beginning and all others, in the column `stems`."""
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
@@ -75,15 +83,55 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(f" ([{UNSPACED}]+)=")
+_CHANGED = (
+    "moved|changed|switched|rescheduled|postponed|delayed|extended|shortened|slipped|pushed|raised"
+    "|lowered|increased|reduced|cut|dropped|renamed"
+)
+_TIME = r"(?:last |next |this )?\w+(?: \d{1,4})?"
+_BEEN = "(?:have been|has been|was|is|has)"
+_PHRASES = tuple(
+    (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
+    for signs, phrase, plain in (
+        ("n't|n\u2019t", r"n['\u2019]t\b", " not"),
+        ("'m|'re|\u2019m|\u2019re", r"['\u2019](?:m|re)\b", " am"),
+        ("'ve|\u2019ve", r"['\u2019]ve\b", " have"),
+        ("cannot", r"\bcannot\b", "can not"),
+        ("no longer", r"\bno longer\b", "not"),
+        ("the user", r"\bthe user['\u2019]s\b", "my"),
+        ("the user", r"\bthe user\b", "I"),
+        ("now|today", r"\b(?:as of|from|since|starting|for|right) (?:now|today)(?: on)?\b", ""),
+        ("any", r"\bany ?more\b", ""),
+        (
+            "since|as of|starting",
+            rf"(?:^|(?<=[.!?] ))(?:since|as of|starting) {_TIME},? (?=(?:my|our|the|I|we)\b)",
+            "",
+        ),
+        ("moved", r"\b(?:I|we) (?:have )?(?:just )?moved (?:from [\w ]{1,40} )?to\b", "I live in"),
+        ("we live", r"\bwe live\b", "I live"),
+        ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
+        ("work for", r"\b(I|we) work for\b", r"\1 work at"),
+        (
+            "switched",
+            r"\b(I|we) (?:have )?(?:just )?switched (?:from [\w ]{1,40} )?to\b",
+            r"\1 use",
+        ),
+        (
+            _CHANGED,
+            rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
+            "is",
+        ),
+    )
+)
+"""What is put in other words where one of its signs is in a sentence, and which."""
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences with at least one word of two letters, each with its closing marks."""
+    """Return the sentences with at least one word of two letters, each with its closing marks."""
     return [found.strip() for found in _SENTENCE.findall(text) if _SOMETHING.search(found)]
 
 
 def split_lazily(separator: re.Pattern[str], text: str) -> Iterator[str]:
-    """Split a text piece by piece, because of a long text the first pieces may be enough."""
+    """Split a text piece by piece: of a long text the first pieces may be enough."""
     begin = 0
     for between in separator.finditer(text):
         yield text[begin : between.start()]
@@ -96,14 +144,14 @@ def is_question(sentence: str) -> bool:
 
 
 def asks(sentence: str) -> bool:
-    """Whether a sentence wants an answer and states nothing."""
+    """Return whether a sentence wants an answer and states nothing."""
     if _SAVING.search(sentence):
         return False
     return is_question(sentence) or _ASKS_BACK.match(sentence) is not None
 
 
-def telling(text: str) -> float:
-    """Which share of a text's sentences state something, from 0 to 1.
+def stating(text: str) -> float:
+    """Return the share of a text's sentences that state something, from 0 to 1.
 
     A question to a memory, or a few keywords, state nothing. A turn that continues a conversation
     states what happened before it asks.
@@ -111,18 +159,28 @@ def telling(text: str) -> float:
     every = [sentence.strip(_DECORATION) for sentence in sentences(text)]
     if not every or (len(every) == 1 and not _SUBJECT.search(text)):
         return 0.0
-    tells = [s for s in every if not is_question(s) and not _WANTS.match(s)]
-    return len(tells) / len(every)
+    statements = [s for s in every if not is_question(s) and not _WANTS.match(s)]
+    return len(statements) / len(every)
 
 
 def excerpt(text: str, most: int) -> str:
-    """The text in one line; of a longer one so many characters at most, up to a whole word."""
+    """Return the text in one line, cut after a whole word to at most so many characters."""
     one = " ".join(text.split())
     return one if len(one) <= most else f"{one[:most].rpartition(' ')[0] or one[:most]} …"
 
 
+def reworded(text: str) -> str:
+    """With one wording for what is said in several, for whoever compares; accents are composed."""
+    text = composed(text)
+    folded = text.lower()
+    for signs, phrase, plain in _PHRASES:
+        if any(sign in folded for sign in signs):
+            text = phrase.sub(plain, text)
+    return text
+
+
 class Features(NamedTuple):
-    """In the order of the table's columns; the table's migration explains each."""
+    """The features in the order of the table's columns; the table's migration explains each."""
 
     stems: str
     length: int
@@ -133,7 +191,7 @@ class Features(NamedTuple):
 
 
 def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
-    """Read a record. Topic and label count as its first words, its day as a part of the head."""
+    """Return a record's features. Topic and label count as its first words, its day as its head."""
     named = words(" ".join(name for name in (topic, label) if name), characters_and_pairs)
     day = [str(at.day), MONTHS[at.month - 1].lower(), str(at.year)]
     head = words(content[:HEAD], characters_and_pairs)
@@ -150,14 +208,15 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
 
 
 def features_of(content: str, *, topic: str | None, label: str | None, event_time: str) -> Features:
-    """The same as `features`, from the columns of a record."""
+    """Return the same as `features`, from the columns of a record."""
     return features(content, topic=topic, label=label, at=datetime.fromisoformat(event_time))
 
 
 def pairs_of(stems: str) -> str | None:
-    """Those of a text without spaces, each once, for the full-text index, which finds no such word.
+    """Return the pairs of a text without spaces, each once, for the full-text index.
 
-    Stems have the accents of their letters behind them, where they have any.
+    The index finds no word of such a text. Stems have the accents of their letters behind them,
+    where they have any.
     """
     if stems.isascii():
         return None
@@ -169,7 +228,7 @@ def _names_a_time(statements: Sequence[str]) -> bool:
 
 
 def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
-    """Every stem with how often it occurs in both; first the stems of the head."""
+    """Count every stem in both; the stems of the head come first."""
     first, every = _stems(head), _stems(rest)
     ahead = [f"{stem}={count + every.pop(stem, 0)}" for stem, count in first.items()]
     behind = [f"{stem}={count}" for stem, count in every.items()]
@@ -177,7 +236,7 @@ def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
 
 
 def _stems(words_: Sequence[str]) -> dict[str, int]:
-    """How often each stem occurs, in the order of their first words; each word is stemmed once."""
+    """Count each stem, in the order of their first words; each word is stemmed once."""
     if not words_:
         return {}
     counts, found = Counter[str](), dict[str, int]()

@@ -1,4 +1,4 @@
-"""What things are called: topic keys and names, when two are one, and which a text may contain."""
+"""Names of things: topic keys and proper names, which are the same, and which a text contains."""
 
 import re
 import unicodedata
@@ -9,12 +9,12 @@ from typing import NamedTuple
 from local.errors import InvalidArgumentsError, quoted
 
 MOST_WORDS = 1_000
-"""Words of a text that are looked at for names."""
+"""Words of a text that are searched for names."""
 LONGEST_NAME = 5
-"""Words of a name that is looked for."""
+"""The most words of a name."""
 
 _UNSAID = re.compile(r"['\u2019`]|(?<!\d)\.|\.(?!\d)")
-"""What two spellings of a name differ in: apostrophes, and points outside of numbers."""
+"""The differences between spellings of a name: apostrophes, and points outside numbers."""
 _BETWEEN = re.compile(r"(?<=\w)[-_](?=\w)|(?<!\d),|,(?!\d)")
 _INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
 """Between letters that stand alone."""
@@ -30,7 +30,7 @@ _TOPIC_LENGTH = 200
 
 
 def entity_key(name: str) -> str:
-    """Equal for the same name, whatever its capitals, spaces and punctuation.
+    """Return a key that is equal for a name in any capitals, spaces and punctuation.
 
     Initials are one word: "J. R. Smith" is "JR Smith".
     """
@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
 
 def runs(text: str) -> Iterator[Run]:
-    """What may be a name in a text, at each word the longest first; of a possessive its name."""
+    """Yield what may be a name in a text, at each word the longest first, without possessives."""
     found = list(islice(_WORD.finditer(text), MOST_WORDS))
     for first, word in enumerate(found):
         for end in range(min(first + LONGEST_NAME, len(found)), first, -1):
@@ -87,14 +87,14 @@ _OTHER = frozenset(
     """,
     )
 )
-"""Last words of what stands behind "is" in capitals, and is a role, an origin or a time."""
+"""Last words after "is" in capitals that are a role, an origin or a time."""
 _NAME_PARTS = frozenset({"of", "the", "de", "da", "di", "del", "van", "von", "der", "la", "le"})
 
 
 def states_alias(subject: str, predicate: str, object_: str) -> bool:
-    """Whether a statement says that two names are of one thing; rather not than wrongly.
+    """Return whether a statement names one thing twice; where that is uncertain, False.
 
-    It says so in words ("is also known as"), or with "is" between two proper names, of which the
+    It does so in words ("is also known as"), or with "is" between two proper names, of which the
     second has two words at least: "Bob is Robert Smith", and not "Bob is Swedish".
     """
     if any(_NO_NAME.match(name.casefold()) for name in (subject, object_)):
@@ -113,7 +113,7 @@ def states_alias(subject: str, predicate: str, object_: str) -> bool:
 
 
 def _is_proper(name: str) -> bool:
-    """Whether every word is written as names are, in letters."""
+    """Return whether every word is written as names are, in letters."""
     words = name.replace(".", " ").replace("-", " ").split()
     return 0 < len(words) <= LONGEST_NAME and all(
         word.replace("'", "").isalpha() and (word[0].isupper() or word in _NAME_PARTS)
@@ -122,7 +122,7 @@ def _is_proper(name: str) -> bool:
 
 
 def is_topic(text: str) -> bool:
-    """Whether the text can be a topic key."""
+    """Return whether the text can be a topic key."""
     prefix, *words = text.split(".")
     return (
         len(text) <= _TOPIC_LENGTH
@@ -133,12 +133,12 @@ def is_topic(text: str) -> bool:
 
 
 def _is_topic_word(word: str) -> bool:
-    """Letters of any script with their marks, and digits, as in identifiers; and hyphens."""
+    """Return whether it has letters of any script with their marks, digits and hyphens only."""
     return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
 
 
 def folded(topic: str) -> str:
-    """The key as it is compared: neither capitals nor forms of a letter make another one."""
+    """Return the key as it is compared: neither capitals nor forms of a letter make another one."""
     if topic.isascii():
         return topic.lower()
     normal = unicodedata.normalize("NFKC", topic)
@@ -149,7 +149,7 @@ def checked_topic(topic: str) -> str:
     """Return the key if it follows the rule.
 
     Raises:
-        InvalidArgumentsError: It does not; the message says the rule.
+        InvalidArgumentsError: It does not; the message states the rule.
     """
     if not is_topic(topic):
         raise InvalidArgumentsError(
@@ -159,5 +159,5 @@ def checked_topic(topic: str) -> str:
 
 
 def is_users(topic: str) -> bool:
-    """Whether the key is of a user's own facts."""
+    """Return whether the key is of a user's own facts."""
     return folded(topic).startswith("user.")

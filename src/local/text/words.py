@@ -1,9 +1,9 @@
 """Words and their stems: what a question is about, and which texts contain a form of its words.
 
-The stems are Porter's, as in the full-text index, so that both find the same. Where texts have no
-spaces between words, as in Chinese, Japanese, Thai, and Korean, for its endings, nobody here knows
-where a word ends, so two characters side by side stand for one. Where a text is indexed each
-character stands for itself, too, so that a question's single one finds it.
+The stems are Porter's, as in the full-text index, so that both find the same. Some texts have no
+spaces between words: Chinese, Japanese, Thai, and Korean before its endings. There the end of a
+word is not known, so two neighbouring characters stand for a word. In the index each character
+stands for itself, too, so that a question of a single character finds it.
 """
 
 import re
@@ -46,7 +46,7 @@ PIECE = 20_000
 (decision 0033)."""
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
-"""What is not a word of its own: a possessive, or the rest of a verb."""
+"""What is no word of its own: a possessive, or the rest of a verb."""
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MANY_MARKS = re.compile(r"([^\w\s]{30})[^\w\s]+")
 """More accents than any letter has. Bringing them into order takes time that grows with the square
@@ -67,21 +67,21 @@ _STOP_WORDS = frozenset(
 )
 
 BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
-"""What a word may have before and behind it, and says the same."""
+"""What a word may have before and behind it without a change of meaning."""
 
 
 def without_marks(text: str) -> str:
-    """With nothing but letters in its runs."""
+    """Return the text with nothing but letters in its runs."""
     return _MARKS.sub("", text)
 
 
 def parts(word: str) -> list[str]:
-    """What other characters stand between are runs, in the odd places."""
+    """Split a text into runs, in the odd places, and what stands between them."""
     return _PARTS.split(word)
 
 
 def pairs(run: str) -> list[str]:
-    """Each two characters side by side; a single one is itself."""
+    """Return each two neighbouring characters; a single one is itself."""
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
@@ -89,34 +89,34 @@ def characters_and_pairs(run: str) -> list[str]:
     return [*run, *pairs(run)] if len(run) > 1 else [run]
 
 
-def telling_pairs(run: str) -> list[str]:
-    """The pairs of what stands between words of grammar, and single characters where one does."""
+def informative_pairs(run: str) -> list[str]:
+    """Return the pairs between words of grammar, and single characters that stand alone there."""
     found = [pair for between in _GRAMMAR.split(run) if between for pair in pairs(between)]
     return [pair for pair in found if len(pair) > 1 or not _HIRAGANA.match(pair)]
 
 
 def terms(text: str) -> list[str]:
-    """The informative words of a text, at most MAX_TERMS."""
-    found = telling_words(text)
+    """Return the informative words of a text, at most MAX_TERMS."""
+    found = informative_words(text)
     if len(found) <= MAX_TERMS:
         return found
     return found[: MAX_TERMS // 2] + found[-MAX_TERMS // 2 :]
 
 
-def telling_words(text: str) -> list[str]:
-    """The words that show what a text is about: no stop words, each once."""
-    return [word for word in dict.fromkeys(words(text, telling_pairs)) if is_telling(word)]
+def informative_words(text: str) -> list[str]:
+    """Return the words that show what a text is about: no stop words, each once."""
+    return [word for word in dict.fromkeys(words(text, informative_pairs)) if is_informative(word)]
 
 
-def is_telling(word: str) -> bool:
-    """Whether a word in lower case shows what a text is about."""
+def is_informative(word: str) -> bool:
+    """Return whether a word in lower case shows what a text is about."""
     return word not in _STOP_WORDS
 
 
 def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
-    """The words of a text in their order, in lower case and without clitics.
+    """Return the words of a text in their order, in lower case and without clitics.
 
-    `of_run` makes words of a run of characters that has no spaces between its own.
+    `of_run` makes words of a run of characters without spaces.
     """
     if len(text) <= PIECE:
         return _words(text, of_run) if text else []
@@ -124,15 +124,15 @@ def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
 
 
 def bare_words(text: str) -> tuple[str, ...]:
-    """The words as they stand, whatever their capitals and the punctuation around them.
+    """Return the words as they stand, whatever their capitals and the punctuation around them.
 
-    Signs that are part of a word stay, as in C++ or -5: texts of the same bare words say the same.
+    Signs that are part of a word stay, as in C++ or -5: texts of the same bare words mean the same.
     """
     return tuple(word.lstrip(BEFORE).rstrip(BEHIND) for word in text.casefold().split())
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in pieces, which end between words if there are spaces or line breaks."""
+    """Yield a text in pieces, which end between words if there are spaces or line breaks."""
     begin = 0
     while len(text) - begin > PIECE:
         last = max(text.rfind(between, begin, begin + PIECE) for between in " \n")
@@ -160,12 +160,12 @@ def _parts(word: str, of_run: Callable[[str], list[str]]) -> Iterator[str]:
 
 
 def composed(text: str) -> str:
-    """The text with one character for each letter, because a separate accent would end the word."""
+    """Return the text with one character a letter, because a separate accent would end the word."""
     return text if text.isascii() else unicodedata.normalize("NFC", _MANY_MARKS.sub(r"\1", text))
 
 
 def stems(words_: Iterable[str]) -> list[str]:
-    """The stem of each word, without accents.
+    """Return the stem of each word, without accents.
 
     A stemmer must not be shared by threads. Making one costs next to nothing.
     """
@@ -184,6 +184,6 @@ def _plain(word: str) -> str:
 
 
 def density(words_: Sequence[str]) -> float:
-    """The share of words that show what a text is about, lower for a text of few words."""
+    """Return the share of words that show what a text is about, lower for a text of few words."""
     informative = [word for word in words_ if word not in _STOP_WORDS and len(word) > 1]
     return len(informative) / (len(words_) + FEW_WORDS)

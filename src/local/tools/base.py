@@ -1,6 +1,6 @@
-"""From what a tool takes, says and does to the Tool that a host serves.
+"""Makes a Tool for a host of a declaration: its arguments, its description, its function.
 
-And what results of several memories have in common: numbered, and shortened to what models take.
+Results of several memories share their form here: numbered, and shortened for models.
 """
 
 from bisect import bisect_right
@@ -41,23 +41,23 @@ READS = ToolHints(read_only_hint=True, idempotent_hint=True, open_world_hint=Fal
 WRITES = ToolHints(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-"""Nothing is lost by it: what is replaced stays in the history, and what was stored is known."""
+"""Nothing is lost by it: a replaced version stays in the history, and a stored one is known."""
 ERASES = ToolHints(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 
 
 class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of every tool's arguments: what a tool does not know it refuses."""
+    """The base of every tool's arguments, which refuses unknown ones."""
 
 
 class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
-    """What a tool's file declares; over a memory it becomes a Tool.
+    """The declaration in a tool's file; over a memory it becomes a Tool.
 
     `title`: its name for people. `annotations`: what it does to the memory.
     `shows`: the ids of the records that the data of a result shows. `for_models`: whether a model
     may be offered it; a tool for programs takes room that its conversation needs. `operation`: what
-    it does with memories, in traces. `action`: what a role has to allow, if not the tool as such.
+    it does with memories, in traces. `action`: what a role must permit, if not the tool itself.
     """
 
     name: str
@@ -72,7 +72,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     action: Callable[[A], str] | None = None
 
     def over(self, memories: Memories) -> Tool:
-        """The Tool; its caller comes from the bus and cannot be chosen by arguments."""
+        """Return the Tool; its caller comes from the bus and cannot be chosen by arguments."""
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:
             action = self.action(arguments) if self.action else self.name
@@ -98,7 +98,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         )
 
     def _traced(self, run: Run[A]) -> Run[A]:
-        """The function in a span, where there are traces; else itself."""
+        """Return the function in a span, where there are traces; else itself."""
         if telemetry.tracer is None or (operation := self.operation) is None:
             return run
 
@@ -140,7 +140,7 @@ def shortened(memories: Sequence[M], budget: int) -> list[M]:
 
 
 class Entry(NamedTuple):
-    """A memory in a list; `word` says what it is."""
+    """A memory in a list; `word` names what it is."""
 
     score: float
     moment: datetime
@@ -149,7 +149,7 @@ class Entry(NamedTuple):
 
 
 def numbered(memories: Sequence[Entry]) -> str:
-    """Memories as a list for a model."""
+    """Return memories as a list for a model."""
     lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
     for number, (score, moment, text, word) in enumerate(memories, start=1):
         what = f"{word}, " if word else ""
@@ -164,5 +164,5 @@ def _beginning(text: str, size: int) -> str:
 
 
 def _size(text: str) -> int:
-    """Bytes on the wire, without quotes; JSON makes up to six of a character's one."""
+    """Return the bytes on the wire, without quotes; JSON may turn one character's byte into six."""
     return len(msgspec.json.encode(text)) - 2

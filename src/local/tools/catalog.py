@@ -36,5 +36,5 @@ TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
 
 
 def memory_tools(memories: Memories) -> list[Tool]:
-    """The tools over every tenant's memory."""
+    """Return the tools over every tenant's memory."""
     return [tool.over(memories) for tool in TOOLS]

@@ -1,4 +1,4 @@
-"""Tools for episodes: a note is saved; questions, answers and notes are found by meaning."""
+"""Tools for episodes: they save a note, and find questions, answers and notes by meaning."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -122,7 +122,7 @@ def _as_text(result: SearchResult) -> str:
 
 
 def formatted(hits: Sequence[Hit]) -> str:
-    """The hits as a dated, numbered list for a model."""
+    """Return the hits as a dated, numbered list for a model."""
     return numbered(
         [
             Entry(

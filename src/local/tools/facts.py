@@ -1,4 +1,4 @@
-"""Tools for facts: stored under a key or in a sentence, looked up, and as they were before."""
+"""Tools for facts: they store them under a key or in a sentence, and show their history."""
 
 from typing import Annotated, Literal
 
@@ -199,7 +199,7 @@ async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutp
 
 
 def _state(version: Version) -> str:
-    """Why it does not hold any more, and since when."""
+    """Return why it no longer holds, and since when."""
     if version.ended is None:
         return ""
     since = f" {version.retired_at:%Y-%m-%d}" if version.retired_at else ""

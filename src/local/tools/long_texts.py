@@ -1,4 +1,4 @@
-"""Tools for long texts: documents are added; they and outputs of tools are read piece by piece."""
+"""Tools for long texts: they add documents, and read these and outputs of tools piece by piece."""
 
 from typing import Annotated
 
@@ -34,19 +34,19 @@ class AddDocument(Args, frozen=True):
 async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
     check_size(args.content)
     source = args.source or args.title
-    kept = await memory.documents.store(
+    stored = await memory.documents.store(
         Document(title=args.title, source=source, content=args.content)
     )
     return ToolOutput(
-        content=f"Document kept in {_chunks(kept.chunks)}: {kept.added} new, {kept.replaced} "
-        f"replaced, {kept.unchanged} unchanged, {kept.removed} removed.",
+        content=f"Document kept in {_chunks(stored.chunks)}: {stored.added} new, "
+        f"{stored.replaced} replaced, {stored.unchanged} unchanged, {stored.removed} removed.",
         data=AddedDocument(
             source=source,
-            chunks=kept.chunks,
-            added=kept.added,
-            replaced=kept.replaced,
-            unchanged=kept.unchanged,
-            removed=kept.removed,
+            chunks=stored.chunks,
+            added=stored.added,
+            replaced=stored.replaced,
+            unchanged=stored.unchanged,
+            removed=stored.removed,
         ),
     )
 
@@ -103,18 +103,18 @@ class OutputPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_tool_output(memory: MemoryService, args: ReadToolOutput) -> ToolOutput:
-    piece = await memory.outputs.read(args.tool_output_key, args.offset, args.limit)
-    more = piece.until < piece.total
-    reads_on = f"offset={piece.until} reads on" if more else "this is the end"
+    output = await memory.outputs.read(args.tool_output_key, args.offset, args.limit)
+    until, total = args.offset + len(output.text), output.total
+    more = until < total
+    reads_on = f"offset={until} reads on" if more else "this is the end"
     return ToolOutput(
-        content=f"{piece.text}\n[Characters {piece.offset} to {piece.until} of {piece.total}; "
-        f"{reads_on}.]",
+        content=f"{output.text}\n[Characters {args.offset} to {until} of {total}; {reads_on}.]",
         data=OutputPiece(
             tool_output_key=args.tool_output_key,
-            offset=piece.offset,
-            total_chars=piece.total,
-            next_offset=piece.until if more else None,
-            content=piece.text,
+            offset=args.offset,
+            total_chars=total,
+            next_offset=until if more else None,
+            content=output.text,
         ),
     )
 

@@ -158,7 +158,7 @@ def _as_text(
     ]
     entries = zip(short, words, strict=True)
     parts.append(
-        numbered([Entry(one.score, one.event_time, _said(one), word) for one, word in entries])
+        numbered([Entry(one.score, one.event_time, _text(one), word) for one, word in entries])
     )
     if recalled.degraded:
         parts.append(f"(Some were searched by their words only: {recalled.reason})")
@@ -166,16 +166,16 @@ def _as_text(
 
 
 def _what_it_is(record: Record, caller: Caller) -> str:
-    """In a word who said it, or whose fact it is; a memory cannot say that of itself."""
+    """Return a word for who stated it, or whose fact it is; its text cannot know that."""
     if record.kind != "fact":
         return SOURCES[class_of(record)]
-    standing = "standing fact" if record.topic else "fact"
+    kind_of_fact = "standing fact" if record.topic else "fact"
     others = ", stated by somebody else" if by(record, caller) == "other" else ""
-    return f"{standing} {WHOSE[record.scope]}{others}"
+    return f"{kind_of_fact} {WHOSE[record.scope]}{others}"
 
 
 def _held_against(item: RecallItem, numbers: Mapping[str, int]) -> str:
-    """That something else stands for it, by its number if it is listed."""
+    """Return the note that something else replaces it, by its number if it is listed."""
     for word, id_ in (("outdated", item.outdated_by), ("contradicted", item.contradicts)):
         if id_ is not None:
             return f" ({word} by {numbers[id_]})" if id_ in numbers else f" ({word})"
@@ -183,14 +183,14 @@ def _held_against(item: RecallItem, numbers: Mapping[str, int]) -> str:
 
 
 def _bears_on(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:
-    """How it bears on other items, by their numbers in the list."""
+    """Yield how it relates to other items, by their numbers in the list."""
     for relation in item.relations:
         if relation.id in numbers:
             yield f"{WORDS[relation.type][relation.incoming]} {numbers[relation.id]}"
 
 
-def _said(item: RecalledItem) -> str:
-    """What it says, under its key or its speaker's name; a name like a key stands in quotes."""
+def _text(item: RecalledItem) -> str:
+    """Return its text, under its key or its speaker's name; a name like a key stands in quotes."""
     label = item.topic or item.label
     if label and item.topic is None and is_topic(label):
         label = f'"{label}"'

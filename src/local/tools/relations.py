@@ -1,4 +1,4 @@
-"""Tools for what is connected: people and things, in triplets, and memories with each other."""
+"""Tools for relations: of people and things, in triplets, and of memories with each other."""
 
 from typing import Annotated, Literal
 
@@ -140,7 +140,7 @@ WORDS: dict[RelationType, tuple[str, str]] = {
     "part_of": ("part of", "contains"),
     "implements": ("implements", "implemented by"),
 }
-"""How a memory bears on another, and how that one bears on it."""
+"""How a memory relates to another, and how that one relates to it."""
 
 
 class ListRelations(Args, frozen=True):

@@ -1,4 +1,4 @@
-"""Tools for sessions: a conversation comes in whole, is taken up again, noted on, and begun."""
+"""Tools for sessions: a conversation is ingested, continued, annotated, and begun."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from local.llm.framing import fact_line, inset, line, note_line
 from local.memory.intake.intake import MANY
 from local.memory.service import MemoryService
 from local.memory.sessions import TopMemories, from_answered
-from local.protocol.answers import SessionContent, SessionMessage, SessionNotes
+from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Name
 from local.protocol.memories import NOTHING_FOUND
@@ -92,7 +92,7 @@ MESSAGES_BYTES = 500_000
 """Of all messages together, as JSON; with notes and memories they fit the 1 MB of the bus."""
 MEMORIES_BYTES = 100_000
 TEXT_MESSAGES = 20
-"""So many of the newest are in the text for a model, each cut to its share."""
+"""The number of newest messages in the text for a model, each cut to its share."""
 
 
 class LoadSession(Args, frozen=True):
@@ -123,7 +123,7 @@ async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
 
 
 def _fitting(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """The newest messages that the bus carries, from one that is no tool's on."""
+    """Return the newest messages that the bus carries, beginning with one that is no tool's."""
     start, left = len(messages), MESSAGES_BYTES
     while start:
         left -= len(msgspec.json.encode(_short(messages[start - 1])))
@@ -139,7 +139,7 @@ def _short(message: SessionMessage) -> SessionMessage:
 
 
 def _lines(session: SessionContent) -> Iterator[str]:
-    """The session as text for a model."""
+    """Yield the session as text for a model."""
     share = TEXT_BYTES // 4
     newest = [message for message in session.messages if message.content][-TEXT_MESSAGES:]
     yield f"[Session {session.session_id}, its last {len(newest)} messages]"
@@ -202,7 +202,7 @@ async def note(memory: MemoryService, args: MakeNote) -> ToolOutput:
     ]
     return ToolOutput(
         content="\n".join([f"{outcome} The notes of this session:", *lines]),
-        data=SessionNotes(notes=noted.notes, was_new=noted.was_new, merged=noted.merged),
+        data=noted,
     )
 
 

@@ -1,7 +1,7 @@
-"""Which embedder a collection gets.
+"""Chooses the embedder of a collection.
 
 Vectors of different embedders cannot be compared, so a collection keeps the one that it was built
-with, whatever else becomes available.
+with, whichever others become available.
 """
 
 from local.errors import VectorError
@@ -11,10 +11,10 @@ from local.vectors.embedder import Embedder
 
 
 def named_embedder(config: WorkerConfig, name: str) -> Embedder:
-    """The embedder of a name: MiniLM's, that of an endpoint's model, or of one of Ollama's.
+    """Return the embedder of a name: MiniLM, an endpoint's model, or one of Ollama's.
 
     Raises:
-        VectorError: MiniLM cannot be loaded, or no endpoint is configured. Nobody is asked yet.
+        VectorError: MiniLM cannot be loaded, or no endpoint is configured. No server is asked yet.
     """
     if name in {minilm.MODEL, "minilm"}:
         return minilm.MiniLM.load(config.models_dir)
@@ -32,7 +32,7 @@ def named_embedder(config: WorkerConfig, name: str) -> Embedder:
 
 
 def fixed_embedder(config: WorkerConfig) -> str | None:
-    """The name of the one embedder that the settings allow; None with `auto`."""
+    """Return the name of the one embedder that the settings allow; None with `auto`."""
     model = config.embedding_model
     names = {
         "minilm": minilm.MODEL,
@@ -50,7 +50,7 @@ def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     answer now only if `auto` has to choose.
 
     Args:
-        config: says which is wanted, and where each is found.
+        config: which one is wanted, and where each is found.
         recorded: the name of the embedder that the collection was built with, None for a new one.
 
     Raises:

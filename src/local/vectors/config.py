@@ -1,4 +1,4 @@
-"""What the stack knows of the vector worker, its folder and its collections, without Chroma.
+"""The stack's knowledge of the vector worker, its folder and its collections, without Chroma.
 
 The stack and the commands import this module, and they must not pay for what only the worker needs.
 Each tenant has one collection, or two while one is replaced.
@@ -20,7 +20,7 @@ from local.vectors.embedder import KnownModel, known
 Slot = Literal["serving", "next"]
 """Beside the collection that serves a tenant there may be one that is filled to replace it."""
 DIRTY = ".dirty"
-"""A file in Chroma's folder: its last owner did not close it, or the ledger is another one."""
+"""A file in Chroma's folder: its last owner did not close it, or the ledger was replaced."""
 EXIT_SOFTWARE = 70
 """The exit code of a worker in which Chroma or the embedder failed with more than an exception
 (EX_SOFTWARE of sysexits.h)."""
@@ -36,13 +36,13 @@ SELECT group_concat(id) AS ids FROM segments WHERE collection = :collection
 
 
 def name_of(collection: str, tenant: str, slot: Slot) -> str:
-    """What a tenant's collection is called; the default tenant's is `collection` itself."""
+    """Return the name of a tenant's collection; the default tenant's is `collection` itself."""
     name = collection if slot == "serving" else _next_name(collection)
     return name if tenant == DEFAULT_TENANT else f"{name}.{tenant}"
 
 
 def tenants_of(names: set[str], collection: str) -> list[str]:
-    """The tenants whose collections have these names, sorted."""
+    """Return the tenants whose collections have these names, sorted."""
     tenants = set()
     for own in (collection, _next_name(collection)):
         if own in names:
@@ -53,7 +53,7 @@ def tenants_of(names: set[str], collection: str) -> list[str]:
 
 
 def own_collections(client: Any, collection: str) -> list[Any]:
-    """Our collections; somebody else may have others in the same folder."""
+    """Return our collections; others may have theirs in the same folder."""
     names = (collection, _next_name(collection))
     return [
         each
@@ -63,7 +63,7 @@ def own_collections(client: Any, collection: str) -> list[Any]:
 
 
 def _next_name(collection: str) -> str:
-    """What a collection is called that is filled to take the place of this one."""
+    """Return the name of the collection that is filled to take the place of this one."""
     return f"{collection}-next"
 
 
@@ -87,7 +87,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     traces: bool = False
     log_file: Path | None = None
     overwrites_memory: bool = False
-    """What is freed, because texts are encrypted elsewhere."""
+    """Whether freed memory is overwritten, because texts are encrypted elsewhere."""
 
     @classmethod
     def of(
@@ -98,7 +98,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         log_folder: Path | None,
         credentials: Credentials | None = None,
     ) -> Self:
-        """What the settings say; without a folder the worker logs to standard error.
+        """Return the configuration from the settings; without a folder the worker logs to stderr.
 
         Raises:
             ConfigError: They name no endpoint where one is wanted, or one that cannot be used.
@@ -126,7 +126,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def form_of(self, model: str) -> KnownModel:
-        """What a model wants before its texts: as it is known, but for what the settings say."""
+        """Return what a model wants before its texts: what is known, unless the settings differ."""
         form = known(model)
         if model.removesuffix(":latest") != self.embedding_model.removesuffix(":latest"):
             return form
@@ -150,7 +150,7 @@ def _unless_auto(configured: str, known_: str) -> str:
 
 
 def embeddings_endpoint(memory: MemorySettings) -> Endpoint:
-    """The endpoint that the settings name for embeddings.
+    """Return the endpoint that the settings name for embeddings.
 
     Raises:
         ConfigError: They name none, or one that cannot be used.
@@ -159,9 +159,9 @@ def embeddings_endpoint(memory: MemorySettings) -> Endpoint:
 
 
 def count_vectors(folder: Path, collection: str) -> int:
-    """The number of our vectors in Chroma's file, or 0 if it cannot be read.
+    """Return the number of our vectors in Chroma's file, or 0 if it cannot be read.
 
-    For a folder that nobody has open; it reads the SQLite file without Chroma.
+    For a folder that no process has open; it reads the SQLite file without Chroma.
     """
     try:
         return int(read_only(folder / "chroma.sqlite3", COUNT_VECTORS, {"name": collection})[0])
@@ -176,7 +176,7 @@ def distrust_index(folder: Path | None) -> None:
 
 
 def segments_of(folder: Path, collection: str) -> set[str]:
-    """The ids of what Chroma's file says that a collection consists of; its folders are so named.
+    """Return the ids of a collection's parts from Chroma's file; its folders have these names.
 
     Raises:
         IndexDamagedError: The file cannot be read.

@@ -1,8 +1,8 @@
-"""What an embedder is; what models want before a text, and how near unrelated texts lie to them.
+"""What an embedder is; what models want before a text, and their cosine for unrelated texts.
 
-What is known of models is what their cards say. One that is not listed gets its texts as they are;
-`document_prefix`, `query_prefix`, `cosine_floor` and `min_score` in config/memory.yaml say
-otherwise of the configured one.
+The figures of models are those of their cards. A model that is not listed gets its texts as they
+are; `document_prefix`, `query_prefix`, `cosine_floor` and `min_score` in config/memory.yaml
+override the figures of the configured one.
 """
 
 import re
@@ -18,7 +18,7 @@ from local.errors import VectorError
 FloatMatrix = npt.NDArray[np.float32]
 """One vector a row, each of unit length."""
 DEFAULT_MIN_SCORE = 0.3
-"""Where nobody measured. Fits models whose cosines of unrelated texts lie about 0."""
+"""For models without measurements. It suits those whose cosines of unrelated texts are about 0."""
 INSTRUCTION = (
     "Instruct: Given a web search query, retrieve relevant passages that answer the query\n"
 )
@@ -43,15 +43,15 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that a collection records of the embedder it was built with."""
+        """The name of the embedder, which a collection records."""
 
     @property
     def is_served(self) -> bool:
-        """Whether a server embeds: then questions may be asked while a batch is."""
+        """Whether a server embeds: then questions may be sent during a batch."""
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector; it may be necessary to ask the model."""
+        """The length of a vector; this may ask the model."""
 
     @property
     def min_score(self) -> float:
@@ -97,7 +97,7 @@ class MissingEmbedder:
         raise self._error
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class KnownModel(msgspec.Struct, frozen=True):
@@ -105,7 +105,8 @@ class KnownModel(msgspec.Struct, frozen=True):
     document_prefix: str = ""
     query_prefix: str = ""
     dimensions: int | None = None
-    """Of its vectors unless somebody shortens them; None: it has several sizes, or is unknown."""
+    """The length of its vectors unless it is shortened; None: it has several sizes, or is
+    unknown."""
     min_score: float = DEFAULT_MIN_SCORE
     """The cosine below which a hit is noise; where there is a floor, of what lies above it."""
     floor: float = 0.0
@@ -138,11 +139,11 @@ KNOWN_MODELS = (
         dimensions=1024,
     ),
 )
-"""Nobody has measured a `min_score` or a floor here but where a comment says so."""
+"""`min_score` and floor are measured only where a comment states it."""
 
 
 def known(name: str) -> KnownModel:
-    """What is known of a model, whatever vendor stands before its name and what tag behind."""
+    """Return what is known of a model, whatever vendor is before its name and tag behind it."""
     fitting = [
         model
         for model in KNOWN_MODELS

@@ -2,7 +2,7 @@
 
 Two Chroma clients on one folder corrupt it silently, hence `.lock`. A kill in the middle of a write
 can make Chroma fail or crash (SIGSEGV) as soon as the folder is opened or first queried, hence
-`.opening`: where it is found, the last attempt to open the folder failed. `.dirty` means that the
+`.opening`: where it exists, the last attempt to open the folder failed. `.dirty` means that the
 last owner did not close the folder.
 """
 
@@ -33,8 +33,8 @@ LOCK_POLL = 0.05
 
 
 NOT_DAMAGE = re.compile(r"\(code: (5|8|13)\)")
-"""SQLite's codes of a locked file, and of a read-only and a full disk, which no empty folder
-mends."""
+"""SQLite's codes of a locked file, and of a read-only and a full disk, which an empty folder does
+not help."""
 
 
 class IndexFolder:

@@ -28,7 +28,7 @@ UPSERT_SIZE = 128
 """Vectors in one upsert, during which Chroma holds the GIL: 53 ms for so many."""
 
 SAME_VECTOR = 0.9999
-"""Cosine from which two vectors are the same. Ids cannot tell, because records with the same text
+"""Cosine from which two vectors are the same. Ids cannot decide, because records with the same text
 have the same vector; the distance to 1 is room for the rounding of float32."""
 
 

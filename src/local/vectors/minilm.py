@@ -29,7 +29,7 @@ TokenMatrix = npt.NDArray[np.int32]
 """One text a row: token ids, or 1 for a token and 0 for the padding to its right."""
 
 MAX_TOKENS = 256
-"""What the published model is configured for; it ignores the rest of a text."""
+"""The published model's limit; it ignores the rest of a text."""
 LAYERS = 6
 
 # The pooled vector is the sum over the tokens: scaling it to length 1 makes it equal to the mean.
@@ -62,7 +62,8 @@ _LAYER = """
 """
 MODEL = weights.MODEL
 MAX_CHARACTERS = 16 * MAX_TOKENS
-"""Characters of a text that are tokenised; those far behind the last token used only cost time."""
+"""Characters of a text that are tokenised; those far behind the last token used would only cost
+time."""
 CHUNK_TOKENS = MAX_TOKENS
 """Tokens, padding included, that go through the network at once: 45 ms, and more are not faster."""
 
@@ -70,7 +71,7 @@ log = structlog.get_logger()
 
 
 class SentenceEncoder:
-    """From token ids to unit vectors, on one thread."""
+    """Turns token ids into unit vectors, on one thread."""
 
     def __init__(self, tensors: Mapping[str, FloatMatrix]) -> None:
         """`tensors` are those of `model.safetensors` by their names."""
@@ -205,7 +206,7 @@ class MiniLM:
             yield positions, self._encode(*_padded([encodings[i] for i in positions]))
 
     def close(self) -> None:
-        """Nothing to release; the network lives as long as its embedder."""
+        """Do nothing: the network lives as long as its embedder."""
 
 
 def _chunks(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -258,7 +259,7 @@ def download(models_dir: Path) -> Path:
         log.info("model_downloading", url=weights.ARCHIVE_URL, megabytes=size, to=str(folder))
     chroma = ONNXMiniLM_L6_V2()
     chroma.DOWNLOAD_PATH = folder
-    chroma.tqdm = partial(chroma.tqdm, disable=None)  # a log is no place for its bar
+    chroma.tqdm = partial(chroma.tqdm, disable=None)  # its progress bar would fill the log
     try:
         chroma(["Chroma fetches the model with the first text it embeds."])
     except (httpx.HTTPError, OSError, ValueError) as error:

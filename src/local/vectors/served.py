@@ -1,4 +1,4 @@
-"""Embedders whose model somebody else serves: an endpoint that speaks OpenAI's API, or Ollama."""
+"""Embedders whose model a server runs: an endpoint that speaks OpenAI's API, or Ollama."""
 
 import base64
 import binascii
@@ -16,12 +16,12 @@ from local.errors import VectorError, VectorFaultError, without_credentials
 from local.vectors.embedder import FloatMatrix, KnownModel, known, unit_rows
 
 OPENAI_PREFIX = "openai:"
-"""Before the model in an embedder's name: another server may have a model of the same name."""
+"""Prefix of an embedder's name: another server may have a model of the same name."""
 QUERY_SECONDS = 4.0
-"""Less than a search waits (`vector_timeout`), so that it says what is wrong."""
+"""Less than a search waits (`vector_timeout`), so that the search can report what is wrong."""
 DOCUMENT_SECONDS = 60.0
 PATIENCE = 2.0
-"""Seconds that a call waits for an endpoint's rate limit. Whoever indexes comes again."""
+"""Seconds that a call waits for an endpoint's rate limit. Indexing tries again."""
 QUERY_ATTEMPTS = 2
 DOCUMENT_ATTEMPTS = 4
 SHORTEST = 200
@@ -59,7 +59,7 @@ class ServedEmbedder(ABC):
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector, which is asked of the model once.
+        """The length of a vector; the model is asked once.
 
         Raises:
             VectorError: The server has not answered yet.
@@ -86,14 +86,14 @@ class ServedEmbedder(ABC):
 
     @abstractmethod
     def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:
-        """One vector of length 1 a text.
+        """Return one vector of length 1 a text.
 
         Raises:
             VectorError: The server did not answer with them.
         """
 
     def _wrong(self, vectors: FloatMatrix, texts: int) -> str | None:
-        """What is wrong with an answer that has the right form, or None."""
+        """Return what is wrong with an answer that has the right form, or None."""
         if len(vectors) != texts:
             return f"{len(vectors)} vectors"
         length = vectors.shape[1]
@@ -117,7 +117,7 @@ class OpenAIEmbedder(ServedEmbedder):
     def __init__(
         self, endpoint: Endpoint, model: str, form: KnownModel | None = None, *, batch: int = 32
     ) -> None:
-        """`form`: what the model wants before a text, if not what is known of it.
+        """`form`: what the model wants before a text, if it differs from what is known.
 
         `batch`: texts in one request.
         """
@@ -133,7 +133,7 @@ class OpenAIEmbedder(ServedEmbedder):
         self._client.close()
 
     def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:
-        """Embed a batch; halves of it if it is too large as a whole, and a text's beginning."""
+        """Embed a batch; if it is too large, its halves, and of a single text the beginning."""
         inputs = [text[: self._longest] for text in texts]
         try:
             return self._vectors(inputs, query=query)
@@ -165,7 +165,7 @@ class OpenAIEmbedder(ServedEmbedder):
         return unit_rows(vectors)
 
     def _answer(self, inputs: list[str], *, query: bool) -> bytes:
-        """In base64, which is a third as long, unless the endpoint refuses it."""
+        """Ask for base64, which is a third as long, unless the endpoint refuses it."""
         form = "base64" if self._base64 else "float"
         try:
             return self._client.post(
@@ -176,13 +176,13 @@ class OpenAIEmbedder(ServedEmbedder):
                 attempts=QUERY_ATTEMPTS if query else DOCUMENT_ATTEMPTS,
             )
         except EndpointError as error:
-            if not (self._base64 and error.kind == "refused" and _names_encoding(error.said)):
+            if not (self._base64 and error.kind == "refused" and _names_encoding(error.reply)):
                 raise
         self._base64 = False
         return self._answer(inputs, query=query)
 
     def _failed(self, error: EndpointError, texts: int) -> VectorError:
-        """A refusal is the fault of what it refused, anything else of the endpoint."""
+        """Return the error: of a refusal the texts are the cause, of anything else the endpoint."""
         kind = VectorFaultError if error.kind == "refused" else VectorError
         failed = kind(
             f"{self._model} did not embed {texts} texts: {error.message}",
@@ -193,12 +193,12 @@ class OpenAIEmbedder(ServedEmbedder):
         return failed
 
 
-def _names_encoding(said: str) -> bool:
-    return "encoding" in said.lower() or "base64" in said.lower()
+def _names_encoding(reply: str) -> bool:
+    return "encoding" in reply.lower() or "base64" in reply.lower()
 
 
 def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
-    """One vector a row, in the order of their texts."""
+    """Return one vector a row, in the order of their texts."""
     if all(each.index is not None for each in embeddings):
         embeddings = sorted(embeddings, key=lambda each: each.index or 0)
     rows = [
@@ -214,7 +214,7 @@ class OllamaEmbedder(ServedEmbedder):
     """A model of an Ollama server."""
 
     def __init__(self, url: str, model: str, form: KnownModel | None = None) -> None:
-        """`form` says what the model wants before a text, if not what is known of it."""
+        """`form` is what the model wants before a text, if it differs from what is known."""
         super().__init__(form or known(model), batch=OLLAMA_BATCH_SIZE)
         self.name = model.removesuffix(":latest")
         self._url = without_credentials(url)
@@ -246,7 +246,7 @@ class OllamaEmbedder(ServedEmbedder):
 
 
 def probe(url: str, model: str) -> bool:
-    """Whether an Ollama server answers at `url` and has `model`."""
+    """Return whether an Ollama server answers at `url` and has `model`."""
     client = _client(url, read_timeout=OLLAMA_CONNECT_TIMEOUT)
     try:
         installed = {known.model for known in client.list().models}

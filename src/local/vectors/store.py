@@ -1,7 +1,7 @@
 """What the vector worker serves: the index and the embedder, each in a thread of its own.
 
-While an index of another embedder is filled, that one has a thread of its own, too: no question
-waits for it.
+While an index of another embedder is filled, that embedder has a thread of its own, too: no
+question waits for it.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ T = TypeVar("T")
 MakeEmbedder = Callable[[str], Embedder]
 """Loads the embedder of a name; may raise VectorError."""
 Guard = Callable[[], AbstractContextManager[None]]
-"""Sees to it that what is done within ends."""
+"""Makes sure that its body ends."""
 
 
 def no_other(name: str) -> Embedder:
-    """Where nobody says how another embedder is loaded."""
+    """Raise, where no other embedder can be loaded."""
     raise VectorError(f"This vector worker cannot load {name}.")
 
 
@@ -87,7 +87,7 @@ class VectorStore:
         except EmbedderMismatchError:
             if loaded is self._serving:
                 raise
-            return await self._search_by(self._serving, ask)  # another one has come to serve
+            return await self._search_by(self._serving, ask)  # another embedder serves now
 
     async def _search_by(self, loaded: LoadedEmbedder, ask: VectorSearch) -> VectorHits:
         nearest = partial(self._nearest, loaded.embedder, ask)
@@ -130,7 +130,7 @@ class VectorStore:
         )
 
     async def change(self, ask: VectorNext) -> VectorStatus:
-        """Begin to fill an index of another embedder, give it up, or let it serve."""
+        """Start to fill an index of another embedder, give it up, or let it serve."""
         async with self._changing:
             if ask.action == "swap":
                 await self._swap(ask)
@@ -171,7 +171,7 @@ class VectorStore:
             await asyncio.to_thread(former.close)
 
     async def _swap(self, ask: VectorNext) -> None:
-        """Questions that are on their way to the former embedder are asked of the new one."""
+        """Put the next index in place; the new embedder answers questions that are on their way."""
 
         def swap(following: LoadedEmbedder) -> LoadedEmbedder:
             self._index.swap(ask.tenant)

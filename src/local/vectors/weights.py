@@ -1,6 +1,7 @@
 """Where the weights of MiniLM are: in an installed package, or where Chroma's download goes.
 
-What installs, downloads and examines them reads it here; it imports neither Chroma nor the network.
+Those that install, download and examine the weights use it; it imports neither Chroma nor the
+network.
 """
 
 from importlib.util import find_spec
@@ -29,11 +30,11 @@ def installed_folder() -> Path | None:
 
 
 def download_folder(models_dir: Path) -> Path:
-    """The folder that the archive is downloaded to, and where one put there by hand is taken."""
+    """Return the folder that the archive is downloaded to; one put there by hand is used."""
     return models_dir / MODEL
 
 
 def is_downloaded(models_dir: Path) -> bool:
-    """Whether nothing has to be downloaded."""
+    """Return whether nothing has to be downloaded."""
     folder = download_folder(models_dir)
     return (folder / ARCHIVE).exists() or (folder / UNPACKED / "model.onnx").exists()

@@ -24,7 +24,7 @@ from local.vectors.embedder import Embedder, FloatMatrix
 QUERIES_TOGETHER = 16
 """Questions embedded in one call: as many as searches run at once (decision 0037)."""
 QUERIES_CACHED = 64
-"""Vectors of recent questions: a search that looks further asks the same text again."""
+"""Vectors of recent questions: a search that reads further asks the same text again."""
 
 
 log = structlog.get_logger()
@@ -77,8 +77,8 @@ class WorkerThread:
             try:
                 call()
             except BaseException:
-                # A panic of Chroma is no Exception. Without this thread the worker serves
-                # nobody; the supervisor starts another, which compares its index.
+                # A panic of Chroma is no Exception. Without this thread the worker is useless; the
+                # supervisor starts another, which compares its index.
                 log.exception("lane_died", lane=self._thread.name)
                 os._exit(EXIT_SOFTWARE)
 
@@ -148,7 +148,7 @@ class Batcher(Generic[Q, A]):
                     asked.answer = answer
 
     def _too_late(self, ask: _Request[Q, A]) -> bool:
-        """Refuse a question that nobody waits for now, so that an overloaded thread catches up."""
+        """Refuse a question that nobody waits for, so that an overloaded thread catches up."""
         late = time.monotonic() > ask.deadline
         if late:
             ask.error = VectorError("The vector worker has too much to do.")
@@ -158,8 +158,8 @@ class Batcher(Generic[Q, A]):
 class LoadedEmbedder:
     """An embedder with its threads, and the questions that wait for it.
 
-    Where a server embeds, questions have a thread of their own: else one batch to which it does
-    not answer would keep them all waiting.
+    Where a server embeds, questions have a thread of their own: otherwise a batch without an answer
+    would delay all of them.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -176,13 +176,13 @@ class LoadedEmbedder:
         return self.embedder.name
 
     def keep(self, text: str, vector: FloatMatrix) -> None:
-        """A question that was asked just now is not embedded again."""
+        """Remember a question's vector, so that the same question is not embedded again."""
         self.recent[text] = vector
         if len(self.recent) > QUERIES_CACHED:
             self.recent.popitem(last=False)
 
     def condition(self) -> tuple[int, str | None]:
-        """Its dimensions, or 0 and the reason why it does not work."""
+        """Return its dimensions, or 0 and the reason why it does not work."""
         try:
             return self.embedder.dimensions, None
         except VectorError as error:

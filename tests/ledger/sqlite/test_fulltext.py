@@ -153,3 +153,18 @@ async def test_names_that_stand_in_no_content_are_found(richard: MemoryService) 
         found = await recall(richard, heading, repetitions=True)
         assert len(found) > 1
         assert any(heading not in content for content in found)
+
+
+async def test_what_comes_together_is_written_into_the_index_at_once(memory: Memory) -> None:
+    """FTS5 has a row of its own for whatever it writes out."""
+
+    def count(connection: SqlConnection) -> tuple[int, int]:
+        (written,) = connection.execute("SELECT count(*) FROM record_text_data").fetchone()
+        (staged,) = connection.execute("SELECT count(*) FROM temp.new_record").fetchone()
+        return int(written), int(staged)
+
+    await talk(memory.of(RICHARD), BOTH)
+    before, _ = await memory.ledger._rows.write(count)
+    await talk(memory.of(RICHARD), rows=20)
+
+    assert await memory.ledger._rows.write(count) == (before + 1, 0)

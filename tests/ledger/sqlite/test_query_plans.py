@@ -36,6 +36,7 @@ async def test_a_statement_finds_its_rows_without_reading_a_whole_tenant(
     parameters = dict.fromkeys(re.findall(r":(\w+)", STATEMENTS[name]))
 
     def plan(connection: SqlConnection) -> list[str]:
+        connection.execute(STATEMENTS["staging"])
         found = connection.execute(f"EXPLAIN QUERY PLAN {STATEMENTS[name]}", parameters)
         return [row["detail"] for row in found]
 

@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local.memory.extraction.items import Item, Passage, Said
+from local.memory.extraction.items import Item, Passage, Utterance
 from local.memory.extraction.rules import RulesExtractor, extract
 from local.text.names import is_topic
 
 FRIDAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def said(content: str, *, id_: str = "1", role: str = "user", by: str | None = None) -> Said:
-    return Said(id=id_, role=role, content=content, at=FRIDAY, speaker=by)
+def said(content: str, *, id_: str = "1", role: str = "user", by: str | None = None) -> Utterance:
+    return Utterance(id=id_, role=role, content=content, at=FRIDAY, speaker=by)
 
 
 def items(content: str, *, by: str | None = None) -> list[Item]:
@@ -33,6 +33,15 @@ def contents(content: str, *, by: str | None = None) -> list[str]:
         pytest.param("I work for Volvo.", "user.employer", "The user works for Volvo.",
                      id="employer"),
         pytest.param("I'm vegan.", "user.diet", "The user is vegan.", id="diet"),
+        pytest.param("I'm not vegan any more.", "user.diet", "The user is not vegan any more.",
+                     id="diet that ended"),
+        pytest.param("I'm no longer a vegetarian.", "user.diet",
+                     "The user is no longer a vegetarian.", id="diet, no longer"),
+        pytest.param("I'm 34 now.", "user.age", "The user is 34 now.", id="age now"),
+        pytest.param("My new email is ada@falk.example.", "user.email",
+                     "The user's new email is ada@falk.example.", id="a new value of mine"),
+        pytest.param("I moved: I live in York now.", "user.home", "The user lives in York now.",
+                     id="what stands behind a colon"),
         pytest.param("My birthday is 3 May.", "user.birthday", "The user's birthday is 3 May.",
                      id="birthday"),
         pytest.param("my favorite colour is blue", "user.colour_preference",
@@ -103,6 +112,7 @@ def test_what_can_stand_beside_others_has_a_type_and_no_key(content: str, memory
         pytest.param('He said "I live in Boston".', id="quotation"),
         pytest.param('"It was late. I live in Boston. I left."', id="quotation of sentences"),
         pytest.param("Translate the following: My name is Juan.", id="material after a colon"),
+        pytest.param("Tom: I live in Oslo.", id="what another one says behind his name"),
         pytest.param("Proofread the text below\nMy name is Juan.", id="material in the next line"),
         pytest.param("Dear Sir,\nMy name is Juan.", id="letter"),
         pytest.param("Act as a pirate. My name is Jack.", id="part to be played"),

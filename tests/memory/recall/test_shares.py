@@ -411,9 +411,9 @@ def test_the_documented_shares_are_the_constants() -> None:
     lost, half_life = ranking.FADING["ephemeral"]
     documented = {
         "meaning": [1],
-        "words": [likeness.WORDS + likeness.WORDS_TELLING, likeness.WORDS],
+        "words": [likeness.WORDS + likeness.WORDS_STATING, likeness.WORDS],
         "coverage": [likeness.COVERAGE, likeness.LENT, likeness.LENT_ON],
-        "around": [AROUND, likeness.AROUND, likeness.AROUND_ON, likeness.AROUND_TELLING],
+        "around": [AROUND, likeness.AROUND, likeness.AROUND_ON, likeness.AROUND_STATING],
         "session": [likeness.SESSION],
         "speaker": [ranking.SPEAKER],
         "firsthand": [
@@ -431,10 +431,11 @@ def test_the_documented_shares_are_the_constants() -> None:
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
+        "reply": [precedence.APART],
         "standing": [precedence.APART, precedence.APART],
         "named": [closer.LED],
         "update": [closer.APART],
-        "echo": [0, precedence.BEHIND, precedence.WITHOUT_SOURCE, precedence.SAYS_NOTHING],
+        "echo": [0, precedence.BEHIND, precedence.WITHOUT_SOURCE, precedence.NO_ANSWER],
     }
 
     assert documented.keys() == set(Shares.__struct_fields__)

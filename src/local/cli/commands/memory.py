@@ -49,23 +49,23 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Search everything remembered."""
     with command(context.obj, json=json) as (settings, output):
-        from local.cli.recall import RecallArguments, search
+        from local.cli.recall import search
 
-        arguments = RecallArguments(
-            query=text,
-            top_k=top_k,
-            scope=scope,
-            source_kinds=kind or None,
-            since=since,
-            until=until,
-            as_of=as_of,
-            min_relevance=min_relevance,
-            enable_rerank=rerank,
-            synthesize=synthesize,
-            explain=explain,
-        )
+        args = {
+            "query": text,
+            "top_k": top_k,
+            "scope": scope,
+            "source_kinds": kind or None,
+            "since": since,
+            "until": until,
+            "as_of": as_of,
+            "min_relevance": min_relevance,
+            "enable_rerank": rerank,
+            "synthesize": synthesize,
+            "explain": explain,
+        }
         caller = Sender(agent=agent, user=user, session_id=session)
-        search(settings, output, arguments, caller)
+        search(settings, output, args, caller)
 
 
 @group.command()

@@ -133,7 +133,7 @@ def hook(client: str, event: str, home: str | None = None, user: str | None = No
 
 
 def _options(home: str | None, user: str | None) -> list[str]:
-    """Those of a hook."""
+    """Return the options of a hook."""
     given = {"--home": home, "--user": user}
     return [word for name, value in given.items() if value for word in (name, value)]
 

@@ -1,8 +1,7 @@
 """The clients whose hooks are known, by name."""
 
-from local.hooks.clients.claude_code import CLAUDE_CODE
+from local.hooks.clients.claude_code import CLAUDE_CODE, CODEX
 from local.hooks.clients.client import Client
-from local.hooks.clients.codex import CODEX
 from local.hooks.clients.cursor import CURSOR
 
 CLIENTS: dict[str, Client] = {each.name: each for each in (CLAUDE_CODE, CODEX, CURSOR)}

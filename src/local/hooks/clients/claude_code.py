@@ -1,8 +1,8 @@
-"""Claude Code: `hooks` in its settings.json.
+"""Claude Code, and OpenAI's Codex CLI, whose hooks have the same form.
 
-The types are those of `HookInput` in @anthropic-ai/claude-agent-sdk 0.3.330, as far as they are
-used. `last_assistant_message` makes it needless to read the transcript, whose format is not
-documented.
+The types are those of `HookInput` in @anthropic-ai/claude-agent-sdk 0.3.330, and of the schemas in
+codex-rs/hooks/schema/generated of openai/codex, as far as they are used. With
+`last_assistant_message` a transcript, whose format neither documents, need not be read.
 """
 
 import os
@@ -11,31 +11,32 @@ from pathlib import Path
 import msgspec
 
 from local.hooks.clients.client import (
+    PATIENCE,
     Client,
     Compacting,
     Event,
     Interjected,
+    Json,
     Prompted,
     Scope,
     SessionEnded,
     SessionStarted,
     TurnEnded,
-    addition,
-    group,
 )
 
 BY_PEOPLE = frozenset({None, "user", "sdk", "loop_wakeup", "schedule_wakeup"})
-"""Sources of prompts that somebody wrote; older versions name none."""
+"""Sources of prompts that somebody wrote; Codex and older versions of Claude Code name none."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_name"):
     """`agent_id`: of a subagent. `cursor_version`: Cursor ran the hook, which has hooks of its own.
 
-    Neither is a turn of the user's in this client.
+    Neither is a turn of the user's in this client. `turn_id`: Codex names its turns.
     """
 
     session_id: str
     cwd: str | None = None
+    turn_id: str | None = None
     agent_id: str | None = None
     cursor_version: str | None = None
 
@@ -60,9 +61,11 @@ class UserPromptSubmit(Input, frozen=True, kw_only=True, tag=True):
 
     @property
     def event(self) -> Event:
-        if self.source in BY_PEOPLE:
-            return Prompted(session=self.session_id, project=self.cwd, text=self.prompt)
-        return Interjected(session=self.session_id, project=self.cwd)
+        if self.source not in BY_PEOPLE:
+            return Interjected(session=self.session_id, project=self.cwd)
+        return Prompted(
+            session=self.session_id, project=self.cwd, text=self.prompt, turn=self.turn_id
+        )
 
 
 class Stop(Input, frozen=True, kw_only=True, tag=True):
@@ -71,7 +74,10 @@ class Stop(Input, frozen=True, kw_only=True, tag=True):
     @property
     def event(self) -> Event:
         return TurnEnded(
-            session=self.session_id, project=self.cwd, text=self.last_assistant_message
+            session=self.session_id,
+            project=self.cwd,
+            text=self.last_assistant_message,
+            turn=self.turn_id,
         )
 
 
@@ -98,24 +104,46 @@ def read(data: bytes) -> Event | None:
     return None if foreign else given.event
 
 
-def settings_file(scope: Scope) -> Path:
-    """A project's is the one that is not checked in: the hooks name a program of this machine."""
+class Addition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    hook_event_name: str
+    additional_context: str
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    hook_specific_output: Addition
+
+
+def addition(event: str, context: str) -> Output:
+    return Output(hook_specific_output=Addition(hook_event_name=event, additional_context=context))
+
+
+def group(command: str) -> Json:
+    return {"hooks": [{"type": "command", "command": command, "timeout": PATIENCE}]}
+
+
+def settings_of_claude_code(scope: Scope) -> Path:
+    """Return the project's file that is not checked in: hooks name a program of this machine."""
     if scope == "project":
         return Path(".claude", "settings.local.json")
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude") / "settings.json"
 
 
+def settings_of_codex(scope: Scope) -> Path:
+    if scope == "project":
+        return Path(".codex", "hooks.json")
+    return Path(os.environ.get("CODEX_HOME") or "~/.codex") / "hooks.json"
+
+
 CLAUDE_CODE = Client(
     name="claude-code",
-    settings_file=settings_file,
-    seconds={
-        "SessionStart": 5,
-        "UserPromptSubmit": 5,
-        "Stop": 5,
-        "PreCompact": 5,
-        "SessionEnd": 5,
-    },
+    settings_file=settings_of_claude_code,
+    events=("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"),
     entry=group,
     read=read,
     answer=addition,
+)
+CODEX = CLAUDE_CODE._replace(
+    name="codex",
+    settings_file=settings_of_codex,
+    afterwards="Start it and trust them with /hooks: until then it runs none.",
 )

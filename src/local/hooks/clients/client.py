@@ -1,4 +1,4 @@
-"""A client as its hooks see it: what happens in it, where they are registered, what they answer."""
+"""A client as its hooks see it: its events, where hooks are registered, what they answer."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionStarted(Event, frozen=True, kw_only=True):
-    """`compacted`: it goes on, with a summary in place of what was said."""
+    """The session began. `compacted`: it goes on, with a summary in place of its messages."""
 
     compacted: bool = False
 
@@ -32,21 +32,21 @@ class Interjected(Event, frozen=True, kw_only=True):
 
 
 class Answered(Event, frozen=True, kw_only=True):
-    """The assistant said something; its turn may go on."""
+    """The assistant wrote something; its turn may go on."""
 
     text: str
     turn: str | None = None
 
 
 class TurnEnded(Event, frozen=True, kw_only=True):
-    """`text` is the answer, of a client that did not say it before."""
+    """The turn ended. `text` is the answer, of a client that did not report it before."""
 
     text: str | None = None
     turn: str | None = None
 
 
 class Compacting(Event, frozen=True, kw_only=True):
-    """What was said so far is about to be replaced by a summary."""
+    """The messages so far are about to be replaced by a summary."""
 
 
 class SessionEnded(Event, frozen=True, kw_only=True):
@@ -55,43 +55,25 @@ class SessionEnded(Event, frozen=True, kw_only=True):
 
 Scope = Literal["user", "project"]
 Json = dict[str, Any]
+PATIENCE = 5
+"""Seconds that a client waits for a hook at most."""
 
 
 class Client(NamedTuple):
-    """`seconds`: of each hook that is registered, how long the client may wait for it at most."""
+    """A client. `events`: those with a hook."""
 
     name: str
     settings_file: Callable[[Scope], Path]
-    seconds: Mapping[str, int]
-    entry: Callable[[str, int], Json]
-    """The element of an event's list in the settings that runs a command so many seconds."""
+    events: tuple[str, ...]
+    entry: Callable[[str], Json]
+    """The element of an event's list in the settings that runs a command."""
     read: Callable[[bytes], Event | None]
-    """What happened; None if it is nothing to remember. Raises msgspec.MsgspecError."""
+    """Reads an event; returns None if there is nothing to store. Raises msgspec.MsgspecError."""
     answer: Callable[[str, str], msgspec.Struct]
     """What a hook writes to give the model a context, by the name of the event."""
     prompts_take_contexts: bool = True
-    """Whether a hook of a prompt may add to it."""
+    """Whether a hook of a prompt may add a context to it."""
     afterwards: str = "It reads them when it starts the next time."
     """What a user has to know once they are registered."""
     new_file: Mapping[str, Any] = {}
     """What a file of settings needs besides `hooks`."""
-
-
-class Addition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    hook_event_name: str
-    additional_context: str
-
-
-class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What Claude Code takes from a hook, and Codex, too."""
-
-    hook_specific_output: Addition
-
-
-def addition(event: str, context: str) -> Output:
-    return Output(hook_specific_output=Addition(hook_event_name=event, additional_context=context))
-
-
-def group(command: str, seconds: int) -> Json:
-    """An element of an event's list, as Claude Code and Codex have it."""
-    return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}

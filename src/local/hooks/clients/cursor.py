@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from local.hooks.clients.client import (
+    PATIENCE,
     Answered,
     Client,
     Event,
@@ -71,7 +72,7 @@ class AfterAgentResponse(Input, frozen=True, kw_only=True, tag="afterAgentRespon
 
 
 class Stop(Input, frozen=True, kw_only=True, tag="stop"):
-    """`status`: completed, aborted or error; only what is complete is a turn."""
+    """The end of a turn. `status`: completed, aborted or error; only a completed turn is stored."""
 
     status: str = "completed"
 
@@ -107,8 +108,8 @@ def answer(_: str, context: str) -> Output:
     return Output(additional_context=context)
 
 
-def entry(command: str, seconds: int) -> Json:
-    return {"command": command, "timeout": seconds}
+def entry(command: str) -> Json:
+    return {"command": command, "timeout": PATIENCE}
 
 
 def settings_file(scope: Scope) -> Path:
@@ -118,13 +119,7 @@ def settings_file(scope: Scope) -> Path:
 CURSOR = Client(
     name="cursor",
     settings_file=settings_file,
-    seconds={
-        "sessionStart": 5,
-        "beforeSubmitPrompt": 5,
-        "afterAgentResponse": 5,
-        "stop": 5,
-        "sessionEnd": 5,
-    },
+    events=("sessionStart", "beforeSubmitPrompt", "afterAgentResponse", "stop", "sessionEnd"),
     entry=entry,
     read=read,
     answer=answer,

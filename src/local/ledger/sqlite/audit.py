@@ -1,4 +1,4 @@
-"""The audit: which state was changed by whom, when and why; and how changes of a run are undone."""
+"""The audit: who changed which state, when and why; and how the changes of a run are undone."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,17 +18,17 @@ from local.protocol.envelope import Caller, utc_now
 READ = 1_000
 """Rows of one read, which others wait behind."""
 READS = 20
-"""Of one page at most: where a caller may see next to nothing, it ends before it is full."""
+"""Reads of one page at most: where a caller may see next to nothing, it ends before it is full."""
 LAST = 2**62
 CHANGED = "it has changed since"
 DENIED = "denied"
-"""What was refused stands in the place of a record's id."""
+"""What was denied takes the place of a record's id."""
 
 Seen = Callable[[AuditRow], bool]
 
 
 class Audit:
-    """One tenant's."""
+    """One tenant's audit."""
 
     def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
         self._rows = rows
@@ -45,7 +45,7 @@ class Audit:
         run: str | None = None,
         before: int | None = None,
     ) -> AuditPage:
-        """The newest rows that `seen` lets pass: all, or those of a record or of a run."""
+        """Return the newest rows that `seen` permits: all, or those of a record or of a run."""
         found: list[AuditRow] = []
         position = LAST if before is None else before
         for _ in range(READS):
@@ -61,7 +61,7 @@ class Audit:
         return AuditPage(rows=found, next=position)
 
     async def deny(self, action: str, caller: Caller, reason: str, at: datetime) -> None:
-        """Add that somebody was refused something."""
+        """Record that a request was denied."""
         cause = Cause(agent=caller.agent, user=caller.user, superseded_by="", at=at, reason=reason)
         await self._rows.write(lambda c: self._records.note(c, DENIED, action, cause, {}))
 
@@ -88,7 +88,7 @@ class Audit:
         return [row["row"] for row in found]
 
     async def undo(self, changes: Sequence[AuditRow], actor: Actor) -> list[Undone]:
-        """Make what was changed as it was before, as far as nothing has changed it since.
+        """Undo changes, except where something has changed the state since.
 
         All in one transaction, each with a row of its own in the audit.
         """
@@ -101,7 +101,7 @@ class Audit:
                 self._topics.forget_topic(one.scope, one.owner, one.topic)
 
     def _undo(self, connection: SqlConnection, change: AuditRow, actor: Actor) -> str | None:
-        """Undo one change, or say why not."""
+        """Undo one change, or return why not."""
         if change.action == "importance":
             problem = self._weigh(connection, change)
         elif change.action == "enriched":
@@ -139,7 +139,7 @@ class Audit:
         return None
 
     def _restore(self, connection: SqlConnection, change: AuditRow) -> str | None:
-        """Make a retired fact active again, and let it be indexed."""
+        """Make a retired fact active again, and index it."""
         retired = self._rows.execute(
             connection,
             "retired_fact",

@@ -1,8 +1,8 @@
-"""The tasks of one tenant: which are next, and what becomes of those that fail.
+"""The tasks of one tenant: which are next, and what is done with those that fail.
 
 A task is added with its record (`rows.py`) and finished with its effect, each in one transaction.
-Only this process writes the ledger, so what is under way is known in memory alone: after a kill
-every task that was not finished is simply waiting.
+Only this process writes the ledger, so tasks in progress are known in memory alone: after a kill
+every unfinished task is simply waiting.
 """
 
 from collections import defaultdict
@@ -18,18 +18,18 @@ from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import owner_of
 
 PLACES = 16
-"""Whose tasks are looked at together; the others come next."""
+"""Places whose tasks are examined together; the others come next."""
 FIRST = ""
 OLDEST_FIRST: frozenset[TaskKind] = frozenset({"extract", "judge"})
-"""What is stated later replaces what stood before. Of other kinds the newest are wanted first."""
+"""Later statements replace earlier ones. Of other kinds the newest tasks come first."""
 PAGE = 1_000
-"""Rows that one transaction changes at most, so that nobody's save waits long behind it."""
+"""The most rows that one transaction changes, so that no save waits long behind it."""
 ERRORS = 3
-"""Different reasons that are shown of what was set aside, among the first `PAGE` tasks."""
+"""Different reasons that are shown for tasks set aside, among the first `PAGE` of them."""
 
 
 class TaskQueue:
-    """What waits, each owner's in turn."""
+    """The tasks that wait, each owner's in turn."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
@@ -43,16 +43,16 @@ class TaskQueue:
         but: Collection[Task] = (),
         retry: bool = False,
     ) -> list[Task]:
-        """Tasks of the first kind that has any: as many of one owner as of another.
+        """Return tasks of the first kind that has any: as many of one owner as of another.
 
-        One that failed before comes alone: first where `retry` is true, else when no other waits.
+        One that failed before comes alone: first if `retry` is true, otherwise when no other waits.
 
         Args:
-            limits: How many of each kind at most.
-            now: Whether what failed before is due. It is, too, if it waits for longer than
-                anything does: the clock was ahead when it failed.
-            but: What is under way.
-            retry: Whether what failed before comes first.
+            limits: The most tasks of each kind.
+            now: Decides whether a failed task is due. It is due, too, if its wait is longer than
+                any is: then the clock was ahead when it failed.
+            but: The tasks in progress.
+            retry: Whether tasks that failed before come first.
         """
 
         def take(connection: SqlConnection) -> list[Task]:
@@ -96,7 +96,7 @@ class TaskQueue:
     def _next_places(
         self, connection: SqlConnection, kind: TaskKind, most: int, but: str
     ) -> list[str]:
-        """Those whose turn it is of the places where tasks wait."""
+        """Return the next of the places where tasks wait."""
         places: dict[str, None] = {}
         for after in (self._places[kind], FIRST):
             left = most - len(places)
@@ -108,7 +108,7 @@ class TaskQueue:
         return list(places)
 
     async def next_due(self, *kinds: TaskKind) -> datetime | None:
-        """When the first of the tasks that failed is to be tried again."""
+        """Return when the first of the failed tasks is to be tried again."""
 
         def look(connection: SqlConnection) -> str | None:
             rows = [
@@ -122,7 +122,7 @@ class TaskQueue:
     async def finish(self, tasks: Sequence[Task]) -> None:
         """Delete tasks whose effect is not in the ledger; others are finished with theirs.
 
-        A record that was restored while it left the index goes back there.
+        A record that was restored while it left the index is indexed again.
         """
 
         def finish(connection: SqlConnection) -> None:
@@ -138,7 +138,7 @@ class TaskQueue:
         await self._fail(task, "later", error, stamp(not_before))
 
     async def set_aside(self, task: Task, error: str) -> None:
-        """Count a failure, and try the task no more."""
+        """Count a failure, and do not try the task again."""
         await self._fail(task, "aside", error, None)
 
     async def _fail(self, task: Task, state: str, error: str, not_before: str | None) -> None:
@@ -152,13 +152,13 @@ class TaskQueue:
         )
 
     async def try_again(self, *kinds: TaskKind) -> None:
-        """Give whatever was set aside one more attempt."""
+        """Give every task that was set aside one more attempt."""
         for kind in kinds:
             while await self._rows.change("try_again", kind=kind, limit=PAGE) == PAGE:
                 pass
 
     async def counts(self) -> list[TaskCounts]:
-        """How many tasks there are of each kind, and why some were set aside."""
+        """Return how many tasks there are of each kind, and why some were set aside."""
 
         def count(connection: SqlConnection) -> list[TaskCounts]:
             return [

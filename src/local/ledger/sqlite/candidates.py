@@ -1,7 +1,7 @@
-"""Reading candidates from the ledger, which decides what of them the caller may see.
+"""Reads candidates from the ledger, which decides which of them the caller may see.
 
 Channels find records by their words or their vectors alone, whoever owns them. Every one of them
-passes the statement `visible` before anybody looks at it.
+passes the statement `visible` before it is used.
 """
 
 import sys
@@ -26,13 +26,13 @@ from local.text.names import folded
 TEXT = 400
 """Characters of a beginning."""
 RETIRED = 1_000
-"""Records that were retired since, which no index finds any more."""
+"""Records retired since that are read, as no index finds them any more."""
 NEIGHBOURED = 10
-"""Of a channel's best so many get the messages around them."""
+"""So many of a channel's best get their neighbouring messages."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """What the statements ask of every record. `words` are those of the places."""
+    """The conditions of the statements for every record. `words` are those of the places."""
 
     words: tuple[str, ...]
     places: str
@@ -44,20 +44,20 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str | None
     source: str | None
     beyond: str | None
-    """The first text behind those that begin with `source`."""
+    """The first text after those that begin with `source`."""
     owner: str
     asking: str | None
     embedder: str
-    """Whose vectors the question's is compared with."""
+    """The embedder whose vectors the question's is compared with."""
 
     @property
     def in_time(self) -> bool:
-        """Whether only some times are asked for."""
+        """Whether the times are limited."""
         return self.since is not None or self.until is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether everything in the places is asked for."""
+        """Whether everything in the places is searched."""
         in_session = self.only_session is not None or self.but_session is not None
         return not self.in_time and not in_session and self.source is None
 
@@ -91,7 +91,7 @@ class Pool:
         filter_: Filter,
         former: "Pool | None" = None,
     ) -> None:
-        """`former`: whose candidates it begins with."""
+        """`former`: the candidates to begin with."""
         self._rows = rows
         self._connection = connection
         self._asked = msgspec.structs.asdict(filter_)
@@ -99,7 +99,7 @@ class Pool:
         self.links: list[Link] = list(former.links) if former else []
 
     def by_topics(self, topics: Sequence[str]) -> list[int]:
-        """Rows of the facts under these keys."""
+        """Return the rows of the facts under these keys."""
         asked = {
             "topics": as_json([folded(topic) for topic in topics]),
             "places": self._asked["places"],
@@ -107,7 +107,7 @@ class Pool:
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
 
     def add(self, rows: Sequence[int]) -> None:
-        """Take those of the rows, best first, that are visible, and what was said around them."""
+        """Add the visible ones of the rows, best first, and their neighbours in the session."""
         self._take(rows=sorted(set(rows)))
         best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:NEIGHBOURED])
         first = [one.row for one in best if one is not None and one.kind in SPOKEN]
@@ -118,29 +118,29 @@ class Pool:
         self._take(rows=sorted({row for link in links for row in (link.row, link.behind)}))
 
     def first(self, rows: Sequence[int], limit: int) -> list[int]:
-        """The first of the rows that are visible, candidates all of them."""
+        """Return the first visible rows, which become candidates."""
         self._take(rows=rows, limit=limit)
         return [row for row in rows if row in self.candidates][:limit]
 
     def nearest(self, hits: VectorHits, limit: int) -> list[int]:
-        """Rows of the first hits that are visible, candidates all of them."""
+        """Return the rows of the first visible hits, which become candidates."""
         known = {candidate.id for candidate in self.candidates.values()}
         self._take(ids=[hit.id for hit in hits.hits if hit.id not in known], limit=limit)
         rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
         return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
 
     def being_asked(self) -> list[int]:
-        """The row of the question that the caller is answering, if it was received."""
+        """Return the row of the question that the caller is answering, if it was received."""
         if self._asked["asking"] is None:
             return []
         return [row for (row,) in self._all("being_asked", **self._asked)]
 
     def own(self, limit: int = -1) -> list[int]:
-        """Rows that are visible, every one unless there are more than the limit."""
+        """Return the visible rows, as many as the limit."""
         return [row for (row,) in self._all("own_rows", limit=limit, **self._asked)]
 
     def retired_since(self) -> list[int]:
-        """Rows of what was active then: the first to be retired, if there are many."""
+        """Return rows of what was active then: the first to be retired, if there are many."""
         if self._asked["as_of"] is None:
             return []
         return [row for (row,) in self._all("retired_since", limit=RETIRED, **self._asked)]
@@ -148,7 +148,7 @@ class Pool:
     def compared(
         self, rows: Sequence[int], hits: VectorHits, limit: int
     ) -> list[tuple[float, int]]:
-        """The nearest of these rows to the question, each with its cosine."""
+        """Return the rows nearest to the question, each with its cosine."""
         asked = {**self._asked, "embedder": hits.embedder}
         found = self._all("own_vectors", rows=as_json(rows), **asked)
         if not found:
@@ -158,14 +158,14 @@ class Pool:
         return [(float(cosines[position]), found[position][0]) for position in best]
 
     def related(self, rows: Sequence[int]) -> dict[int, list[Related]]:
-        """What each of these rows leads to."""
+        """Return what each of these rows leads to."""
         related: dict[int, list[Related]] = {}
         for of, row, stated in self._all("related", rows=as_json(rows), entity=SHARES_ENTITY):
             related.setdefault(of, []).append(Related(row, bool(stated)))
         return related
 
     def relations(self, rows: Sequence[int]) -> dict[int, list[ItemRelation]]:
-        """How each of these rows bears on others that are searched, and those on it."""
+        """Return how each of these rows relates to others that are searched, and they to it."""
         asked = {"rows": as_json(rows), "types": as_json(RELATION_TYPES)}
         relations: dict[int, list[ItemRelation]] = {}
         found = self._all("item_relations", places=self._asked["places"], **asked)
@@ -175,7 +175,7 @@ class Pool:
         return relations
 
     def sources(self, rows: Sequence[int]) -> dict[int, Echo]:
-        """What those of the rows that are echoes repeat, as it stands now."""
+        """Return the present state of what the echoes among the rows repeat."""
         sources: dict[int, Echo] = {}
         for of, row, adds in self._all("sources", rows=as_json(rows)):
             known = sources.get(of)
@@ -185,11 +185,11 @@ class Pool:
         return sources
 
     def texts(self, rows: Sequence[int]) -> dict[int, str]:
-        """How their texts begin."""
+        """Return the beginnings of their texts."""
         return dict(self._all("texts", rows=as_json(rows), most=TEXT))
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
-        """Those of the records that are active, or were as of then."""
+        """Return those of the records that are active, or were as of then."""
         found = self._rows.execute(self._connection, "records", rows=as_json(rows))
         return {row["row"]: record_of(row) for row in found if self._is_active(row)}
 
@@ -199,12 +199,12 @@ class Pool:
         return since or row["superseded_by"] is None
 
     def _take(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
-        """Read records by row or by id; the first so many that are visible become candidates."""
+        """Read records by row or by id; the first visible ones become candidates."""
         new = [row for row in rows if row not in self.candidates]
         if new or ids:
             asked = {"rows": as_json(new), "ids": as_json(ids), "limit": limit}
             found = self._all("visible", **asked, **self._asked)
-            for row in sorted(found, key=itemgetter(0)):  # and not as BM25 has them
+            for row in sorted(found, key=itemgetter(0)):  # not in the order of BM25
                 self.candidates[row[0]] = Candidate(*row)
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
@@ -212,7 +212,7 @@ class Pool:
 
 
 def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
-    """Of messages with those before and behind them, in the order in which they stand."""
+    """Return the links of messages with those before and behind them, in their order."""
     before: dict[int, list[int]] = {}
     behind: dict[int, list[int]] = {}
     for here, near, is_behind, _ in around:
@@ -232,5 +232,5 @@ def vector_of(data: bytes) -> Floats:
 
 
 def matrix(vectors: Sequence[bytes]) -> Floats:
-    """One row a vector."""
+    """Return the vectors as a matrix, one a row."""
     return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)

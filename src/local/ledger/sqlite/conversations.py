@@ -1,4 +1,4 @@
-"""Conversations into the ledger: every message once, of an edited one the newest version."""
+"""Stores conversations: every message once, and of an edited one the newest version."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
 
 BETWEEN = 1 / 1024
-"""How far behind the message before it a new one stands, where others follow it already."""
+"""How far behind the message before it a new one is placed, if others follow already."""
 
 
 class Conversations:
@@ -30,8 +30,8 @@ class Conversations:
     async def store(self, records: Sequence[NewRecord]) -> list[Written]:
         """Add the records of a session, in several transactions if they are many.
 
-        What is there already stays as it is. Another text under the same id takes the place of the
-        one that stands, which becomes history: the text that comes last is the one that stands.
+        An existing record stays as it is. Another text under the same id replaces the active
+        version, which becomes history: the text that comes last is the active one.
         """
         known = await self._known_versions(records)
         written: list[Written] = []
@@ -41,24 +41,26 @@ class Conversations:
         return written
 
     async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
-        """Which of several versions of a message are there: up to the last that says what stands.
+        """Return which of a message's versions are known: up to the last one equal to the active.
 
-        Else a conversation that tells of edits would make more of them whenever it is sent again.
+        Otherwise a conversation with edits would add versions whenever it is sent again.
         """
         versions: dict[str, list[int]] = {}
         for number, record in enumerate(records):
-            if not _is_told_by_call(record):
+            if not _is_known_by_call(record):
                 versions.setdefault(record.alias or record.id, []).append(number)
         edited = [numbers for numbers in versions.values() if len(numbers) > 1]
         if not edited:
             return set()
         asked = [records[number] for numbers in edited for number in numbers]
-        standing = await self._rows.read(lambda c: _standing(self._rows, c, asked))
+        active = await self._rows.read(lambda c: _active(self._rows, c, asked))
         known: set[int] = set()
         for numbers in edited:
-            stands = _find(standing, records[numbers[0]])
+            current = _find(active, records[numbers[0]])
             same = [
-                n for n, number in enumerate(numbers) if stands and stands.says(records[number])
+                n
+                for n, number in enumerate(numbers)
+                if current and current.repeats(records[number])
             ]
             known.update(numbers[: same[-1] + 1] if same else ())
         return known
@@ -75,8 +77,8 @@ class Conversations:
         return part.store_all([number in known for number in numbers])
 
 
-class _Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """The version of a message that stands."""
+class _Active(msgspec.Struct, frozen=True, kw_only=True):
+    """The active version of a message."""
 
     id: str
     kind: str
@@ -88,8 +90,8 @@ class _Standing(msgspec.Struct, frozen=True, kw_only=True):
         metadata = msgspec.json.decode(row["metadata"])
         return cls(id=row["id"], kind=row["kind"], content=row["content"], metadata=metadata)
 
-    def says(self, record: NewRecord) -> bool:
-        """Whether the record says the same; older ledgers did not keep parts."""
+    def repeats(self, record: NewRecord) -> bool:
+        """Return whether the record has the same content; older ledgers did not store parts."""
         if self.kind == record.kind == "tool_output":
             return is_same_result(self.content, record.content)
         parts = self.metadata.get("parts")
@@ -117,10 +119,14 @@ class _Part:
         self._here = records
         self._new: list[NewRecord] = []
         self._done: list[Written] = []
-        self._standing = _standing(rows, connection, records)
-        known = [n for n, record in enumerate(records) if _find(self._standing, self._own(record))]
+        self._active = _active(rows, connection, records)
+        known = [
+            number
+            for number, record in enumerate(records if self._active else ())
+            if _find(self._active, self._own(record))
+        ]
         self._last_known = known[-1] if known else -1
-        self._first = _find(self._standing, self._own(records[known[0]])) if known else None
+        self._first = _find(self._active, self._own(records[known[0]])) if known else None
         self._before: str | None = None
 
     def store_all(self, known: Sequence[bool]) -> list[Written]:
@@ -130,10 +136,10 @@ class _Part:
         return self._done
 
     def _store(self, number: int, record: NewRecord, *, is_known: bool) -> None:
-        stands = _find(self._standing, record)
+        current = _find(self._active, record)
         followed = number < self._last_known
         erased = self._written.was_erased(self._connection, record)
-        if stands is None and not (erased or followed or record.kind == "tool_output"):
+        if current is None and not (erased or followed or record.kind == "tool_output"):
             self._new.append(record)
             self._stands_now(record.id, record)
             return
@@ -141,31 +147,31 @@ class _Part:
         if erased:
             self._done.append(Written(id=record.id, was_new=False, erased=True))
             return
-        if stands is None:
+        if current is None:
             written = self._add(record, followed=followed)
-        elif is_known or stands.says(record):
-            written = Written(id=stands.id, was_new=False)
+        elif is_known or current.repeats(record):
+            written = Written(id=current.id, was_new=False)
         else:
-            written = self._replace(stands, record)
+            written = self._replace(current, record)
         self._done.append(written)
         self._stands_now(written.id, record)
 
     def _add_new(self) -> None:
         if self._new:
-            self._done += self._written.store_each(self._connection, self._new)
+            self._done += self._written.add(self._connection, self._new)
             self._new = []
 
     def _stands_now(self, id_: str, record: NewRecord) -> None:
         self._before = id_
-        newest = _Standing(
-            id=id_, kind=record.kind, content=record.content, metadata=record.metadata
-        )
-        self._standing |= {one: newest for one in (record.id, record.alias) if one is not None}
+        newest = _Active(id=id_, kind=record.kind, content=record.content, metadata=record.metadata)
+        self._active[record.id] = newest
+        if record.alias is not None:
+            self._active[record.alias] = newest
 
     def _own(self, record: NewRecord) -> NewRecord:
-        """A result under another id where that is another call's."""
-        stands = self._standing.get(record.id) if _is_told_by_call(record) else None
-        if stands is None or is_same_call(stands.metadata, record.metadata):
+        """Return a result under another id if its own is that of another call."""
+        current = self._active.get(record.id) if _is_known_by_call(record) else None
+        if current is None or is_same_call(current.metadata, record.metadata):
             return record
         return with_args_in_id(record)
 
@@ -177,9 +183,9 @@ class _Part:
                 return known
         if followed:
             record = msgspec.structs.replace(record, stands_at=self._behind())
-        return self._written.store(self._connection, record)
+        return self._written.add(self._connection, [record])[0]
 
-    def _replace(self, older: _Standing, record: NewRecord) -> Written:
+    def _replace(self, older: _Active, record: NewRecord) -> Written:
         newer = msgspec.structs.replace(
             record,
             id=content_id(older.id, record.content, record.metadata.get("parts")),
@@ -197,7 +203,7 @@ class _Part:
         return Written(id=newer.id, was_new=True, replaced=(older.id,))
 
     def _behind(self) -> float | None:
-        """The place behind the record before, or before the first that is there already."""
+        """Return the place behind the record before, or before the first known one."""
         if self._before is not None:
             return self._place(self._before) + BETWEEN
         return None if self._first is None else self._place(self._first.id) - 0.5
@@ -207,20 +213,20 @@ class _Part:
         return float(row["place"])
 
 
-def _standing(
+def _active(
     rows: TenantRows, connection: SqlConnection, records: Sequence[NewRecord]
-) -> dict[str, _Standing]:
-    """The versions that stand of messages, under the ids that they are known by."""
+) -> dict[str, _Active]:
+    """Return the active versions of messages, under the ids that they are known by."""
     ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
-    ids += [with_args_in_id(record).id for record in records if _is_told_by_call(record)]
+    ids += [with_args_in_id(record).id for record in records if _is_known_by_call(record)]
     found = rows.execute(connection, "known_messages", ids=as_json(ids))
-    return {row["asked"]: _Standing.from_row(row) for row in found}
+    return {row["asked"]: _Active.from_row(row) for row in found}
 
 
-def _is_told_by_call(record: NewRecord) -> bool:
-    """Whether it is a result that no id of a message tells from others."""
+def _is_known_by_call(record: NewRecord) -> bool:
+    """Return whether it is a result that only its call distinguishes from others."""
     return record.alias is None and "args" in record.metadata
 
 
-def _find(standing: Mapping[str, _Standing], record: NewRecord) -> _Standing | None:
-    return standing.get(record.id) or standing.get(record.alias or "")
+def _find(active: Mapping[str, _Active], record: NewRecord) -> _Active | None:
+    return active.get(record.id) or active.get(record.alias or "")

@@ -1,7 +1,7 @@
-"""What a ledger's file or a copy of it holds; what was erased since a copy was made goes from it.
+"""The content of a ledger's file or copy; erases from a copy what was erased since it was made.
 
-Tombstones say by keyed hashes what was chosen. Whatever of a restored ledger could have been chosen
-is hashed in the same way, and what is found is erased as if its owner asked again.
+Tombstones identify by keyed hashes what was chosen. Everything in a restored ledger that could have
+been chosen is hashed in the same way, and matches are erased as if the owner asked again.
 """
 
 import sqlite3
@@ -17,7 +17,11 @@ from local.content_key import ContentKey
 from local.errors import DamagedError, StorageError
 from local.ledger.sqlite.database import Database, damages
 from local.ledger.sqlite.database.connections import open_to_read
-from local.ledger.sqlite.database.copies import copy, kept_files, refuse_without_room
+from local.ledger.sqlite.database.copies import (
+    copies_before_migrations,
+    copy,
+    refuse_without_room,
+)
 from local.ledger.sqlite.database.soundness import as_storage_error
 from local.ledger.sqlite.ledger import Ledger
 from local.ledger.sqlite.rows import SQL
@@ -27,14 +31,13 @@ from local.ledger.transfer import Lifting
 __all__ = [
     "Contents",
     "contents_of",
+    "copies_before_migrations",
     "copy",
     "counted",
     "ensure_known",
     "forget_again",
-    "kept_files",
     "ledger_key",
     "refuse_without_room",
-    "rows_of",
 ]
 
 
@@ -46,7 +49,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contents_of(file: Path, key: ContentKey | None) -> Contents:
-    """Read all of a copy that nobody has open.
+    """Read all of a copy that no process has open.
 
     Raises:
         DamagedError: A page or a record of it is missing or damaged.
@@ -64,7 +67,7 @@ def contents_of(file: Path, key: ContentKey | None) -> Contents:
 
 
 def counted(file: Path, key: ContentKey | None) -> Contents:
-    """What a ledger holds now, without reading the rest of it.
+    """Return the present counts of a ledger, without reading the rest of it.
 
     Raises:
         StorageError: It cannot be read.
@@ -74,7 +77,7 @@ def counted(file: Path, key: ContentKey | None) -> Contents:
 
 
 def ensure_known(file: Path, schema: int) -> None:
-    """Refuse what this local2 cannot read.
+    """Refuse a schema that this local2 cannot read.
 
     Raises:
         StorageError: A newer one wrote it.
@@ -87,7 +90,7 @@ def ensure_known(file: Path, schema: int) -> None:
 
 
 def ledger_key(file: Path, key: ContentKey | None) -> bytes:
-    """The random key of a ledger, by which its copies are known; `key` decrypts it.
+    """Return the random key of a ledger that identifies its copies; `key` decrypts it.
 
     Raises:
         StorageError: It cannot be read.
@@ -97,7 +100,7 @@ def ledger_key(file: Path, key: ContentKey | None) -> bytes:
 
 
 def rows_of(file: Path, statement: str, key: ContentKey | None) -> list[sqlite3.Row]:
-    """The rows of a named statement about the whole ledger.
+    """Return the rows of a named statement about the whole ledger.
 
     Raises:
         StorageError: It cannot be read.
@@ -128,12 +131,12 @@ Chosen = Mapping[str, datetime]
 
 
 async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> int:
-    """Erase what the former ledger had erased since; returns how many records that were.
+    """Erase what the former ledger had erased since; return how many records that were.
 
-    The key of encrypted ledgers is one for both.
+    For encrypted ledgers, both have the same key.
 
     Raises:
-        StorageError: They have not one key, or one of them cannot be read.
+        StorageError: They have different keys, or one of them cannot be read.
     """
     if ledger_key(restored, key) != ledger_key(former, key):
         raise StorageError(f"{former} is another ledger.")
@@ -145,7 +148,7 @@ async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> 
 
 
 def _later(restored: Path, former: Path, key: ContentKey | None) -> dict[str, Chosen]:
-    """By tenants, what the former ledger has tombstones of and the restored one has not."""
+    """Return, by tenant, the tombstones of the former ledger that the restored one lacks."""
     known = {(row["tenant"], row["digest"]) for row in rows_of(restored, "every_tombstone", key)}
     later: dict[str, dict[str, datetime]] = defaultdict(dict)
     for row in rows_of(former, "every_tombstone", key):

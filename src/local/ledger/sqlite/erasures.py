@@ -1,8 +1,8 @@
-"""Erasing what its owner chose, and anonymising what was retired long ago, row by row.
+"""Erases what its owner chose, and anonymises what was retired long ago, row by row.
 
-What was derived from something goes before it: whoever is killed in between erases the rest by
-asking for the same once more. Whatever had its content is cleared in one transaction, with the task
-that takes it out of the index.
+Derived records are erased before their sources: after a kill in between, the same request erases
+the rest. Everything that had the content is cleared in one transaction, with the task that removes
+it from the index.
 """
 
 import re
@@ -33,11 +33,11 @@ TOGETHER = 2_000
 MERGED = 1_000
 """Pages of the full text merged in one transaction."""
 MERGES = 10_000
-"""At most: others may go on writing meanwhile."""
+"""Rounds at most: others may write meanwhile."""
 REDACTED = "[REDACTED]"
 WORD = re.compile(r"\w+")
 WORDS = 5
-"""Of a text, with which the full text is asked for it."""
+"""Words of a text with which the full text is searched for it."""
 
 
 class Erasures:
@@ -51,7 +51,7 @@ class Erasures:
         tombstones: Tombstones,
         held: Sequence[Callable[[], None]],
     ) -> None:
-        """`held`: what empties the parts of the ledger that hold records in memory."""
+        """`held`: clears the parts of the ledger that hold records in memory."""
         self._database = database
         self._rows = rows
         self._records = records
@@ -61,13 +61,13 @@ class Erasures:
         self._selections = Selections(rows)
 
     async def select(self, selection: Selection) -> Selected:
-        """What an owner's selection comes to: turns whole, with all that rests on nothing else."""
+        """Return the rows of a selection: whole turns, with all that rests on nothing else."""
         return await self._rows.read(partial(self._selections.of, selection))
 
     async def erase(
         self, selection: Selection, rows: Sequence[int], how: Lifting
     ) -> AsyncIterator[Erased]:
-        """Erase rows that were selected, and what belongs to the selection beside them."""
+        """Erase selected rows, and what belongs to the selection beside them."""
         for start in range(0, len(rows), TOGETHER):
             part = rows[start : start + TOGETHER]
             erased = await self._rows.write(partial(self._erase, selection, part, how))
@@ -81,27 +81,27 @@ class Erasures:
         await self._rows.write(partial(self._erase_beside, selection, how, len(rows)))
 
     async def chosen_among(self, digests: Collection[str]) -> list[tuple[Selection, str]]:
-        """What tombstones say was chosen, as far as there is something of it."""
+        """Return what was chosen according to the tombstones, if any of it exists."""
         return await self._rows.read(lambda c: self._tombstones.chosen_among(c, digests))
 
     async def lift(self, records: Sequence[NewRecord]) -> None:
-        """Let these records come back, whenever they were erased."""
+        """Permit these records to be stored again, whenever they were erased."""
         await self._rows.write(lambda c: self._tombstones.lift(c, records))
 
     async def traces(self, erased: Erased) -> Traces:
-        """What is found of erased records."""
+        """Return the traces of erased records that are found."""
         return await self._rows.read(partial(self._traces, erased))
 
     async def scrub(self) -> None:
-        """Overwrite in the files what was deleted from the tables: the words of the full text too.
+        """Overwrite in the files what was deleted from the tables, including the full text.
 
-        A ledger that an earlier local2 wrote is written anew, once; its copy from then is deleted.
+        A ledger that an earlier local2 wrote is rewritten once; its copy from then is deleted.
 
         Raises:
-            StorageError: Somebody else reads the file, as a shell of sqlite3 or a backup.
+            StorageError: Another process reads the file, such as a shell of sqlite3 or a backup.
         """
-        await self._database.drop_kept()
-        pages = -MERGED  # negative: every segment is merged, and not only those that are due
+        await self._database.delete_copies()
+        pages = -MERGED  # negative: merges every segment, and not only those that are due
         for _ in range(MERGES):
             if await self._rows.write(partial(self._merge, pages)):
                 break
@@ -120,7 +120,7 @@ class Erasures:
         return await self._rows.write(partial(self._anonymise, agent, at, stamp(before), limit))
 
     async def count_to_anonymise(self, before: datetime) -> int:
-        """How many records were retired before a time, and not anonymised."""
+        """Return how many records were retired before a time, and not anonymised."""
         row = await self._rows.one("count_to_anonymise", before=stamp(before))
         return int(row["due"]) if row else 0
 
@@ -168,7 +168,7 @@ class Erasures:
         self._rows.execute(connection, "drop_ratings", ids=as_json(ids))
 
     def _restore(self, connection: SqlConnection, merged: Sequence[Row], how: Lifting) -> None:
-        """What was merged into something erased stands for itself again."""
+        """Restore what was merged into something erased."""
         reason = "what it was merged into was erased"
         cause = Cause(agent=None, superseded_by="", at=how.at, reason=reason)
         for row in merged:
@@ -176,7 +176,7 @@ class Erasures:
                 self._records.note(connection, "undone", row["id"], cause, {"action": "merged"})
 
     def _forget_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
-        """What was extracted from others, too, stays, and names those only."""
+        """Remove erased sources from facts that were extracted from others, too."""
         gone = set(ids)
         stay = self._rows.execute(connection, "extracted_from_erased", ids=as_json(ids)).fetchall()
         for row in stay:
@@ -216,7 +216,7 @@ class Erasures:
         )
 
     def _merge(self, pages: int, connection: SqlConnection) -> bool:
-        """Merge a part of the full text; whether that was all."""
+        """Merge a part of the full text; return whether that was all."""
         before = connection.total_changes
         self._rows.execute(connection, "merge_text", pages=pages)
         return connection.total_changes - before < 2  # noqa: PLR2004 - as FTS5 documents it

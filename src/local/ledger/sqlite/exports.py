@@ -1,6 +1,6 @@
-"""What the ledger holds, page by page, as lines of an export file.
+"""The content of the ledger, page by page, as lines of an export file.
 
-A page reads a bounded number of rows, however few of them are wanted: questions wait behind it.
+A page reads a bounded number of rows, even if few of them are wanted: questions wait behind it.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,22 +40,22 @@ FIRST_RELATION = ("", "", "")
 
 Key = int | tuple[str, str, str]
 Keyed = Iterator[tuple[Key, Line | None]]
-"""Lines with the keys after which the next page goes on; None is a row that is not wanted."""
+"""Lines with the keys after which the next page continues; None is a row that is left out."""
 
 
 class Exports:
-    """One tenant's."""
+    """One tenant's exports."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     async def count(self, wanted: ExportFilter) -> int:
-        """How many records an export has."""
+        """Return how many records an export has."""
         row = await self._rows.one("count_exported", **self._asked(wanted))
         return int(row["records"]) if row else 0
 
     async def page(self, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
-        """The next lines after a cursor, and where to go on."""
+        """Return the next lines after a cursor, and where to continue."""
         asked = self._asked(wanted)
 
         def read(connection: SqlConnection) -> ExportPage:
@@ -97,7 +97,7 @@ def _page(found: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
 
 
 def _piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
-    """A part of a line that no page holds."""
+    """Return a part of a line that no page holds."""
     until = cursor.skip + LINE_BYTES
     cut = until < len(data)
     after = ExportCursor(cursor.section, cursor.after, until)
@@ -127,7 +127,7 @@ class _Reader:
         self._scanned = 0
 
     def lines(self, section: str, after: Key) -> Keyed:
-        """The lines of a section after a key, as far as one page reads."""
+        """Yield the lines of a section after a key, as many as one page reads."""
         if isinstance(after, tuple):
             yield from self._relations(after)
             return
@@ -142,7 +142,7 @@ class _Reader:
         yield until, None
 
     def following(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
-        """Where to go on behind what was read of a section; None at the end."""
+        """Return where to continue after the rows that were read; None at the end."""
         if isinstance(after, tuple):
             more = self._scanned == SCANNED
         else:
@@ -166,7 +166,7 @@ class _Reader:
             yield key, _of(RelationLine, row) if row["wanted"] else None
 
     def _place(self, row: Row) -> PlaceLine | None:
-        """By the record that stands there, since rows differ from ledger to ledger."""
+        """Return the place by the record there, since rows differ from ledger to ledger."""
         at = row["stands_at"]
         asked = {"owner": row["owner"], "session_id": row["session_id"]}
         base = self._rows.execute(
@@ -178,7 +178,7 @@ class _Reader:
 
 
 def _of(type_: type[Line], row: Row, **other: Any) -> Line:
-    """The line of a row; what has a value in `other` is not read."""
+    """Return the line of a row; what has a value in `other` is not read."""
     names = [name for name in type_.__struct_fields__ if name not in other]
     return type_(**{name: row[name] for name in names}, **other)
 

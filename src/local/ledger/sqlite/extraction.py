@@ -1,4 +1,4 @@
-"""The ledger's side of extraction: messages as they are read, what was found in them, and where.
+"""The ledger's side of extraction: messages to read, the facts found in them, and their sources.
 
 An extracted fact knows the messages that it was read in: by ids in its metadata, and by relations.
 """
@@ -18,10 +18,10 @@ from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.upkeep import ExtractedFact, MessageGroup
 from local.protocol.envelope import utc_now
-from local.text.words import telling_words
+from local.text.words import informative_words
 
 CONTEXT = 10
-"""Messages before those that are read: they may say what "it" and "there" refer to."""
+"""Messages before those that are read: they may show what "it" and "there" refer to."""
 BEHIND = 1
 """Messages after them: an answer shows what of a statement matters."""
 MOST = 150
@@ -29,23 +29,23 @@ MOST = 150
 LIKE = 12
 """Facts that a new one is compared with, those with most of its words first."""
 WORDS = 16
-"""Of a fact, by which others like it are found."""
+"""Words of a fact that find others like it."""
 
 
 class Sources:
-    """One tenant's, changed inside a write."""
+    """The sources of one tenant's facts, changed inside a write."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._records = records
 
     def unite(self, connection: SqlConnection, older: str, newer: str, cause: Cause) -> None:
-        """Let the newer fact rest on what the older one was read in, too."""
+        """Add the sources of the older fact to the newer one."""
         known, related = self._messages(connection, newer), self._targets(connection, newer)
         messages = [one for one in self._messages(connection, older) if one not in known]
         targets = [one for one in self._targets(connection, older) if one not in related]
         if messages:
-            self._keep(connection, newer, [*known, *messages])
+            self._write(connection, newer, [*known, *messages])
         for target in targets:
             self._records.relate(connection, newer, DERIVED_FROM, target)
         if messages or targets:
@@ -53,11 +53,11 @@ class Sources:
             self._records.note(connection, "enriched", newer, cause, detail)
 
     def add(self, connection: SqlConnection, record_id: str, messages: Sequence[str]) -> None:
-        """Let a fact that was read in messages name these, too."""
+        """Add messages to a fact's sources."""
         known = self._messages(connection, record_id)
         new = [one for one in messages if one not in known]
         if known and new:
-            self._keep(connection, record_id, [*known, *new])
+            self._write(connection, record_id, [*known, *new])
 
     def has(
         self,
@@ -66,7 +66,7 @@ class Sources:
         messages: Sequence[str],
         targets: Sequence[str],
     ) -> bool:
-        """Whether a fact rests on all of these still."""
+        """Return whether a fact still rests on all of these."""
         known = self._messages(connection, record_id), self._targets(connection, record_id)
         return set(messages) <= set(known[0]) and set(targets) <= set(known[1])
 
@@ -77,10 +77,10 @@ class Sources:
         messages: Collection[str],
         targets: Collection[str],
     ) -> None:
-        """Take away from a fact what `unite` gave it, or what was erased."""
+        """Remove from a fact the sources that `unite` added, or that were erased."""
         if messages:
             known = self._messages(connection, record_id)
-            self._keep(connection, record_id, [one for one in known if one not in messages])
+            self._write(connection, record_id, [one for one in known if one not in messages])
         for target in targets:
             self._rows.execute(
                 connection, "unrelate", source=record_id, type=DERIVED_FROM, target=target
@@ -90,7 +90,7 @@ class Sources:
         row = self._rows.execute(connection, "sources_of", id=record_id).fetchone()
         return msgspec.json.decode(row["messages"], type=list[str]) if row else []
 
-    def _keep(self, connection: SqlConnection, record_id: str, messages: Sequence[str]) -> None:
+    def _write(self, connection: SqlConnection, record_id: str, messages: Sequence[str]) -> None:
         listed = json.dumps(list(messages))
         self._rows.execute(connection, "keep_sources", id=record_id, messages=listed)
 
@@ -100,7 +100,7 @@ class Sources:
 
 
 class Extractions:
-    """One tenant's."""
+    """One tenant's extractions."""
 
     def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
         self._rows = rows
@@ -109,7 +109,7 @@ class Extractions:
         self._sources = Sources(rows, records)
 
     async def messages(self, tasks: Sequence[Task]) -> list[MessageGroup]:
-        """The messages of these tasks that still stand, session by session, in their order."""
+        """Return the current messages of these tasks, session by session, in their order."""
         asked = as_json([task.row for task in tasks])
 
         def read(connection: SqlConnection) -> list[MessageGroup]:
@@ -125,45 +125,45 @@ class Extractions:
         return await self._rows.read(read)
 
     def _groups(self, connection: SqlConnection, messages: list[Record]) -> Iterator[MessageGroup]:
-        """Messages of a session with all between them; those that are far apart, one by one."""
+        """Yield the messages of a session with all between them; distant ones, one by one."""
         while messages:
             first = messages[0]
             where = {"owner": first.owner, "session_id": first.session_id, "place": _place(first)}
             before = self._rows.execute(connection, "messages_before", **where, limit=CONTEXT)
             found = self._rows.execute(connection, "messages_from", **where, limit=MOST)
-            standing = [record_of(row) for row in found] or [first]
-            ids = [one.id for one in standing]
+            active = [record_of(row) for row in found] or [first]
+            ids = [one.id for one in active]
             read = [one for one in messages if one.id in ids]
             until = ids.index(read[-1].id) + 1 + BEHIND
             context = [record_of(row) for row in before]
-            yield MessageGroup(messages=standing[:until], context=context)
+            yield MessageGroup(messages=active[:until], context=context)
             messages = messages[len(read) :]
 
     async def like(self, facts: Sequence[NewRecord]) -> list[list[Record]]:
-        """For each new fact the one of its key, and those most like it in words, of its owner."""
+        """Return for each new fact the owner's facts of its key, and those of most like words."""
         return await self._rows.read(lambda c: [list(self._like(c, fact)) for fact in facts])
 
     def _like(self, connection: SqlConnection, fact: NewRecord) -> Iterator[Record]:
-        standing = self._records.active_topic(connection, fact)
-        if standing is not None:
-            yield standing
-        words = telling_words(fact.content)[:WORDS]
+        active = self._records.active_topic(connection, fact)
+        if active is not None:
+            yield active
+        words = informative_words(fact.content)[:WORDS]
         if not words:
             return
         place = place_word(self._rows.tenant, Place(fact.scope, fact.owner, "fact"))
         any_word = " OR ".join(f'"{word}"' for word in words)
         match = f"{{content topic pairs}}: ({any_word}) AND places: {place}"
         for row in self._rows.execute(connection, "facts_like", match=match, limit=LIKE):
-            if standing is None or row["id"] != standing.id:
+            if active is None or row["id"] != active.id:
                 yield record_of(row)
 
     async def store(
         self, facts: Sequence[ExtractedFact], tasks: Sequence[Task], *, sources: Sequence[str]
     ) -> list[Written]:
-        """Store what was read in messages, all or none, which finishes their tasks.
+        """Store the facts found in messages, all or none, which finishes the messages' tasks.
 
-        What was extracted from an older version of a message, and not from this one, is retired.
-        `sources` are the ids of all the messages that were read.
+        Facts that were extracted from an older version of a message only are retired.
+        `sources` are the ids of all messages that were read.
         """
 
         def write(connection: SqlConnection) -> list[Written]:
@@ -198,7 +198,7 @@ class Extractions:
         return written
 
     def _add(self, connection: SqlConnection, fact: ExtractedFact) -> Written:
-        """Store a new fact; one whose key stands for something stronger goes without it."""
+        """Store a new fact, without its key if something stronger has that key."""
         record, replaced = fact.record, []
         for older in fact.replaces:
             if self._records.supersede(connection, older, Cause.of(record)):
@@ -206,7 +206,7 @@ class Extractions:
                 replaced.append(older)
         if self._records.active_topic(connection, record) is not None:
             record = msgspec.structs.replace(record, topic=None)
-        self._records.store(connection, record)
+        self._records.add(connection, [record])
         later = fact.outdated_by
         if later is not None and self._is_there(connection, later):
             cause = Cause(agent=record.agent, superseded_by=later, at=utc_now())

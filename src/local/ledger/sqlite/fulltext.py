@@ -1,9 +1,9 @@
 """Full-text search whose cost hardly grows with the table: only rows with a rare word are scored.
 
-Scoring a row costs thirty times what finding it costs. Rows that have nothing but common words of
-the question come last anyway, so where all matches would be too many they are left out. Which words
-are rare is counted in what is searched, whatever others have; only BM25 itself weighs words by all
-rows of the file (decision 0066).
+Scoring a row costs thirty times what finding it costs. Rows that match only by common words of the
+question come last anyway, so they are left out where there would be too many matches. Which words
+are rare is counted in the searched places, whatever others have; only BM25 itself weighs words by
+all rows of the file (decision 0066).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,17 +23,17 @@ from local.text.words import stems
 BY_WORDS = 70
 """The best rows by words, from which a search goes on."""
 FURTHER_LOOK = 1_500
-"""Rows looked at where the best are not the caller's."""
+"""Rows that are read where the best are not the caller's."""
 SCORED = 2_000
 """Rows scored for a question because of its rare words."""
 PROBE = 2_000
 """Rows up to which those of a word are counted; beyond, they are estimated from the newest."""
 BROAD = 0.5
-"""A scope with more of all rows than this narrows nothing."""
+"""A scope with a larger share of all rows than this narrows nothing."""
 MARGIN = 1.5
-"""Rows found in everything over those expected, since not all of them are in the scope."""
+"""Rows found in all places over those expected, since not all of them are in the scope."""
 GROWTH = 1.25
-"""Of the table, after which words are counted again."""
+"""Growth of the table after which words are counted again."""
 
 COLUMNS = "{content topic label said pairs}"
 
@@ -48,7 +48,7 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
     counts: StemCounts
 
     def with_later(self, pool: Pool) -> WordMatches:
-        """What the words found, with the candidates that came since."""
+        """Return the words' matches, with the candidates that came since."""
         known = self.pool.candidates
         self.columns.add(one for row, one in pool.candidates.items() if row not in known)
         return WordMatches(
@@ -60,7 +60,7 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FullText:
-    """BM25 over one database; remembers how frequent words are. Used inside reads only."""
+    """BM25 over one database; it caches how frequent words are. Used inside reads only."""
 
     def __init__(self, rows: TenantRows, held: Held) -> None:
         self._rows = rows
@@ -78,9 +78,9 @@ class FullText:
         *,
         narrow: bool = False,
     ) -> list[int]:
-        """The best rows first; at most `limit` within the places, maybe others' too.
+        """Return the best rows first; at most `limit` within the places, perhaps others' too.
 
-        `narrow`: none that others own or that are retired, whatever that costs.
+        `narrow`: leave out rows that others own or that are retired, at any cost.
         """
         words = [f'"{word}"' for word in (*search.terms, *search.phrases)]
         if not words or not filter_.words:
@@ -105,11 +105,11 @@ class FullText:
     def pool(
         self, connection: SqlConnection, search: Search, filter_: Filter, pool: Pool
     ) -> PoolMatches:
-        """What the words and the topics of a question find, and how many records have them."""
+        """Return what words and topics of a question find, and how many records have them."""
         found = self.search(connection, search, filter_, BY_WORDS)
         words = pool.first(found, BY_WORDS)
         if len(found) >= BY_WORDS and len(words) < BY_WORDS:
-            # The best are others', retired, or of a session or a time that was not asked for.
+            # The best are others', retired, or of another session or time.
             found = self.search(connection, search, filter_, FURTHER_LOOK, narrow=True)
             words = pool.first(found, BY_WORDS)
         counts = self.counts(connection, search, filter_)
@@ -130,7 +130,7 @@ class FullText:
     def phrases(
         self, connection: SqlConnection, search: Search, filter_: Filter
     ) -> list[list[int]]:
-        """The rows of the places that have each of the question's phrases."""
+        """Return the rows of the places that have each of the question's phrases."""
         within = _any_of(filter_.words)
         asked = [f'({COLUMNS}: "{phrase}") AND {within}' for phrase in search.phrases]
         found = (
@@ -140,7 +140,7 @@ class FullText:
         return [[row for (row,) in rows] for rows in found]
 
     def counts(self, connection: SqlConnection, search: Search, filter_: Filter) -> StemCounts:
-        """How many records the places have, and how many of them each of the question's stems."""
+        """Return how many records the places have, and how many have each stem of the question."""
         if not filter_.words:
             return StemCounts(total=0.0, having={})
         self._refresh(connection)
@@ -155,7 +155,7 @@ class FullText:
     def _rare(
         self, connection: SqlConnection, words: Sequence[str], places: Sequence[str]
     ) -> dict[str, float]:
-        """The words whose rows are scored, each with how many of them the places have."""
+        """Return the words whose rows are scored, each with its count in the places."""
         counts = {w: self._count_within(connection, f"{COLUMNS}: {w}", places) for w in words}
         rare: dict[str, float] = {}
         total = 0.0
@@ -169,17 +169,17 @@ class FullText:
     def _share(
         self, connection: SqlConnection, rare: Mapping[str, float], places: Sequence[str]
     ) -> float:
-        """Of everything, or of what the rare words find where that is less: the places' own."""
+        """Return the places' share of all rows, or of the rare words' if that is less."""
         of_all = self._total(connection, places) / self._counted
         found = sum(self._count(connection, f"{COLUMNS}: {word}") for word in rare)
         return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
 
     def _total(self, connection: SqlConnection, places: Sequence[str]) -> float:
-        """Active rows of the places."""
+        """Return the number of active rows of the places."""
         return self._estimated(connection, _any_of(places), places)
 
     def _count_within(self, connection: SqlConnection, word: str, places: Sequence[str]) -> float:
-        """Rows of the places that match: as if there were no others."""
+        """Return the rows of the places that match, counted without all others."""
         match = f"({word}) AND {_any_of(places)}"
         if match not in self._known and self._count(connection, word) < PROBE:
             found = self._rows.execute(connection, "search_phrase", match=word, limit=PROBE)
@@ -188,7 +188,7 @@ class FullText:
         return self._estimated(connection, match, places)
 
     def _estimated(self, connection: SqlConnection, match: str, places: Sequence[str]) -> float:
-        """Rows of the places that match, exactly if they are few, else by the newest of them."""
+        """Return how many rows of the places match, exactly if few, else judged by the newest."""
         if match not in self._known:
             asked = {"match": match, "probe": PROBE}
             count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
@@ -198,7 +198,7 @@ class FullText:
         return self._known[match]
 
     def _count(self, connection: SqlConnection, match: str) -> float:
-        """Rows that match, exactly if they are few."""
+        """Return how many rows match, exactly if they are few."""
         if match not in self._known:
             asked = {"match": match, "probe": PROBE}
             count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
@@ -215,7 +215,7 @@ class FullText:
 
 
 def _by_own_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
-    """Their rows, best first, as if there were no others: BM25 weighs words by everybody's."""
+    """Return their rows, best first, weighed without others' rows: BM25 itself counts all."""
     columns = Columns(only=counts.having.keys())
     columns.add(found)
     scores = np.zeros(len(found))
@@ -227,7 +227,7 @@ def _by_own_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
 
 
 def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:
-    """One match for all words; or rows with a rare one, without any other and with some."""
+    """Return one match for all words; or rows with a rare one, with and without any other."""
     common = [word for word in words if word not in rare]
     if not common:
         return [_any(rare)]
@@ -235,7 +235,7 @@ def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:
 
 
 def _within(filter_: Filter) -> str:
-    """The places as FTS5 looks for them. It saves work; the ledger decides what is visible."""
+    """Return the places as FTS5 looks for them. This saves work; the ledger decides visibility."""
     within = " OR ".join(f'"{word}"' for word in filter_.words)
     return f"({within}) AND {filter_.session_word}" if filter_.session_word else within
 

@@ -1,4 +1,4 @@
-"""Lines of an export file into the ledger: ids decide, and what is there already stays as it is.
+"""Stores lines of an export file in the ledger: ids decide, and existing records stay.
 
 Where two records cannot both be active, the one of the newer time stays, and the other becomes
 history.
@@ -35,12 +35,12 @@ from local.protocol.portable import (
 from local.protocol.reading import in_utc
 
 REASON = "import"
-"""In the audit, of what was retired for something imported."""
+"""In the audit: the reason of what was retired for an imported record."""
 OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vector")
 
 
 class Imports:
-    """One tenant's."""
+    """One tenant's imports."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Imports:
         tombstones: Tombstones,
         held: Sequence[Callable[[], None]],
     ) -> None:
-        """`held`: what empties the parts of the ledger that hold records in memory."""
+        """`held`: clears the parts of the ledger that hold records in memory."""
         self._rows = rows
         self._records = records
         self._tombstones = tombstones
@@ -58,7 +58,7 @@ class Imports:
     async def store(
         self, lines: Sequence[Stored], by: Importing, *, dry_run: bool = False
     ) -> ImportReport:
-        """Store lines, all or none; with `dry_run` none, and the report says what would be."""
+        """Store lines, all or none; with `dry_run` none, and the report is what would be stored."""
         records = await asyncio.to_thread(_records_of, lines)
 
         def store(connection: SqlConnection) -> ImportReport:
@@ -121,7 +121,7 @@ class _Page:
         }
 
     def store(self, line: Stored, records: dict[str, Record]) -> None:
-        """Store a line, and count what became of it."""
+        """Store a line, and count its outcome."""
         if isinstance(line, RecordLine):
             was_new = self._record(line, records[line.id])
         elif isinstance(line, FeedbackLine | NoteLine | OutputLine | ItemLine) and (
@@ -138,7 +138,7 @@ class _Page:
             counts[kind] = counts.get(kind, 0) + 1
 
     def _record(self, line: RecordLine, record: Record) -> bool | None:
-        """Whether it is new; None where it was erased here, and must not come back."""
+        """Return whether it is new; None where it was erased here, and must not come back."""
         known = self._one("record_state", id=record.id)
         if known is not None:
             self._retire_known(record, active=known["superseded_by"] is None)
@@ -149,7 +149,7 @@ class _Page:
         other = self._in_the_way(record)
         if other is not None:
             record = self._settled(record, other)
-        self._records.store(self._connection, record)
+        self._records.add(self._connection, [record])
         if other is not None and record.superseded_by == other.id:
             self._note_history(record)
         if line.vector is not None and self._fits(line.vector):
@@ -159,21 +159,21 @@ class _Page:
         return True
 
     def _fits(self, vector: StoredVector) -> bool:
-        """Whether it is as long as the others of its embedder; else it is made anew."""
+        """Return whether it is as long as the others of its embedder; if not, it is made again."""
         if vector.embedder not in self._sizes:
             known = self._one("vector_size", embedder=vector.embedder)
             self._sizes[vector.embedder] = known["size"] if known else len(vector.data)
         return self._sizes[vector.embedder] == len(vector.data)
 
     def _retire_known(self, record: Record, *, active: bool) -> None:
-        """Retire what stands here if what replaced it, as the file knows, has yet to come."""
+        """Retire a record here if the file knows its successor, which has yet to come."""
         newer = record.superseded_by
         if active and newer and not self._is_here(newer):
             cause = self._cause(newer)
             self.report.replaced += self._records.supersede(self._connection, record.id, cause)
 
     def _in_the_way(self, record: Record) -> Record | None:
-        """The active record of its topic, or of its part of a document, if it is active itself."""
+        """Return the active record of its topic, or of its part of a document, if it is active."""
         if record.superseded_by is not None:
             return None
         if record.kind == "document_chunk":
@@ -182,13 +182,13 @@ class _Page:
         return self._records.active_topic(self._connection, record)
 
     def _settled(self, record: Record, other: Record) -> Record:
-        """The record as it is stored beside another in its way, which is retired if it is older."""
+        """Return the record to store beside another in its way; the older one is retired."""
         wins = record.event_time > other.event_time
-        kept, history = (record, other) if wins else (other, record)
+        winner, history = (record, other) if wins else (other, record)
         if record.content != other.content:
             document = record.source_ref if record.kind == "document_chunk" else None
             self.report.conflicts.append(
-                Conflict(kept=kept.id, history=history.id, topic=record.topic, document=document)
+                Conflict(kept=winner.id, history=history.id, topic=record.topic, document=document)
             )
         if wins:
             self._records.supersede(self._connection, other.id, self._cause(record.id))
@@ -217,7 +217,7 @@ class _Page:
         return False if self._is_here(line.record) and self._is_here(line.at) else None
 
     def _relation(self, line: RelationLine) -> bool | None:
-        """What is told of a record that is not here, as it was erased, is not stored either."""
+        """Return whether to store a relation; one of a record that was erased here is left out."""
         if not self._is_here(line.source):
             return None
         known = self._rows.execute(
@@ -246,7 +246,7 @@ class _Page:
         return False if self._is_here(line.record) else None
 
     def _item(self, line: ItemLine) -> bool:
-        """The newer of two items of one key stays, and the record of the other is retired."""
+        """Store the newer of two items of one key, and retire the record of the other."""
         place = {"namespace": path_text(line.namespace), "key": line.key}
         known = self._one("item_state", owner=line.owner, collection=line.collection, **place)
         record = line.record if line.record and self._is_here(line.record) else None

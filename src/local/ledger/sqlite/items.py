@@ -1,4 +1,4 @@
-"""Items: what frameworks store exactly, and the records by which some of it is found."""
+"""Items: what frameworks store exactly, and the records by which searches find some of it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -69,7 +69,7 @@ class Items:
         return await self._rows.write(delete)
 
     async def get(self, of: ItemsOf, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
-        """The items under these keys, as many as an answer holds; None where there is none."""
+        """Return the items of these keys, as many as an answer holds; None where there is none."""
 
         def get(connection: SqlConnection) -> list[StoredItem | None]:
             found = (
@@ -82,7 +82,7 @@ class Items:
         return await self._rows.read(get)
 
     async def within(self, of: ItemsOf, within: Within) -> ItemPage:
-        """The items of a namespace and within it, the newest first; or as Within says."""
+        """Return the items within a namespace, the newest first; or as Within requests."""
 
         def find(connection: SqlConnection) -> ItemPage:
             read = list(fitting(map(_item, self._chosen(connection, of, within))))
@@ -92,11 +92,11 @@ class Items:
         return await self._rows.read(find)
 
     async def keys(self, of: ItemsOf, within: Within) -> list[FoundKey]:
-        """Where the same items are."""
+        """Return where the same items are."""
         return await self._rows.read(lambda c: [_key(row) for row in self._chosen(c, of, within)])
 
     async def of_records(self, of: ItemsOf, ids: Sequence[str], within: Within) -> list[FoundKey]:
-        """Where those of the items are that these records are of, and that are wanted."""
+        """Return where the wanted ones are of the items that belong to these records."""
         listed = as_json(ids)
 
         def find(connection: SqlConnection) -> list[FoundKey]:
@@ -108,7 +108,7 @@ class Items:
     async def namespaces(
         self, of: ItemsOf, prefix: Path, choose: Callable[[Sequence[Path]], T]
     ) -> T:
-        """What is chosen, off the event loop, of the namespaces with items that begin like this."""
+        """Return what is chosen, off the event loop, of the namespaces with items that begin so."""
         asked = _asked(of) | _bounds(prefix)
 
         def find(connection: SqlConnection) -> T:
@@ -118,7 +118,7 @@ class Items:
         return await self._rows.read(find)
 
     def _chosen(self, connection: SqlConnection, of: ItemsOf, within: Within) -> Iterator[Row]:
-        """The rows of what is wanted, each read when it is used."""
+        """Yield the rows of the wanted items, each read when it is used."""
         name = "items_in" if within.exact else "items_within"
         asked = _asked(of) | _bounds(within.namespace)
         found = self._rows.execute(connection, name, **asked, before=within.before)
@@ -180,7 +180,7 @@ class _Writing:
             self._retire(row["record"], DELETED)
 
     def _recorded(self, known: Row | None, record: NewRecord | None) -> str | None:
-        """The id of the record of an item as it will be."""
+        """Return the id of the record of an item after the write."""
         former = known["record"] if known is not None else None
         if record is None:
             self._retire(former, NO_TEXT)
@@ -225,7 +225,7 @@ def _place(key: ItemKey) -> dict[str, str]:
 
 
 def _bounds(namespace: Path) -> dict[str, str]:
-    """From a namespace's text up to the first that does not begin with it."""
+    """Return the bounds of all texts that begin with a namespace's."""
     text = path_text(namespace)
     return {"namespace": text, "beyond": f"{text[:-1]}-" if text else "#"}
 

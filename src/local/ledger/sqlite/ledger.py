@@ -1,18 +1,16 @@
 """One tenant's ledger: every memory as a row of SQL. Writes return once they are on disk.
 
 Beside its parts: whether the whole ledger is sound (its pages, its full text, no record missing),
-and the features of records that an older local2 stored, which ranking reads itself until then.
+and the features of records that an older local2 stored; until they are stored, ranking computes
+them itself.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import structlog
 
-from local.content_key import ContentKey
 from local.errors import StorageError
 from local.ledger.records import UNLIMITED, Counts, Quota
 from local.ledger.sqlite.audit import Audit
@@ -29,7 +27,6 @@ from local.ledger.sqlite.relations import Knowledge, Relations
 from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, TenantRows
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
-from local.ledger.sqlite.sql import migrations
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.turns import Received, Turns
 from local.ledger.sqlite.upkeep import IndexedRecords, Upkeep
@@ -44,7 +41,7 @@ log = structlog.get_logger()
 
 
 class Ledger:
-    """What the memory stores and finds, part by part."""
+    """One tenant's ledger, part by part."""
 
     def __init__(self, database: Database, tenant: str, quota: Quota = UNLIMITED) -> None:
         self._database = database
@@ -78,40 +75,21 @@ class Ledger:
         forgetting = topics.forget_all, self.searches.forget_held
         self.erasures = Erasures(database, rows, written, tombstones, forgetting)
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        path: Path,
-        tenant: str,
-        quota: Quota = UNLIMITED,
-        key: ContentKey | None = None,
-    ) -> AsyncIterator["Ledger"]:
-        """Open the file of a ledger, or make one, encrypted if there is a key.
-
-        Raises:
-            DamagedError: It is missing, empty or damaged, or lacks acknowledged writes.
-            LedgerKeyError: The key is another's.
-            StorageError: It cannot be opened.
-        """
-        async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
-            yield cls(database, tenant, quota)
-
     async def counts(self) -> Counts:
-        """How many records there are, and how many of them the index has."""
+        """Return how many records there are, and how many of them the index has."""
         return await self.records.counts()
 
     async def unsound(self) -> list[str]:
-        """What is wrong with the whole ledger, whoever its tenants are; nothing if it is sound."""
+        """Return what is wrong with the whole ledger, of all tenants; nothing if it is sound."""
         return await unsound(self._database)
 
     async def backfill(self) -> None:
-        """Bring what an older local2 stored up to date; until then it is read as it is."""
+        """Bring the records of an older local2 up to date; until then they are read as they are."""
         await backfill(self._rows)
 
 
 async def backfill(rows: TenantRows) -> None:
-    """Keep the features of every record that has none."""
+    """Store the features of every record that has none."""
     try:
         lacking = await rows.one("lacks_features")
         if lacking is None or not lacking["lacking"]:
@@ -119,7 +97,7 @@ async def backfill(rows: TenantRows) -> None:
         after = done = 0
         while page := await rows.all("without_features", after=after, limit=PAGE):
             read = await asyncio.to_thread(_read, page)
-            await rows.write(partial(_keep, rows, read))
+            await rows.write(partial(_store_features, rows, read))
             after, done = page[-1]["row"], done + len(page)
     except StorageError as error:  # the next start tries again
         log.warning("features_delayed", reason=str(error))
@@ -128,7 +106,7 @@ async def backfill(rows: TenantRows) -> None:
 
 
 def _read(page: list[Row]) -> list[Parameters]:
-    """Their features, beside what they were read from."""
+    """Return their features, beside what they were read from."""
     return [
         {
             "record": row["row"],
@@ -141,14 +119,14 @@ def _read(page: list[Row]) -> list[Parameters]:
     ]
 
 
-def _keep(rows: TenantRows, read: list[Parameters], connection: SqlConnection) -> None:
+def _store_features(rows: TenantRows, read: list[Parameters], connection: SqlConnection) -> None:
     rows.execute_each(connection, "keep_features", read)
     paired = ({**each, "pairs": pairs_of(each["stems"])} for each in read)
     rows.execute_each(connection, "keep_pairs", (each for each in paired if each["pairs"]))
 
 
 async def unsound(database: Database) -> list[str]:
-    """What is wrong with the ledger, all of which is read; nothing where it is whole."""
+    """Read all of the ledger; return what is wrong with it, or nothing."""
     found = await database.damages()
     try:
         await database.write(_check_full_text)

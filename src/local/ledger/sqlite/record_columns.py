@@ -1,4 +1,4 @@
-"""A record as a row of its table, and a row as the record that it is."""
+"""Converts a record to a row of its table, and a row to its record."""
 
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"featu
 
 
 def record_of(row: Row) -> Record:
-    """The record that a row of every column is."""
+    """Return the record of a row with every column."""
     columns = {name: row[name] for name in COLUMNS}
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
@@ -29,7 +29,7 @@ def record_of(row: Row) -> Record:
 
 
 def columns_of(record: NewRecord, read: Features) -> dict[str, Any]:
-    """What a record has in the table, of a new one, too."""
+    """Return a record's columns in the table, also of a new one."""
     values = {**NO_STATE, **msgspec.structs.asdict(record)}
     values["metadata"] = as_json(record.metadata)
     values["event_time"] = stamp(record.event_time)
@@ -45,5 +45,5 @@ def columns_of(record: NewRecord, read: Features) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> str:
-    """As statements take it that read many values, or keep one."""
+    """Return the JSON for statements that read many values, or store one."""
     return msgspec.json.encode(value).decode()

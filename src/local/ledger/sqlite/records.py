@@ -1,7 +1,7 @@
-"""Records of any kind; facts, standing ones under their topics; and the chunks of documents.
+"""Records of any kind; facts, with or without a topic; and the chunks of documents.
 
-Standing facts that were asked for lately are held in memory: agents ask for the same few again and
-again, on every turn.
+Standing facts that were looked up lately are held in memory: agents need the same few on every
+turn.
 """
 
 import json
@@ -31,9 +31,9 @@ class Records:
         self._records = records
 
     async def store(self, records: Sequence[NewRecord]) -> list[Written]:
-        """Add records; those whose ids are there already stay as they are.
+        """Add records; those whose ids exist already stay as they are.
 
-        Many take several transactions, so that nobody's write waits long behind them.
+        Many take several transactions, so that no other write waits long behind them.
         """
         written: list[Written] = []
         for start in range(0, len(records), TOGETHER):
@@ -42,19 +42,19 @@ class Records:
         return written
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
-        """Those of these rows."""
+        """Return the records of these rows."""
         found = await self._rows.all("records", rows=json.dumps(rows))
         return [record_of(row) for row in found]
 
     async def chain(self, *record_ids: str) -> list[Record]:
-        """Records with all that they replaced and all that replaced them, newest first."""
+        """Return records with all that they replaced and all that replaced them, newest first."""
         rows = await self._rows.all("chain", ids=json.dumps(record_ids))
         return [record_of(row) for row in rows]
 
     async def shown(
         self, record_ids: Sequence[str], *, but_turn: str | None, characters: int
     ) -> list[Shown]:
-        """How these begin, the records of their turns, and those that they were derived from."""
+        """Return their beginnings, the records of their turns, and those they were derived from."""
         rows = await self._rows.all(
             "shown",
             ids=json.dumps(record_ids),
@@ -65,7 +65,7 @@ class Records:
         return [Shown(id=row["id"], content=row["content"]) for row in rows]
 
     async def counts(self) -> Counts:
-        """How many there are, and how many of them the index has."""
+        """Return how many there are, and how many of them the index has."""
         row = await self._rows.one("counts")
         assert row is not None  # noqa: S101 - a row of counts is always there
         return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])
@@ -80,10 +80,10 @@ class Facts:
         self._topics = topics
 
     async def topic(self, scope: Owning, owner: str, topic: str) -> Record | None:
-        """The active version of a standing fact, from memory if it was asked for lately."""
+        """Return the active version of a standing fact, from memory if it was used lately."""
         topic = folded(topic)
-        if (kept := self._topics.get((scope, owner, topic))) is not None:
-            return kept
+        if (held := self._topics.get((scope, owner, topic))) is not None:
+            return held
         version = self._topics.version
         row = await self._rows.one("active_topic", scope=scope, owner=owner, topic=topic)
         record = record_of(row) if row else None
@@ -92,14 +92,14 @@ class Facts:
         return record
 
     async def history(self, scope: Owning, owner: str, topic: str) -> list[Record]:
-        """Every version of a standing fact, newest first."""
+        """Return every version of a standing fact, newest first."""
         rows = await self._rows.all("topic_history", scope=scope, owner=owner, topic=folded(topic))
         return [record_of(row) for row in rows]
 
     async def store(self, record: NewRecord, *, again: bool = False) -> Written:
         """Make `record` an active fact, the only one of its topic if it has one.
 
-        What is there already, word for word, is not written again; with `again` it is replaced.
+        An equal one, word for word, is not written again; with `again` it is replaced.
         """
         try:
             return await self._rows.write(
@@ -145,7 +145,7 @@ class Facts:
                 self._topics.forget(older)
 
     async def relate(self, source: str, type_: str, target: str) -> None:
-        """Note how one record bears on another, once."""
+        """Record a relation between two records, once."""
         await self._rows.change("relate", source=source, type=type_, target=target)
 
 
@@ -153,10 +153,10 @@ Key = tuple[str, str, str]
 
 
 class RecentTopics:
-    """The facts asked for lately, as the ledger has them; only one process writes the ledger.
+    """The facts that were looked up lately; only one process writes the ledger.
 
-    `version` changes with every write. Who reads the ledger keeps what it found only if the version
-    is still the same: otherwise an older value could be kept after a newer one was committed.
+    `version` changes with every write. A reader stores what it found only if the version is still
+    the same: otherwise an older value could stay after a newer one was committed.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -165,7 +165,7 @@ class RecentTopics:
         self._records: dict[Key, Record] = {}
 
     def get(self, key: Key) -> Record | None:
-        """The fact under (scope, owner, folded topic), if it is kept."""
+        """Return the fact under (scope, owner, folded topic), if it is held."""
         record = self._records.get(key)
         if record is not None:
             self._use(key)
@@ -178,16 +178,16 @@ class RecentTopics:
         self._use(_key(record))
 
     def forget(self, record: NewRecord) -> None:
-        """This fact was replaced, or another took its place."""
+        """Drop this fact: it was replaced, or erased."""
         self.forget_topic(record.scope, record.owner, record.topic)
 
     def forget_topic(self, scope: str | None, owner: str | None, topic: str | None) -> None:
-        """What stands under this key has changed."""
+        """Drop what is held under this key: it has changed."""
         self.version += 1
         self._drop((scope or "", owner or "", folded(topic or "")))
 
     def forget_all(self) -> None:
-        """Any of them may have been replaced or erased."""
+        """Drop all facts: any of them may have been replaced or erased."""
         self.version += 1
         for key in list(self._records):
             self._drop(key)
@@ -212,18 +212,18 @@ class Documents:
         self._records = records
 
     async def read(self, source: str) -> list[tuple[str, str]]:
-        """The label and the content of each active chunk of a document, in their order."""
+        """Return label and content of each active chunk of a document, in their order."""
         return await self._rows.read(lambda c: self._read(c, source))
 
     async def store(self, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
         """Make these the active chunks of a document, whose `source_ref`s are "source#number".
 
-        A chunk that is there already, in the same place, stays as it is.
+        An equal chunk in the same place stays as it is.
         """
         return await self._rows.write(lambda c: self._store(c, source, chunks))
 
     def _active(self, connection: SqlConnection, source: str) -> dict[int, Row]:
-        """The active chunks by their numbers."""
+        """Return the active chunks by their numbers."""
         first, last = f"{source}#1", f"{source}#:"
         return {
             int(number): row

@@ -1,9 +1,9 @@
-"""How records bear on each other: relations that are stated, and facts that name the same.
+"""How records relate to each other: stated relations, and facts with common names.
 
-Facts said in triplets are linked by what they name, each thing in one spelling and by its aliases.
-What finds them is in the table `relation`, too: for every fact a row to what it states, one to each
-thing that it names, and some to two names that it says are one. Those lead to no record, so recall
-passes them by. Names themselves stand in the facts only.
+Facts in triplets are linked by what they name; each thing has one spelling and its aliases. The
+table `relation` holds the links, too: for every fact a row to its statement, one to each thing that
+it names, and some to two names that it states to be the same. These lead to no record, so recall
+ignores them. The names themselves are in the facts only.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from local.text.names import Run, entity_key, runs
 
 TYPES = as_json(RELATION_TYPES)
 LINKS = 4
-"""Of the facts that name an entity of a new one, in either role, the newest so many are linked."""
+"""Of the facts that name an entity of a new one, the newest so many in either role are linked."""
 MOST_LINKED = 50
-"""A fact that so many newer ones of an owner are linked with gets no more."""
+"""A fact with so many newer linked ones of an owner gets no more."""
 MOST_ALIASES = 8
 """Names of one thing that are looked up."""
 STATES, NAMES, ALSO = "states", "names", "also_names"
@@ -48,14 +48,14 @@ EVERYBODYS: Place = ("tenant", TENANT_OWNED)
 
 
 class Relations:
-    """One tenant's."""
+    """One tenant's relations."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._records = records
 
     async def add(self, relation: Relation, permit: Permit) -> bool:
-        """Store a relation; False if it is there already.
+        """Store a relation; return False if it exists already.
 
         Raises:
             InvalidArgumentsError: `permit` raises it, or one of the records has too many relations.
@@ -72,7 +72,7 @@ class Relations:
         return await self._rows.write(add)
 
     async def remove(self, relation: Relation, permit: Permit) -> bool:
-        """Take a relation back; False if it is not there.
+        """Withdraw a relation; return False if it does not exist.
 
         Raises:
             InvalidArgumentsError: `permit` raises it.
@@ -85,7 +85,7 @@ class Relations:
         return await self._rows.write(remove)
 
     async def of(self, record_id: str) -> tuple[Record | None, list[RelatedRecord]]:
-        """A record, and those that it bears on or that bear on it."""
+        """Return a record, and those related to it in either direction."""
 
         def read(connection: SqlConnection) -> tuple[Record | None, list[RelatedRecord]]:
             return self._record(connection, record_id), self._related(connection, record_id)
@@ -96,7 +96,7 @@ class Relations:
         permit(self._record(connection, relation.source), self._record(connection, relation.target))
 
     def _check_number(self, connection: SqlConnection, record_id: str) -> None:
-        """What is raised undoes the addition."""
+        """Raise if there are too many relations; the error undoes the addition."""
         if len(self._related(connection, record_id)) > MOST_RELATIONS:
             raise InvalidArgumentsError(
                 f"The memory {record_id} has {MOST_RELATIONS} relations, the most that one may "
@@ -130,7 +130,7 @@ class Relations:
 
 
 class Knowledge:
-    """One tenant's."""
+    """One tenant's knowledge."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
@@ -138,10 +138,10 @@ class Knowledge:
         self._has_aliases: bool | None = None
 
     async def store(self, facts: Sequence[TripletFact]) -> list[Written]:
-        """Store facts said in triplets, all or none; what is stated already stays as it is.
+        """Store facts in triplets, all or none; those that are stated already stay as they are.
 
-        A name is spelled as where it was first stated. A fact is linked with those of its scope and
-        owner, and with those for everybody, that name its subject or its object, by any name.
+        A name gets the spelling of its first statement. A fact is linked with those of its scope
+        and owner, and with those for everybody, that name its subject or its object, by any name.
         """
         written = await self._rows.write(lambda c: [self._store(c, fact) for fact in facts])
         if any(fact.alias for fact in facts):
@@ -149,9 +149,9 @@ class Knowledge:
         return written
 
     async def names_in(self, text: str, places: Sequence[Place]) -> list[str]:
-        """What facts of these places name that occurs in a text, as it is spelled there.
+        """Return the names in facts of these places that occur in a text, as spelled there.
 
-        Of a longer name no part is another one.
+        No part of a longer name counts as another one.
         """
         named = await asyncio.to_thread(_named, text, partial(_entities_of, places))
 
@@ -171,14 +171,14 @@ class Knowledge:
         return await self._rows.read(read)
 
     def forget_held(self) -> None:
-        """Aliases may have come."""
+        """Clear the aliases in memory, since others may have been added."""
         self._has_aliases = None
 
     async def aliases_in(self, text: str, places: Sequence[Place]) -> list[str]:
-        """Other names of what a text names, as far as facts of these places state them."""
+        """Return other names of what a text names, as far as facts of these places state them."""
         if self._has_aliases is None:
             any_ = await self._rows.one("stated_aliases", aliases=as_json([ANY_ALIAS]))
-            if self._has_aliases is None:  # else one was stated meanwhile
+            if self._has_aliases is None:  # otherwise one was stated meanwhile
                 self._has_aliases = any_ is not None
         if not self._has_aliases:
             return []
@@ -221,14 +221,14 @@ class Knowledge:
     def _as_spelled(
         self, connection: SqlConnection, within: Sequence[Place], fact: TripletFact
     ) -> TripletFact:
-        """The fact with the names that are known spelled as they are."""
-        told = fact.triplet
+        """Return the fact with known names in their known spelling."""
+        stated = fact.triplet
         spelled = {
-            role: self._spelled(connection, within, getattr(told, role)) or getattr(told, role)
+            role: self._spelled(connection, within, getattr(stated, role)) or getattr(stated, role)
             for role in ROLES
         }
-        triplet = msgspec.structs.replace(told, **spelled)
-        if triplet == told:
+        triplet = msgspec.structs.replace(stated, **spelled)
+        if triplet == stated:
             return fact
         record = msgspec.structs.replace(
             fact.record,
@@ -238,13 +238,13 @@ class Knowledge:
         return msgspec.structs.replace(fact, triplet=triplet, record=record)
 
     def _spelled(self, connection: SqlConnection, places: Sequence[Place], name: str) -> str | None:
-        """How the oldest fact that names a thing spells its name; None if none does."""
+        """Return how the oldest fact that names a thing spells it; None if none does."""
         entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
         spellings = self._spellings(connection, entities)
         return next((spellings[entity] for entity in entities if entity in spellings), None)
 
     def _spellings(self, connection: SqlConnection, entities: dict[str, str]) -> dict[str, str]:
-        """How names are spelled, by the ids of what they stand for."""
+        """Return the spellings of names, by the ids of what they stand for."""
         found = self._rows.execute(connection, "spellings", entities=as_json(list(entities)))
         return {
             row["entity"]: part
@@ -254,7 +254,7 @@ class Knowledge:
         }
 
     def _called(self, connection: SqlConnection, places: Sequence[Place], name: str) -> list[str]:
-        """A name, and what else is stated that the thing is called, step by step."""
+        """Return a name, and the other stated names of the thing, step by step."""
         names = {entity_key(name): name}
         waiting = [name]
         while waiting and len(names) < MOST_ALIASES:
@@ -269,7 +269,7 @@ class Knowledge:
     def _naming(
         self, connection: SqlConnection, record_id: str, within: Sequence[Place], name: str
     ) -> Iterator[str]:
-        """The newest facts that name the entity, as their subject or their object."""
+        """Yield the newest facts that name the entity, as their subject or their object."""
         scope, owner = within[0]
         most: dict[str, Any] = {"limit": LINKS, "most": MOST_LINKED}
         asked = {"id": record_id, "scope": scope, "owner": owner, **most}
@@ -279,7 +279,7 @@ class Knowledge:
 
 
 def _entity(place: Place, role: str, key: str) -> str:
-    """What stands for an entity in one role: looking for the other finds it in any crowd."""
+    """Return an entity's id in one role: looking for the other role then stays fast."""
     return content_id(NAMES, *place, role, key)
 
 
@@ -288,11 +288,11 @@ def _entities_of(places: Sequence[Place], key: str) -> list[str]:
 
 
 def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
-    """What stands for a name in the facts that say what else the thing is called."""
+    """Return an alias's id in the facts that state other names of a thing."""
     return [content_id(ALSO, *place, key) for place in places]
 
 
 def _named(text: str, ids_of: Callable[[str], Sequence[str]]) -> list[tuple[Run, Sequence[str]]]:
-    """What may be a name in a text, with the ids that stand for it."""
+    """Return the possible names in a text, with their ids."""
     known = cache(ids_of)
     return [(run, known(entity_key(run.text))) for run in runs(text)]

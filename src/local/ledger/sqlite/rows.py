@@ -45,16 +45,16 @@ class TenantRows:
         self.tenant = tenant
 
     async def all(self, statement: str, **values: Any) -> list[Row]:
-        """Every row of a named statement."""
+        """Return every row of a named statement."""
         return await self.read(lambda c: self.execute(c, statement, **values).fetchall())
 
     async def one(self, statement: str, **values: Any) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         row: Row | None = await self.read(lambda c: self.execute(c, statement, **values).fetchone())
         return row
 
     async def change(self, statement: str, **values: Any) -> int:
-        """Execute a named statement in a transaction; returns how many rows it changed."""
+        """Execute a named statement in a transaction; return how many rows it changed."""
         return await self.write(lambda c: self.execute(c, statement, **values).rowcount)
 
     async def change_each(self, statement: str, many: Iterable[Parameters]) -> None:
@@ -80,10 +80,10 @@ class TenantRows:
         connection.executemany(SQL[statement], map(self._bound, many))
 
     def refuse_excess(self, connection: SqlConnection) -> None:
-        """To be called inside `write` after something was added.
+        """Refuse what exceeds the quota; called inside `write` after an addition.
 
         Raises:
-            QuotaError: The tenant has more than it may have: the transaction is taken back.
+            QuotaError: The tenant has more than it may have; the transaction is rolled back.
         """
         quota = self._quota
         if quota == UNLIMITED:
@@ -102,7 +102,7 @@ class TenantRows:
 
 
 def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
-    """What is to be done with a new record; a transcript is not searched, a task by words only."""
+    """Return a new record's tasks; transcripts are not searched, tasks by words only."""
     if isinstance(record, Record) and record.superseded_by is not None:
         return ()
     unindexed = record.kind == "transcript" or record.memory_type == "task"
@@ -112,7 +112,7 @@ def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Why a record is retired, by whom and when, for the audit.
 
-    `superseded_by` is empty where nothing takes its place. Changes of one `run` are undone
+    `superseded_by` is empty where nothing replaces it. Changes of one `run` are undone
     together.
     """
 
@@ -126,7 +126,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, newer: NewRecord) -> "Cause":
-        """That a newer record came."""
+        """Return the cause that a newer record came."""
         return cls(
             agent=newer.agent,
             superseded_by=newer.id,
@@ -137,7 +137,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WasErased(Protocol):
-    """Whether a record was erased on request, and may not come back; `copied`: by an import."""
+    """Returns whether a record was erased and may not come back; `copied`: by an import."""
 
     def __call__(
         self, connection: SqlConnection, record: NewRecord, *, copied: bool = False
@@ -145,44 +145,48 @@ class WasErased(Protocol):
 
 
 class RecordRows:
-    """One tenant's: facts with their histories, everything else once an id."""
+    """One tenant's records: facts with their histories, all others once an id."""
 
     def __init__(self, rows: TenantRows, was_erased: WasErased) -> None:
         self._rows = rows
         self.was_erased = was_erased
 
     def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add a record unless its id is there already, or it was erased."""
+        """Add a record unless its id exists already, or it was erased."""
         return self.store_each(connection, [record])[0]
 
     def store_each(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
-        """Add records, a statement a table, but those whose ids are there already, or were erased.
-
-        A Record is added with the state that it is in.
-        """
+        """Add records except those whose ids exist or were erased."""
         erased = [self.was_erased(connection, record) for record in records]
-        wanted: dict[str, NewRecord] = {}
-        for record, gone in zip(records, erased, strict=True):
-            if not gone:
-                wanted.setdefault(record.id, record)
-        rows = self._insert(connection, wanted) if wanted else {}
+        allowed = [record for record, gone in zip(records, erased, strict=True) if not gone]
+        added = iter(self.add(connection, allowed))
         return [
-            Written(
-                id=record.id,
-                was_new=not gone and rows.pop(record.id, None) is not None,
-                erased=gone,
-            )
+            Written(id=record.id, was_new=False, erased=True) if gone else next(added)
             for record, gone in zip(records, erased, strict=True)
         ]
+
+    def add(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
+        """Add records that were not erased, a statement a table, except those whose ids exist.
+
+        A Record is added with its state.
+        """
+        wanted: dict[str, NewRecord] = {}
+        for record in records:
+            wanted.setdefault(record.id, record)
+        rows = self._insert(connection, wanted) if wanted else {}
+        return [Written(id=one.id, was_new=rows.pop(one.id, None) is not None) for one in records]
 
     def _insert(
         self, connection: SqlConnection, records: Mapping[str, NewRecord]
     ) -> dict[str, int]:
-        """The rows of those that are new, by their ids."""
+        """Return the rows of those that are new, by their ids."""
         read = {id_: one.features or features_of(one) for id_, one in records.items()}
         last = self._rows.execute(connection, "last_row").fetchone()["last"]
         columns = (columns_of(record, read[id_]) for id_, record in records.items())
-        self._rows.execute_each(connection, "insert_record", columns)
+        self._rows.execute(connection, "staging")
+        self._rows.execute_each(connection, "stage_record", columns)
+        self._rows.execute(connection, "insert_records")
+        self._rows.execute(connection, "clear_staging")
         found = self._rows.execute(connection, "rows_added", last=last)
         rows: dict[str, int] = {row["id"]: row["row"] for row in found}
         if rows:
@@ -205,7 +209,7 @@ class RecordRows:
     ) -> Written:
         """Make a record an active fact, the only one of its topic if it has one.
 
-        What is there already, word for word, is not written again; with `again` it is replaced.
+        An equal one, word for word, is not written again; with `again` it is replaced.
         """
         if self.was_erased(connection, record):
             return Written(id=record.id, was_new=False, erased=True)
@@ -221,11 +225,11 @@ class RecordRows:
         replaced = [row["id"] for row in (older, same) if row is not None]
         for record_id in replaced:
             self.supersede(connection, record_id, Cause.of(record))
-        self.store(connection, record)
+        self.add(connection, [record])
         return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
     def active_topic(self, connection: SqlConnection, record: NewRecord) -> Record | None:
-        """The fact that stands under a record's key, if it has one."""
+        """Return the active fact under a record's key, if it has one."""
         if record.topic is None:
             return None
         place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
@@ -233,7 +237,7 @@ class RecordRows:
         return record_of(row) if row else None
 
     def _with_known_topic(self, connection: SqlConnection, record: NewRecord) -> NewRecord:
-        """The record under its topic as that was first written."""
+        """Return the record under its topic as that was first written."""
         if record.topic is None:
             return record
         place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
@@ -241,7 +245,7 @@ class RecordRows:
         return msgspec.structs.replace(record, topic=known["topic"]) if known else record
 
     def supersede(self, connection: SqlConnection, record_id: str, cause: Cause) -> bool:
-        """Retire a record; False if it is active no more."""
+        """Retire a record; return False if it is no longer active."""
         changed = self._rows.execute(
             connection,
             "supersede",
@@ -261,7 +265,7 @@ class RecordRows:
         return bool(changed)
 
     def restore(self, connection: SqlConnection, retired: Row) -> bool:
-        """Make a retired fact active again; False if another one stands under its topic."""
+        """Make a retired fact active again; return False if another one has its topic."""
         if retired["folded_topic"]:
             place = {"scope": retired["scope"], "owner": retired["owner"]}
             topic = retired["folded_topic"]
@@ -291,5 +295,5 @@ class RecordRows:
         )
 
     def relate(self, connection: SqlConnection, source: str, type_: str, target: str) -> None:
-        """Note how one record bears on another, once."""
+        """Record a relation between two records, once."""
         self._rows.execute(connection, "relate", source=source, type=type_, target=target)

@@ -1,6 +1,6 @@
-"""Searches: every channel is asked for what a question needs, and the best of it is chosen.
+"""Searches: every channel receives the question, and the best of the results is chosen.
 
-A small memory is looked at whole; in a large one, the records that its words and vectors point to.
+A small memory is scored completely; in a large one, only the records that words and vectors find.
 Either way a search takes two reads once the memory is held in columns: one while the question is
 embedded, and one when its vector has come.
 """
@@ -35,9 +35,10 @@ from local.protocol.vectors import VectorHits
 
 LOOK = 50
 ENOUGH = 20
-"""Of the nearest vectors, or the best rows, so many must be visible; else we look further."""
+"""So many of the nearest vectors, or the best rows, must be visible; otherwise the search goes
+on."""
 OWN = 3_000
-"""Records compared in one read, where the nearest of the index are others'."""
+"""Records compared in one read, where the nearest in the index are others'."""
 TURNS_TO_SEND = 5
 """Turns of the event loop until a question has left for the worker; a thread that reads the ledger
 meanwhile takes the interpreter from it for most of a millisecond."""
@@ -48,7 +49,7 @@ Drafted = tuple[WordMatches, D]
 
 
 class OtherEmbedderError(Exception):
-    """The question was embedded by another embedder than what it is to be compared with."""
+    """The question was embedded by another embedder than the records."""
 
     def __init__(self, embedder: str) -> None:
         super().__init__(embedder)
@@ -56,11 +57,11 @@ class OtherEmbedderError(Exception):
 
 
 class BehindOthersError(Exception):
-    """Of the nearest vectors too few are the caller's."""
+    """Too few of the nearest vectors are the caller's."""
 
 
 class SearchRun(Generic[D, T]):
-    """One search, in a few reads: the methods that take a connection."""
+    """One search, in a few reads; its methods take a connection."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what is looked for, and what is made of it
         self,
@@ -79,7 +80,7 @@ class SearchRun(Generic[D, T]):
         self._choose = choose
 
     def draft_of_all(self, columns: Columns, connection: SqlConnection) -> Drafted[D]:
-        """What is made of a whole memory before the question's vector is there."""
+        """Return the draft for a whole memory, made before the question's vector comes."""
         pool = self._pool(connection)
         worded = WordMatches(
             view=self._view(columns, pool),
@@ -89,7 +90,7 @@ class SearchRun(Generic[D, T]):
         return worded, self._draft(worded)
 
     def of_all(self, meaning: Meaning, drafted: Drafted[D], connection: SqlConnection) -> T:
-        """What is chosen of a whole memory."""
+        """Return the choice from a whole memory."""
         worded, draft = drafted
         pool = self._pool(connection)
 
@@ -105,11 +106,11 @@ class SearchRun(Generic[D, T]):
         return run_choice(self._choose(Matches.of(worded, meaning), draft), given)
 
     def retired_since(self, connection: SqlConnection) -> bool:
-        """Whether some of what is asked for was retired since, which no memory in columns has."""
+        """Return whether some of the searched records were retired since: the columns lack them."""
         return bool(self._pool(connection).retired_since())
 
     def pool_by_words(self, connection: SqlConnection) -> PoolMatches:
-        """What the words and the topics of a question find."""
+        """Return what the words and the topics of a question find."""
         pool = self._pool(connection)
         return self._full_text.pool(connection, self._search, self.filter, pool)
 
@@ -120,12 +121,12 @@ class SearchRun(Generic[D, T]):
         nearest: list[int] | None,
         connection: SqlConnection,
     ) -> T:
-        """What is chosen of candidates, with those that vectors and relations lead to.
+        """Return the choice from candidates, with those that vectors and relations lead to.
 
-        `nearest` are the rows of the caller's own where the hits are too many of others.
+        `nearest` are the rows of the caller's own, used if too many hits are others'.
 
         Raises:
-            BehindOthersError: They are.
+            BehindOthersError: Too many hits are others'.
         """
         pool = self._pool(connection, pooled.pool)
         if meaning.hits is not None:
@@ -148,7 +149,7 @@ class SearchRun(Generic[D, T]):
         return run_choice(self._choose(Matches.of(worded, meaning), self._draft(worded)), given)
 
     async def nearest_of_all(self, meaning: Meaning) -> list[int]:
-        """The nearest of everything that the caller may see, page by page: nothing hides them."""
+        """Return the nearest of all that the caller may see, page by page: nothing hides them."""
         if meaning.hits is None:
             return []
         own = await self._rows.read(lambda c: self._pool(c).own())
@@ -168,7 +169,7 @@ class SearchRun(Generic[D, T]):
         return Pool(self._rows, connection, self.filter, former)
 
     def _view(self, columns: Columns, pool: Pool) -> View:
-        """The ledger decides what of a memory lies in a session or a time."""
+        """Return the view of a memory; the ledger decides what lies in a session or a time."""
         asked = pool.being_asked()
         if self.filter.is_open:
             return columns.without(asked)
@@ -176,7 +177,7 @@ class SearchRun(Generic[D, T]):
 
 
 def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
-    """The index holds everybody's vectors: the caller's own may lie behind others'."""
+    """Return the nearest rows; the index holds everybody's vectors, which may hide the caller's."""
     nearest = pool.nearest(hits, LOOK)
     if len(nearest) >= ENOUGH or len(hits.hits) < LOOK:
         return nearest
@@ -187,31 +188,31 @@ def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
 
 
 class Searches:
-    """One tenant's; what is asked for again and again stays in memory."""
+    """One tenant's searches; what is searched repeatedly stays in memory."""
 
     def __init__(self, rows: TenantRows, held: Held) -> None:
-        """`held`: the budgets of what stays in memory, which every tenant shares."""
+        """`held`: the budgets of what stays in memory, which all tenants share."""
         self._rows = rows
         self._full_text = FullText(rows, held)
         self._working_sets = WorkingSets(rows, held.records)
         self._embedder = ""
 
     def expect(self, embedder: str) -> None:
-        """Questions will be embedded by this one."""
+        """Set the embedder of future questions."""
         if embedder != self._embedder:
             self._embedder = embedder
-            self._working_sets.keep_only(embedder)
+            self._working_sets.hold_only(embedder)
 
     async def prepare(self, embedder: str) -> None:
-        """Read ahead what questions need once another embedder answers them."""
+        """Read ahead what questions need once another embedder serves."""
         await self._working_sets.prepare(embedder)
 
     def forget_held(self) -> None:
-        """Hold nothing in memory that may have been erased."""
+        """Clear everything in memory that may have been erased."""
         self._working_sets.clear()
 
     async def waits(self, search: Search) -> bool:
-        """Whether some of what is searched waits for its vector."""
+        """Return whether some of what is searched waits for its vector."""
         asked = msgspec.structs.asdict(Filter.of(self._rows.tenant, search))
         row = await self._rows.one("has_waiting", **asked)
         return bool(row and row["waiting"])
@@ -219,13 +220,13 @@ class Searches:
     async def find(
         self, search: Search, look: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
     ) -> T:
-        """Ask every channel, and choose from what they found, while it is being read.
+        """Ask every channel, and choose from the results, while they are being read.
 
         Args:
             search: What to look for, and where.
-            look: Asks the vectors; once more where the nearest are others'.
-            draft: What can be made without the vector; in a small memory while that is made.
-            choose: Chooses; it yields what else it wants to know of some rows.
+            look: Asks the vectors; again if the nearest are others'.
+            draft: Makes what needs no vector; in a small memory while the vector is made.
+            choose: Makes the choice; it yields what else it needs of some rows.
                 Both are called off the event loop.
 
         Raises:
@@ -262,7 +263,7 @@ class Searches:
         return await self._rows.read(partial(chosen, meaning, nearest))
 
     async def _drafted(self, asked: SearchRun[D, T]) -> Drafted[D] | None:
-        """Of a whole memory; None if it has become too large."""
+        """Return the draft for a whole memory; None if it has become too large."""
         await _question_has_left()
         columns = await self._working_sets.of(asked.filter.words, asked.filter.embedder)
         if columns is None:

@@ -1,6 +1,6 @@
-"""What belongs to a session: its messages in one read, its notes, and long outputs of tools.
+"""The content of a session: its messages in one read, its notes, and long outputs of tools.
 
-A note that stands for others does not change them: they stay as they are.
+A note that replaces others does not change them: they stay as they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,6 @@ from local.ledger.sessions import (
     Merge,
     SessionOf,
     StoredMessage,
-    StoredNote,
     StoredOutput,
     StoredSession,
 )
@@ -26,7 +25,7 @@ from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json, record_of
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import place_word
-from local.protocol.answers import Note
+from local.protocol.answers import Note, SessionNotes
 from local.protocol.payloads import OutputPart
 
 T = TypeVar("T")
@@ -45,9 +44,9 @@ class Sessions:
         important: Sequence[Important],
         make: Callable[[StoredSession], T],
     ) -> T:
-        """What `make` makes of a session, off the event loop: long ones take milliseconds.
+        """Load a session, and return the result of `make`, off the event loop: long ones take time.
 
-        It is given the newest messages, `limit` at most, the notes, and the most important facts.
+        `make` gets the newest messages, `limit` at most, the notes, and the most important facts.
         """
 
         def load(connection: SqlConnection) -> T:
@@ -63,13 +62,13 @@ class Sessions:
         return await self._rows.read(load)
 
     async def important(self, important: Sequence[Important]) -> list[list[Record]]:
-        """The facts that matter most, as they are asked for."""
+        """Return the facts that matter most, as requested."""
         return await self._rows.read(lambda c: self._facts(c, important))
 
     def _newest(
         self, connection: SqlConnection, session: SessionOf, limit: int
     ) -> tuple[list[StoredMessage], bool]:
-        """Messages in their order, and whether there are more before them."""
+        """Return messages in their order, and whether there are more before them."""
         messages: list[StoredMessage] = []
         characters = 0
         asked = msgspec.structs.asdict(session)
@@ -88,7 +87,7 @@ class Sessions:
         return [self._most_important(connection, wanted) for wanted in important]
 
     def _most_important(self, connection: SqlConnection, wanted: Important) -> list[Record]:
-        """The most important first."""
+        """Return the facts, the most important first."""
         tenant = self._rows.tenant
         places = [place_word(tenant, Place(*whose, "fact")) for whose in wanted.whose]
         found = self._rows.execute(
@@ -117,13 +116,13 @@ class Notes:
 
     async def store(
         self, session: SessionOf, role: str, content: str, at: datetime, *, merge: Merge
-    ) -> StoredNote:
-        """Add a note; what the role has noted already, word for word, is not noted again."""
+    ) -> SessionNotes:
+        """Add a note, unless the role has noted the same, word for word, already."""
 
-        def store(connection: SqlConnection) -> StoredNote:
+        def store(connection: SqlConnection) -> SessionNotes:
             notes = notes_in(self._rows, connection, session)
             if any((note.role, note.content) == (role, content) for note in notes):
-                return StoredNote(notes=notes, was_new=False)
+                return SessionNotes(notes=notes, was_new=False, merged=0)
             position = notes[-1].position + 1 if notes else 1
             new = Note(position=position, role=role, content=content, event_time=at)
             self._insert(connection, session, new)
@@ -132,7 +131,7 @@ class Notes:
                 asked = msgspec.structs.asdict(session)
                 self._rows.execute(connection, "merge_notes", **asked, position=one.position)
                 self._insert(connection, session, one)
-            return StoredNote(
+            return SessionNotes(
                 notes=notes_in(self._rows, connection, session),
                 was_new=True,
                 merged=sum(note.position <= one.position for note in notes) if one else 0,
@@ -147,7 +146,7 @@ class Notes:
 
 
 def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) -> list[Note]:
-    """The notes in their order, inside a read or write."""
+    """Return the notes in their order, inside a read or write."""
     found = rows.execute(connection, "notes", **msgspec.structs.asdict(session))
     return [
         Note(
@@ -162,15 +161,15 @@ def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) ->
 
 
 class Outputs:
-    """One tenant's outputs; another owner's of the same key are others."""
+    """One tenant's outputs; another owner's output of the same key is a different one."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     async def store(self, owner: str, part: OutputPart) -> bool:
-        """Add the next part of an output, which may be there already.
+        """Add the next part of an output, which may have been stored already.
 
-        False if the part before it is missing, or the output is complete.
+        Return False if the part before it is missing, or the output is complete.
         """
         values = {
             "owner": owner,
@@ -190,7 +189,7 @@ class Outputs:
         return await self._rows.write(store)
 
     async def read(self, owner: str, key: str, offset: int, limit: int) -> StoredOutput | None:
-        """What is stored under a key, with up to `limit` characters of it from `offset` on."""
+        """Return the output under a key, with up to `limit` characters of it from `offset` on."""
 
         def read(connection: SqlConnection) -> StoredOutput | None:
             size = self._rows.execute(connection, "output_size", owner=owner, key=key).fetchone()

@@ -1,9 +1,9 @@
-"""What an owner chose to be erased, and its tombstones, so that no import brings it back.
+"""What an owner chose to erase, and its tombstones, so that no import brings it back.
 
-Tombstones are keyed hashes. An item is known by its ids, and by its text under who said it. What is
-said live is known by its ids alone: people say the same again, and mean it. What somebody states or
-adds on purpose, a fact or a document, is never refused. Notes, ratings and tool outputs are refused
-where they are older than what was erased of their owner or session.
+Tombstones are keyed hashes. An item is recognised by its ids, and by its text under its speaker. A
+message of a conversation is recognised by its ids alone: people write the same again, and mean it.
+What somebody states or adds on purpose, a fact or a document, is never refused. Notes, ratings and
+tool outputs are refused if they are older than the erasure of their owner or session.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from local.text.names import folded
 
 OWNED: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
 OWN: tuple[Kind, ...] = ("fact", "note", "episode")
-"""What belongs to an owner himself, and to none of his sessions."""
+"""What belongs to an owner directly, and to no session."""
 NAMES: dict[str, str] = {
     "chat_message": "messages",
     "transcript": "messages",
@@ -42,27 +42,27 @@ NAMES: dict[str, str] = {
     "fact": "facts",
     "document_chunk": "document chunks",
 }
-"""What people call the kinds of records."""
+"""The kinds of records in words for people."""
 LEAST = 25
-"""Characters of a message that is known by its text: a shorter one is said again by chance."""
+"""Characters of a message that is recognised by its text: a shorter one is repeated by chance."""
 ON_PURPOSE = frozenset({"asserted", "document"})
 
 
 class Selections:
-    """What each comes to: turns whole, with all that rests on nothing else."""
+    """The rows of each selection: whole turns, with all that rests on nothing else."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     def of(self, selection: Selection, connection: SqlConnection) -> Selected:
-        """Every row that goes, what was derived from others before them, and how many of each."""
+        """Return every row to erase, derived ones before their sources, and how many of each."""
         chosen = self._chosen(selection, connection)
         rows = dict.fromkeys(chosen)
         new: Iterable[int] = chosen
         while new := [
             row for row in self._with(selection, connection, new, rows) if row not in rows
         ]:
-            rows = dict.fromkeys((*new, *rows))  # what was derived goes first
+            rows = dict.fromkeys((*new, *rows))  # derived records go first
         if selection.scopes is not None:
             rows = dict.fromkeys(self._in_scopes(selection.scopes, connection, list(rows)))
         found = self._rows.execute(connection, "to_erase", rows=as_json(list(rows))).fetchall()
@@ -98,7 +98,7 @@ class Selections:
         new: Iterable[int],
         rows: Iterable[int],
     ) -> list[int]:
-        """What goes with rows: their turns and documents, and what was derived from all of it."""
+        """Return the rows with what goes along: turns and documents, and all derived from these."""
         asked = {"rows": as_json(list(new)), "owner": selection.owner}
         found = self._rows.execute(connection, "rows_of_turns", **asked).fetchall()
         found += self._rows.execute(connection, "rows_of_documents", **asked).fetchall()
@@ -110,7 +110,7 @@ class Selections:
     def _beside(
         self, selection: Selection, connection: SqlConnection, found: Sequence[Row]
     ) -> dict[str, int]:
-        """How many notes, tool outputs and ratings go with the records."""
+        """Count the notes, tool outputs and ratings that go with the records."""
         owner, execute = selection.owner, self._rows.execute
         keys = as_json([row["key"] for row in found if row["key"]])
         every = selection.whole_owner
@@ -124,7 +124,7 @@ class Selections:
 
 
 class Tombstones:
-    """One tenant's, inside transactions. Where there are none, that is known without asking."""
+    """One tenant's tombstones, inside transactions. If there are none, that is cached."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
@@ -134,9 +134,10 @@ class Tombstones:
     def stand_for(
         self, connection: SqlConnection, record: NewRecord, *, copied: bool = False
     ) -> bool:
-        """Whether a record was erased, and may not come back.
+        """Return whether a record was erased, and may not come back.
 
-        What somebody stores on purpose may; `copied`: nobody does, it is in an export.
+        What somebody stores on purpose may come back; `copied`: it is from an export, so nobody
+        does.
         """
         if not self._are_there(connection) or (class_of(record) in ON_PURPOSE and not copied):
             return False
@@ -145,7 +146,7 @@ class Tombstones:
     def stand_beside(
         self, connection: SqlConnection, line: NoteLine | FeedbackLine | OutputLine | ItemLine
     ) -> bool:
-        """Whether a line of an export is older than what was erased of its owner or session."""
+        """Return whether a line of an export is older than the erasure of its owner or session."""
         if not self._are_there(connection):
             return False
         digests = [self._chosen(Selection(owner=line.owner))]
@@ -170,7 +171,7 @@ class Tombstones:
     def add(
         self, connection: SqlConnection, selection: Selection, rows: Sequence[Row], how: Lifting
     ) -> None:
-        """Let nothing of these rows come back."""
+        """Prevent all of these rows from coming back."""
         self._are_there(connection)
         digests: list[str] = []
         for row in rows:
@@ -186,7 +187,7 @@ class Tombstones:
         self._add(connection, selection, digests, how)
 
     def add_beside(self, connection: SqlConnection, selection: Selection, how: Lifting) -> None:
-        """Let no note, rating or tool output come back that is older than this."""
+        """Prevent notes, ratings and tool outputs older than this from coming back."""
         self._are_there(connection)
         self._add(connection, selection, [self._chosen(selection)], how)
 
@@ -208,14 +209,14 @@ class Tombstones:
         self._any = True
 
     def lift(self, connection: SqlConnection, records: Sequence[NewRecord]) -> None:
-        """Let these records come back."""
+        """Permit these records to come back."""
         if self._are_there(connection):
             digests = [digest for record in records for digest in self._digests(record)]
             self._rows.execute(connection, "lift_tombstones", digests=as_json(digests))
             self._any = None
 
     def lift_all(self, connection: SqlConnection, selection: Selection) -> None:
-        """Let everything come back that was erased by this selection, or all of an owner's."""
+        """Permit all to come back that was erased by this selection, or all of an owner's."""
         if self._are_there(connection):
             self._rows.execute(
                 connection,
@@ -228,7 +229,7 @@ class Tombstones:
     def chosen_among(
         self, connection: SqlConnection, digests: Collection[str]
     ) -> list[tuple[Selection, str]]:
-        """Whatever could have been chosen, and was: each with the digest that says so."""
+        """Return all that could have been chosen, and was: each with the digest that proves it."""
         self._are_there(connection)
         found = {
             digest: selection
@@ -247,10 +248,10 @@ class Tombstones:
     def _digests(self, record: NewRecord) -> Iterator[str]:
         for id_ in {record.id, record.alias, record.turn} - {None}:
             yield self._digest("id", id_)
-        said_live = record.turn is not None or record.pending is not None
-        said_again = EXTRACTED_FROM in record.metadata  # in a message that was not erased
+        received_live = record.turn is not None or record.pending is not None
+        stated_again = EXTRACTED_FROM in record.metadata  # in a message that was not erased
         text = record.content.strip()
-        if not (said_live or said_again) and (record.kind == "fact" or len(text) >= LEAST):
+        if not (received_live or stated_again) and (record.kind == "fact" or len(text) >= LEAST):
             yield self._digest("text", principal_of(record) or TENANT_OWNED, text)
 
     def _chosen(self, selection: Selection) -> str:
@@ -263,7 +264,7 @@ class Tombstones:
 
 
 def _selections(row: Row) -> Iterator[Selection]:
-    """By what a record, or a note, could have been chosen to be erased."""
+    """Yield the selections by which a record, or a note, could have been erased."""
     owner = row["owner"]
     if owner is None:
         return

@@ -1,7 +1,7 @@
-"""Turns: each of them once, of its answers the newest, and the ratings of answers.
+"""Turns: each of them once, with the newest of its answers, and the ratings of answers.
 
-A question is recorded when it is received, a result when its tool returns. What reports them later,
-a turn or a conversation, says more of the same: it completes their records and adds none.
+A question is recorded when it is received, a result when its tool returns. The turn or conversation
+that reports them later completes their records and adds none.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,33 +21,33 @@ MOST_COMPARED = 1_000
 """Of long results of one tool in a session no more are compared."""
 TOGETHER = 500
 """Records of a turn in one transaction, behind which everybody's saves wait."""
-_TELLING = ("kind", "role", "label", "source_ref", "content")
-"""What tells a record of a turn from its others, beside the arguments of a call."""
+_REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
+"""The columns that distinguish a turn's records, beside the arguments of a call."""
 
-_Told = dict[tuple[Any, ...], list[Row]]
+_Known = dict[tuple[Any, ...], list[Row]]
 
 
 class Received:
-    """What one tenant received that nothing has reported yet."""
+    """One tenant's received messages that no turn or conversation has reported yet."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._received = ReceivedRows(rows, records)
 
     async def store(self, record: NewRecord) -> Written:
-        """Add what was heard, unless its turn has reported it before."""
+        """Add what was received, unless its turn has reported it before."""
         return await self._rows.write(lambda c: self._received.store(c, record))
 
 
 class ReceivedRows:
-    """The same, inside a transaction."""
+    """The rows of received records, inside a transaction."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._records = records
 
     def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add what was heard, unless its turn has reported it before."""
+        """Add what was received, unless its turn has reported it before."""
         if record.kind == "tool_output" and record.query_id is not None:
             found = self._long_or_same(connection, "reported_result", record)
             if (row := _first_same(found, record)) is not None:
@@ -56,7 +56,7 @@ class ReceivedRows:
         return self._records.store(connection, record)
 
     def question(self, connection: SqlConnection, question: NewRecord) -> str | None:
-        """The id of the question that a turn reports, if it is there.
+        """Return the id of the question that a turn reports, if it is there.
 
         One that was received without a session or a query id gets the turn's.
         """
@@ -77,7 +77,7 @@ class ReceivedRows:
         return str(pending["id"])
 
     def result(self, connection: SqlConnection, result: NewRecord) -> Written | None:
-        """The record of a result that was received before it is reported."""
+        """Return the record of a result that was received before it is reported."""
         known = self._rows.execute(connection, "known_as", id=result.id).fetchone()
         if known is not None:
             return Written(id=known["id"], was_new=False)
@@ -99,7 +99,7 @@ class ReceivedRows:
         return Written(id=row["id"], was_new=False)
 
     def under_its_own_id(self, connection: SqlConnection, result: NewRecord) -> NewRecord:
-        """The result under another id where that is another call's."""
+        """Return the result under another id if its own is that of another call."""
         if "args" not in result.metadata:
             return result
         known = self._rows.execute(connection, "known_result", id=result.id).fetchall()
@@ -110,7 +110,7 @@ class ReceivedRows:
     def _long_or_same(
         self, connection: SqlConnection, statement: str, result: NewRecord
     ) -> Iterable[Row]:
-        """Results of the tool in the session that have the same words, or are long as this one."""
+        """Return results of the tool in the session with the same words, or as long as this."""
         values: dict[str, Any] = {
             name: getattr(result, name)
             for name in ("owner", "session_id", "query_id", "label", "content")
@@ -122,7 +122,7 @@ class ReceivedRows:
 
 
 def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
-    """The first that has the same arguments, else the first that can be the same call's."""
+    """Return the first with the same arguments, else the first that can be the same call's."""
     first = None
     for row in rows:
         metadata = msgspec.json.decode(row["metadata"])
@@ -151,11 +151,11 @@ class Turns:
     ) -> list[Written]:
         """Add the records of a turn, or a note; the first of them is its episode, if any.
 
-        What is there already stays as it is. Another answer to the question of the same query id
-        takes the place of the older one; it is the newer one whose time is later, or which came
+        A known record stays as it is. Another answer to the question of the same query id
+        replaces the older one; the newer one is the one whose time is later, or else that came
         later. Ratings that came before go to the first answer to a query id. `derived_from` are ids
-        of the records that the answer rests on. Of a turn with very many calls their results come
-        first, in transactions of their own: one that is cut short is completed when it comes again.
+        of the records that the answer rests on. Of a turn with very many calls, the results come
+        first, in their own transactions: an interrupted turn is completed when it comes again.
         """
         lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
         question = [one for one in lead if one.kind != "episode"]
@@ -168,10 +168,10 @@ class Turns:
         return [*rest[:begin], *ahead, *rest[begin:]]
 
     async def rate(self, rating: Rating) -> None:
-        """Keep the rating of the answer that stood when it was given; the last one counts.
+        """Store the rating of the answer that was valid when it was given; the last one counts.
 
-        That is the newest turn of the query id then, the first of those that came later where
-        there was none, and the next one to come where there is none yet.
+        That is the newest turn of the query id at that time, or else the first of those that came
+        later, or else the next one to come.
         """
         await self._rows.write(lambda c: self._rate(c, rating))
 
@@ -186,8 +186,8 @@ class Turns:
         if self._records.was_erased(connection, records[0]):
             return [Written(id=one.id, was_new=False, erased=True) for one in records]
         records = self._in_known_turn(connection, records)
-        told = self._told(connection, records)
-        written = [self._store_record(connection, record, told) for record in records]
+        known = self._known_records(connection, records)
+        written = [self._store_record(connection, record, known) for record in records]
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
             self._take_ratings(connection, records[0], answer)
@@ -198,7 +198,7 @@ class Turns:
     def _annotate(
         self, connection: SqlConnection, record: NewRecord, one: Written, sources: Sequence[str]
     ) -> None:
-        """Note what a new answer makes of its turn, of a question that was there before, too."""
+        """Record what a new answer changes in its turn, also in an older question."""
         if record.role == "tool":
             return
         if not one.was_new and record.role == "user":
@@ -212,7 +212,7 @@ class Turns:
     def _in_known_turn(
         self, connection: SqlConnection, records: Sequence[NewRecord]
     ) -> Sequence[NewRecord]:
-        """The records under the id that the question has, if it is there."""
+        """Return the records under the id of the known question, if it is there."""
         for record in records:
             if record.id == record.turn:
                 known = self._received.question(connection, record)
@@ -220,20 +220,20 @@ class Turns:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
 
-    def _told(self, connection: SqlConnection, records: Sequence[NewRecord]) -> _Told:
-        """What is there of the turn: read once, since turns may have thousands of calls."""
-        told: _Told = {}
+    def _known_records(self, connection: SqlConnection, records: Sequence[NewRecord]) -> _Known:
+        """Return the turn's known records, read once: it may have thousands of calls."""
+        known: _Known = {}
         if len(records) > 1:
             for row in self._rows.execute(connection, "told_in_turn", turn=records[0].turn):
-                told.setdefault(tuple(row[name] for name in _TELLING), []).append(row)
-        return told
+                known.setdefault(tuple(row[name] for name in _REPORTED_COLUMNS), []).append(row)
+        return known
 
-    def _store_record(self, connection: SqlConnection, record: NewRecord, told: _Told) -> Written:
+    def _store_record(self, connection: SqlConnection, record: NewRecord, known: _Known) -> Written:
         if record.turn is None:
             return self._records.store(connection, record)
         if record.kind == "episode" or record.role == "assistant":
             return self._store_answer(connection, record)
-        alike = told.get(tuple(getattr(record, name) for name in _TELLING), ())
+        alike = known.get(tuple(getattr(record, name) for name in _REPORTED_COLUMNS), ())
         if (same := first_same_call(alike, record)) is not None:
             return Written(id=same["id"], was_new=False)
         record = self._received.under_its_own_id(connection, record)
@@ -243,27 +243,27 @@ class Turns:
         return self._records.store(connection, record)
 
     def _store_answer(self, connection: SqlConnection, record: NewRecord) -> Written:
-        standing = self._rows.execute(
+        active = self._rows.execute(
             connection, "standing_answer", turn=record.turn, kind=record.kind, role=record.role
         ).fetchone()
-        if standing is None:
+        if active is None:
             return self._records.store(connection, record)
-        if standing["content"] == record.content:
-            return Written(id=standing["id"], was_new=False)
-        said_at = stamp(record.event_time)
+        if active["content"] == record.content:
+            return Written(id=active["id"], was_new=False)
+        event_time = stamp(record.event_time)
         if self._rows.execute(connection, "is_there", id=record.id).fetchone():
-            if said_at <= standing["event_time"]:
+            if event_time <= active["event_time"]:
                 return Written(id=record.id, was_new=False)
-            again = content_id(record.id, said_at)  # what was answered before is said once more
+            again = content_id(record.id, event_time)  # an earlier answer is given once more
             record = msgspec.structs.replace(record, id=again)
         self._records.store(
-            connection, msgspec.structs.replace(record, stands_at=standing["stands_at"])
+            connection, msgspec.structs.replace(record, stands_at=active["stands_at"])
         )
-        if said_at < standing["event_time"] <= stamp(utc_now()):  # nothing holds until then
-            self._supersede(connection, record.id, by=standing["id"], like=record)
-            return Written(id=record.id, was_new=True, superseded_by=standing["id"])
-        self._supersede(connection, standing["id"], by=record.id, like=record)
-        return Written(id=record.id, was_new=True, replaced=(standing["id"],))
+        if event_time < active["event_time"] <= stamp(utc_now()):  # nothing is valid until then
+            self._supersede(connection, record.id, by=active["id"], like=record)
+            return Written(id=record.id, was_new=True, superseded_by=active["id"])
+        self._supersede(connection, active["id"], by=record.id, like=record)
+        return Written(id=record.id, was_new=True, replaced=(active["id"],))
 
     def _supersede(
         self, connection: SqlConnection, record_id: str, *, by: str, like: NewRecord
@@ -278,7 +278,7 @@ class Turns:
         self._records.supersede(connection, record_id, cause)
 
     def _take_ratings(self, connection: SqlConnection, episode: NewRecord, answer: Written) -> None:
-        """Give a new answer the ratings that waited for it; that of an older one is not its."""
+        """Give a new answer the ratings that waited for it; an older one's are not its own."""
         asked = {key: getattr(episode, key) for key in ("owner", "query_id", "session_id")}
         waiting = self._rows.execute(connection, "waiting_ratings", **asked).fetchall()
         for row in waiting:

@@ -1,6 +1,6 @@
-"""What keeping memories in order reads and writes: the vector index, facts, changes, and its runs.
+"""Reads and writes for maintaining memories: the vector index, facts, changes, and their runs.
 
-Reads are of a few hundred rows and writes of as many, so that nobody waits long behind them.
+Reads and writes are limited to a few hundred rows each, so that nothing waits long behind them.
 """
 
 import json
@@ -36,24 +36,25 @@ from local.protocol.envelope import utc_now
 
 
 class IndexedRecords:
-    """One tenant's records in the index: those that are searched and have no task `index`."""
+    """One tenant's indexed records: those that are searched and have no task `index`."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
         self.tenant = rows.tenant
         self.next: str | None = None
-        """The embedder of the index that is filled beside the other: it gets what that one gets."""
+        """The embedder of the index that is filled beside the present one: it gets the same
+        records."""
 
     async def waiting(
         self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
     ) -> list[Waiting]:
-        """The records of these tasks that still wait, with vectors that `embedder` made."""
+        """Return the records of these tasks that still wait, with vectors that `embedder` made."""
         rows = as_json([task.row for task in tasks])
         asked = {"rows": rows, "embedder": embedder, "kind": kind}
         return [_waiting(row) for row in await self._rows.all("to_index", **asked)]
 
     async def sample_indexed(self, limit: int, *, embedder: str) -> list[Waiting]:
-        """Some records that should be in the index, by chance, with their vectors."""
+        """Return some records that should be in the index, at random, with their vectors."""
         found = await self._rows.all("sample_indexed", limit=limit, embedder=embedder)
         return [_waiting(row) for row in found]
 
@@ -65,11 +66,11 @@ class IndexedRecords:
         *,
         kind: TaskKind = "index",
     ) -> None:
-        """Store the vectors of those that had none, in their order, and finish the tasks of all.
+        """Store the new vectors, in their order, and finish the tasks of all.
 
-        Vectors of embedders that have no index any more are deleted. One that was superseded while
-        its vector was on its way is taken out of the index again; of one that was erased meanwhile
-        none is stored.
+        Vectors of embedders that have no index any more are deleted. A record that was superseded
+        while its vector was made leaves the index again; of one that was erased meanwhile no vector
+        is stored.
         """
         without = [record for record in records if record.vector is None]
 
@@ -95,32 +96,33 @@ class IndexedRecords:
         await self._rows.write(store)
 
     async def indexed(self) -> int:
-        """How many records the index should hold, as far as it has caught up."""
+        """Return how many records the index should hold, as far as it is up to date."""
         row = await self._rows.one("counts")
         return int(row["indexed"]) if row else 0
 
     async def index_anew(self) -> None:
-        """Let every record wait for the index again, as after the index was emptied."""
+        """Make every record wait for the index again, for example after the index was emptied."""
         row = await self._rows.one("last_row")
         last = row["last"] if row else 0
         for first in range(1, last + 1, PAGE):
             await self._rows.change("index_anew", first=first, last=first + PAGE - 1)
 
     async def index_again(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
-        """Let these records wait for the index again, or for the next one (`embed`)."""
+        """Make these records wait for the index again, or for the next one (`embed`)."""
         for start in range(0, len(ids), PAGE):
             page = ids[start : start + PAGE]
             await self._rows.change_each("index_again", ({"id": id_, "kind": kind} for id_ in page))
 
     async def to_embed(self) -> int:
-        """How many records wait for the next index."""
+        """Return how many records wait for the next index."""
         row = await self._rows.one("count_kind", kind="embed")
         return int(row["waiting"]) if row else 0
 
     async def embed_no_more(self) -> None:
-        """Nothing waits for the next index any more: there is none.
+        """Delete the tasks for the next index: there is none any more.
 
-        What was set aside has no place in it: where that index serves by now, it waits as ever.
+        A record that was set aside has no place in that index: if that index serves by now, the
+        record waits as usual.
         """
 
         def withdraw(state: str, connection: SqlConnection) -> int:
@@ -135,16 +137,16 @@ class IndexedRecords:
 
     async def keep_vectors_of(self, embedder: str) -> None:
         """Delete the vectors of all other embedders, a page at a time."""
-        kept = as_json([embedder])
-        row = await self._rows.one("vectors_of_others", embedders=kept)
+        embedders = as_json([embedder])
+        row = await self._rows.one("vectors_of_others", embedders=embedders)
         last = (row["last"] if row else None) or 0
         for first in range(1, last + 1, PAGE):
             await self._rows.change(
-                "drop_vectors_of_others", first=first, last=first + PAGE - 1, embedders=kept
+                "drop_vectors_of_others", first=first, last=first + PAGE - 1, embedders=embedders
             )
 
     async def compared(self, present: set[str]) -> tuple[list[str], list[str]]:
-        """What the index lacks, and what it has too much, if it holds the ids in `present`."""
+        """Return what the index lacks, and what it has too much, if `present` are its ids."""
 
         def compare(connection: SqlConnection) -> tuple[list[str], list[str]]:
             expected = {row["id"] for row in self._rows.execute(connection, "indexed_ids")}
@@ -160,12 +162,12 @@ def _waiting(row: Row) -> Waiting:
 
 def _indexed_text(row: Row) -> str:
     before = None if row["before"] is None else labelled(row["before_label"], row["before"])
-    said = labelled(row["topic"] or row["label"], row["content"])
-    return indexed_text(row["kind"], "\n".join([*json.loads(row["queries"]), said]), before)
+    text = labelled(row["topic"] or row["label"], row["content"])
+    return indexed_text(row["kind"], "\n".join([*json.loads(row["queries"]), text]), before)
 
 
 class Upkeep:
-    """One tenant's."""
+    """One tenant's upkeep."""
 
     def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
         self._rows = rows
@@ -174,25 +176,25 @@ class Upkeep:
         self._topics = topics
 
     async def add_access(self, accesses: Iterable[Access]) -> None:
-        """Note how often records were recalled."""
+        """Record how often records were recalled."""
         await self._rows.change_each(
             "add_access",
             ({"row": one.row, "times": one.times, "last": stamp(one.last)} for one in accesses),
         )
 
     async def next_place(self, after: Place | None) -> Place | None:
-        """The next of the places that have facts."""
+        """Return the next of the places that have facts."""
         word = "" if after is None else place_word(self._rows.tenant, after)
         row = await self._rows.one("next_place_of_facts", after=word)
         return Place(row["scope"], row["owner"], "fact") if row else None
 
     async def count(self, place: Place) -> int:
-        """How many active facts it has."""
+        """Return how many active facts it has."""
         row = await self._rows.one("count_facts", place=place_word(self._rows.tenant, place))
         return int(row["facts"]) if row else 0
 
     async def facts(self, place: Place, after: int, limit: int) -> list[ActiveFact]:
-        """Those of a place behind a row, in their order."""
+        """Return the facts of a place behind a row, in their order."""
         asked = {"place": place_word(self._rows.tenant, place), "after": after, "limit": limit}
 
         def read(connection: SqlConnection) -> list[ActiveFact]:
@@ -202,7 +204,7 @@ class Upkeep:
         return await self._rows.read(read)
 
     async def facts_at(self, rows: Sequence[int]) -> list[ActiveFact]:
-        """Those of these rows that are active still."""
+        """Return those of these rows that are still active."""
         return await self._rows.read(lambda c: self._facts(c, rows))
 
     def _facts(self, connection: SqlConnection, rows: Sequence[int]) -> list[ActiveFact]:
@@ -216,7 +218,7 @@ class Upkeep:
     async def contradictions(
         self, facts: Sequence[ActiveFact]
     ) -> list[tuple[ActiveFact, ActiveFact]]:
-        """Each of the facts that is said to contradict an active one, with that one."""
+        """Return each fact that contradicts an active one by a relation, with that one."""
         by_id = {fact.id: fact for fact in facts}
         ids = as_json(list(by_id))
 
@@ -229,16 +231,16 @@ class Upkeep:
         return await self._rows.read(read)
 
     async def cosine(self, one: int, other: int) -> float | None:
-        """How near the vectors of two rows are, None where they cannot be compared."""
+        """Return how near the vectors of two rows are, None where they cannot be compared."""
         found = await self._rows.all("vectors_at", rows=as_json([one, other]))
         if len(found) < 2 or found[0]["embedder"] != found[1]["embedder"]:  # noqa: PLR2004 - a pair
             return None
         return float(np.dot(*(vector_of(row["data"]) for row in found)))
 
     async def carry_out(self, changes: Sequence[Change], actor: Actor) -> list[bool]:
-        """Make changes with their rows of the audit, all or none.
+        """Make changes with their rows of the audit, all or none; return which were made.
 
-        False is one whose fact, or what takes its place, is not any more what it was.
+        A change is not made if its fact, or its replacement, has changed meanwhile.
         """
         at = utc_now()
         try:
@@ -281,16 +283,16 @@ class Upkeep:
         return bool(changed)
 
     async def begin(self, run: str, began_at: datetime) -> None:
-        """Note that a consolidation of everything begins."""
+        """Record that a consolidation of all facts begins."""
         await self._rows.change("begin_consolidation", run=run, began_at=stamp(began_at))
 
     async def end(self, run: str, ended_at: datetime, *, changed: int, failed: int) -> None:
-        """Note that it has ended."""
+        """Record that it has ended."""
         await self._rows.change(
             "end_consolidation", run=run, ended_at=stamp(ended_at), changed=changed, failed=failed
         )
 
     async def last_run(self, now: datetime) -> Run | None:
-        """The last consolidation of everything, but for those of when the clock was ahead."""
+        """Return the last consolidation of all facts, ignoring those of a clock that was ahead."""
         row = await self._rows.one("last_consolidation", now=stamp(now))
         return msgspec.convert(dict(row), Run) if row else None

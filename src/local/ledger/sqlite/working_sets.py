@@ -1,14 +1,14 @@
-"""What is held in memory of a ledger: memories that are asked often, brought up to date each time.
+"""Memories that are searched often, held in memory and updated each time.
 
-A question about a few thousand records then costs some arithmetic instead of reading them. The
-ledger itself says what has changed, by a revision that every write of a record, its vector or its
-rating raises, so no writer has to remember to report it.
+A question about a few thousand records then needs some arithmetic instead of reading them. The
+ledger itself knows what has changed, by a revision that every write of a record, its vector or its
+rating raises, so no writer has to report changes.
 
 Places and sessions are words: in the columns `place` and `session_place`, and in the full text. The
-rows of a place are held in memory as well. The full-text index could find them, but it reads
-the list of all rows of a place for every word, which takes a millisecond or more each time.
+rows of a place are held in memory as well. The full-text index could find them, but it reads the
+list of all rows of a place for every word, which takes a millisecond or more each time.
 
-One budget is for all tenants: one for each would be as many times as large as there are tenants.
+All tenants share one budget: one for each would grow with the number of tenants.
 """
 
 from array import array
@@ -32,23 +32,23 @@ HELD_RECORDS = 120_000
 HELD_ROWS = 2_000_000
 """Rows of places, 8 bytes each."""
 HELD_TOPICS = 4_096
-"""Facts asked for lately: 16 MB of those that fit."""
+"""Facts that were looked up lately: 16 MB of those that fit."""
 HELD_WORDS = 50_000
 """Words, each with how many records have it."""
 FEW = 5_000
-"""New rows that are read with the table; more are found faster with the index."""
+"""New rows that are read with the table; a larger number is found faster with the index."""
 MOST = 12_000
-"""Records of a memory that is searched whole; of a larger one only candidates are looked at."""
+"""Records of a memory that is searched whole; of a larger one only candidates are scored."""
 PAGE = 500
-"""Records read at a time, so that nobody else's read waits long."""
+"""Records read at a time, so that no other read waits long."""
 OUTDATED = 0.25
-"""The share of changed records from which a memory is read anew."""
+"""The share of changed records from which a memory is read again."""
 
 Places = tuple[str, ...]
 
 
 class Budget:
-    """What is held of a kind; beyond `most` pieces, what was used longest ago goes.
+    """The budget of one kind; beyond `most` pieces, the least recently used ones are dropped.
 
     Used by one thread at a time.
     """
@@ -59,7 +59,7 @@ class Budget:
         self._size = 0
 
     def use(self, key: Hashable, size: int, drop: Callable[[], object]) -> None:
-        """Count what was just used as so large; `drop` lets it go. It stays, however large."""
+        """Count what was just used at this size; `drop` removes it. It stays, however large."""
         self.forget(key)
         self._held[key] = size, drop
         self._size += size
@@ -69,7 +69,7 @@ class Budget:
             drop_oldest()
 
     def forget(self, key: Hashable) -> None:
-        """It is not held any more."""
+        """Remove it from the budget: it is no longer held."""
         size, _ = self._held.pop(key, (0, None))
         self._size -= size
 
@@ -88,24 +88,24 @@ _OF: WeakKeyDictionary[Database, Held] = WeakKeyDictionary()
 
 
 def held_of(database: Database) -> Held:
-    """The budgets that all ledgers over a database share."""
+    """Return the budgets that all ledgers over a database share."""
     return _OF.setdefault(database, Held())
 
 
 def place_word(tenant: str, place: Place) -> str:
-    """The word for whose record of which kind it is; the column `place` is made the same way."""
+    """Return the word for the owner and kind of a record; the column `place` has the same form."""
     return "p" + _word(tenant, *place)
 
 
 def session_word(tenant: str, search: Search) -> str | None:
-    """The word for the session, where nothing but one session is searched."""
+    """Return the word for the session, if only one session is searched."""
     if search.only_session is None or {place.scope for place in search.places} != {"session"}:
         return None
     return "s" + _word(tenant, search.places[0].owner, search.only_session)
 
 
 def owner_of(place: str) -> str:
-    """Whose place it is, in its own opaque word."""
+    """Return the owner of a place, in its own opaque word."""
     return place.split("x")[2]
 
 
@@ -114,7 +114,7 @@ def _word(*parts: str) -> str:
 
 
 class PlaceRows:
-    """One tenant's. Rows are only ever added, and stay in their place; used inside reads only."""
+    """One tenant's rows by place. They are only ever added, and keep their place; used in reads."""
 
     def __init__(self, rows: TenantRows, budget: Budget) -> None:
         self._rows = rows
@@ -123,12 +123,12 @@ class PlaceRows:
         self._last = 0
 
     def count(self, connection: SqlConnection, places: Iterable[str], rows: Positions) -> int:
-        """How many of the rows are in one of the places."""
+        """Return how many of the rows are in one of the places."""
         self._catch_up(connection)
         return sum(_common(self._of(connection, place), rows) for place in places)
 
     def over(self, connection: SqlConnection, places: Iterable[str], row: int) -> float:
-        """All rows of the places over those from this one on."""
+        """Return the ratio of all rows to those of the places, from this row on."""
         self._catch_up(connection)
         every = [self._of(connection, place) for place in places]
         newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
@@ -156,7 +156,7 @@ class PlaceRows:
 
 
 def _common(ordered: "array[int]", rows: Positions) -> int:
-    """How many of the rows there are among others, which are in order."""
+    """Return how many of the rows are among others, which are in order."""
     if not ordered:
         return 0
     own = np.frombuffer(ordered, np.int64)
@@ -165,7 +165,7 @@ def _common(ordered: "array[int]", rows: Positions) -> int:
 
 
 class WorkingSets:
-    """One tenant's, by the places that a search may find."""
+    """One tenant's memories, by the places that a search may find."""
 
     def __init__(self, rows: TenantRows, budget: Budget) -> None:
         self._rows = rows
@@ -174,7 +174,7 @@ class WorkingSets:
         self._large: OrderedDict[Places, None] = OrderedDict()
 
     async def fits(self, places: Places) -> bool:
-        """Whether a memory is small enough to be searched whole; a large one hardly shrinks."""
+        """Return whether a memory is small enough to be scored whole; large ones hardly shrink."""
         if any(held == places for _, held in self._sets):
             return True
         if places not in self._large:
@@ -184,24 +184,24 @@ class WorkingSets:
         return False
 
     async def prepare(self, embedder: str) -> None:
-        """Read the memories that are held with the vectors of another embedder, too."""
+        """Read the memories in use with the vectors of another embedder, too."""
         for places in list(dict.fromkeys(held for _, held in self._sets)):
             await self.of(places, embedder)
 
-    def keep_only(self, embedder: str) -> None:
-        """Hold no memory any more with the vectors of others."""
+    def hold_only(self, embedder: str) -> None:
+        """Drop the memories with the vectors of other embedders."""
         for key in [key for key in self._sets if key[0] != embedder]:
             self._drop(key)
 
     async def of(self, places: Places, embedder: str) -> Columns | None:
-        """A memory as it is now, with the vectors of an embedder; None if it is too large."""
+        """Return a memory as it is now, with an embedder's vectors; None if it is too large."""
         key = (embedder, places)
         known = self._sets.setdefault(key, _WorkingSet(self._rows, places, embedder))
         while not await self._rows.read(known.catch_up):
             pass
         size = len(known.columns)
         if size > MOST or known.columns.outdated > OUTDATED * size:
-            self._drop(key)  # to be read anew
+            self._drop(key)  # to be read again
             if size - known.columns.outdated > MOST:
                 self._note_large(places)
                 return None
@@ -210,7 +210,7 @@ class WorkingSets:
         return known.columns
 
     def clear(self) -> None:
-        """Hold none: records have left their places."""
+        """Drop all: records have left their places."""
         for key in list(self._sets):
             self._drop(key)
 
@@ -239,7 +239,7 @@ class _WorkingSet:
         self.columns = Columns()
 
     def catch_up(self, connection: SqlConnection) -> bool:
-        """Read what changed, a page of each place at most; whether that was all."""
+        """Read what changed, at most a page of each place; return whether that was all."""
         version = data_version(connection)
         if version == self._version:
             return True

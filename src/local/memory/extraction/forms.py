@@ -1,4 +1,4 @@
-"""Forms in which people state things, and what kind of memory each is."""
+"""The forms of people's statements, and the kind of memory that each one is."""
 
 import re
 from typing import NamedTuple
@@ -33,7 +33,7 @@ ADVERBS = (
     r"|mainly|never|often|sometimes|normally|typically|have|now|both) )*"
 )
 PREFERRED = re.compile(r"^(?:favou?rite|preferred)_(\w+)$")
-"""Of a key: an agent that is asked for a preference looks under `user.…_preference`."""
+"""Suffix of a key: an agent that needs a preference looks under `user.…_preference`."""
 MOST_TOPIC_CHARACTERS = 40
 
 
@@ -72,7 +72,7 @@ def form(memory_type: MemoryType, pattern: str, topic: str | None = None, **rest
 
 
 def topic_of(form_: Form, found: re.Match[str]) -> str | None:
-    """The key of what is stated, None where others may stand beside it."""
+    """Return the key of what is stated, None where others may stand beside it."""
     if form_.topic is None:
         return None
     groups = {name: _word(text) for name, text in found.groupdict().items() if text}
@@ -84,11 +84,11 @@ def topic_of(form_: Form, found: re.Match[str]) -> str | None:
 
 
 def opening_of(clause: str) -> str | None:
-    """The kind of its first word, None if it is another."""
+    """Return the kind of its first word, None if it is another."""
     return next((kind for kind, text in _OPENINGS.items() if text.match(clause)), None)
 
 
 def _word(text: str) -> str:
-    """The text as one word of a key."""
+    """Return the text as one word of a key."""
     word = re.sub(r"[\W_]+", "_", text.lower()).strip("_")
     return PREFERRED.sub(r"\1_preference", word)

@@ -1,4 +1,4 @@
-"""What is worth remembering of a conversation, and who finds it."""
+"""What is worth remembering of a conversation, and the protocol of what finds it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,8 +14,8 @@ USER = "user"
 ASSISTANT = "assistant"
 
 
-class Said(Struct, frozen=True, kw_only=True):
-    """A message as an extractor reads it; `speaker` is a name, where there is one."""
+class Utterance(Struct, frozen=True, kw_only=True):
+    """A message for an extractor; `speaker` is a name, where there is one."""
 
     id: str
     role: str
@@ -30,15 +30,15 @@ class Passage(Struct, frozen=True, kw_only=True):
     `context` came before them and shows what they refer to; nothing is extracted from it.
     """
 
-    messages: Sequence[Said]
-    context: Sequence[Said] = ()
+    messages: Sequence[Utterance]
+    context: Sequence[Utterance] = ()
 
 
 class Item(Struct, frozen=True, kw_only=True):
     """Something to remember; `content` is a sentence that stands by itself.
 
-    `topic` is the key of what there can be only one of, None for what can stand beside others.
-    `queries` are questions it answers, `sources` the ids of the messages that say it.
+    `topic` is the key if there can be only one of it, None if there can be several.
+    `queries` are questions that it answers, `sources` the ids of the messages that state it.
     """
 
     memory_type: MemoryType
@@ -55,7 +55,7 @@ class Item(Struct, frozen=True, kw_only=True):
 
 class Extractor(Protocol):
     async def extract(self, passage: Passage) -> list[Item]:
-        """Return what is worth remembering of the messages, in the order in which it was said.
+        """Return what is worth remembering of the messages, in their order.
 
         Raises:
             ModelError: A model is out of reach; it may answer later.
@@ -64,9 +64,9 @@ class Extractor(Protocol):
 
 
 def topic_of_speaker(topic: str, speaker: str | None) -> str | None:
-    """The key as it is this speaker's, None if it cannot be one.
+    """Return the key for this speaker, None if there can be none.
 
-    Of people who talk, each has a home of their own, and neither retires the other's.
+    People who talk with each other each have keys of their own, and do not retire each other's.
     """
     scope, _, rest = topic.partition(".")
     if speaker is not None and scope == USER:

@@ -1,4 +1,4 @@
-"""Extraction by a model: one call finds and classifies, and its answer is not taken on trust."""
+"""Extraction by a model: one call finds and classifies; the answer is checked."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -10,13 +10,13 @@ from msgspec import Struct
 from local.errors import ModelRefusedError
 from local.llm.framing import visible
 from local.llm.models import StructuredModel
-from local.memory.extraction.items import USER, Item, Passage, Said, topic_of_speaker
+from local.memory.extraction.items import USER, Item, Passage, Utterance, topic_of_speaker
 from local.protocol.memories import Durability, MemoryType
-from local.text.words import stems, telling_words
+from local.text.words import informative_words, stems
 
 MESSAGE_CHARACTERS = 4_000
 CALL_CHARACTERS = 16_000
-"""Of the messages in one call: some 4,000 tokens, of the 8,192 that a model sees by default."""
+"""Characters of the messages in one call: some 4,000 tokens, of the 8,192 of a model's default."""
 CONTEXT = 4
 """Messages shown before those that items are extracted from."""
 LONGEST = 600
@@ -26,8 +26,8 @@ MAX_QUERIES = 3
 LONGEST_PHRASE = 120
 """Characters of a keyword, a question or a summary."""
 LEAST_FOUND = 0.5
-"""The share of an item's words that its messages must contain: a model rewords, but what shares
-less with what was said was made up."""
+"""The share of an item's words that its messages must contain: a model rewords, but an item that
+has fewer was made up."""
 
 INSTRUCTION = """\
 You decide what a memory keeps of a conversation. You are given numbered messages. Those marked \
@@ -78,7 +78,7 @@ class _Findings(Struct, frozen=True, kw_only=True):
 
 
 class ModelExtractor:
-    """Asks a model what is worth remembering; what it made up is left out."""
+    """Asks a model what is worth remembering, and leaves out what the model made up."""
 
     def __init__(self, model: StructuredModel, *, within: float) -> None:
         """`within`: seconds for one call; a long passage takes several."""
@@ -88,9 +88,9 @@ class ModelExtractor:
     async def extract(self, passage: Passage) -> list[Item]:
         items: list[Item] = []
         for portion in _portions(passage):
-            said = {n: m for n, m in enumerate(portion.messages, start=1) if m.role == USER}
-            found = await self._found(_shown(portion)) if said else []
-            checked = [item for each in found if (item := _checked(each, said)) is not None]
+            users = {n: m for n, m in enumerate(portion.messages, start=1) if m.role == USER}
+            found = await self._found(_shown(portion)) if users else []
+            checked = [item for each in found if (item := _checked(each, users)) is not None]
             if left_out := len(found) - len(checked):
                 log.info("extracted_items_left_out", model=self._model.name, count=left_out)
             items += checked
@@ -108,8 +108,8 @@ class ModelExtractor:
 
 
 def _portions(passage: Passage) -> Iterator[Passage]:
-    """The passage in parts that fit into a call, each with what came before it."""
-    context, part, size = passage.context, list[Said](), 0
+    """Yield the passage in parts that fit into a call, each with what came before it."""
+    context, part, size = passage.context, list[Utterance](), 0
     for message in passage.messages:
         cost = min(len(message.content), MESSAGE_CHARACTERS)
         if part and size + cost > CALL_CHARACTERS:
@@ -122,13 +122,13 @@ def _portions(passage: Passage) -> Iterator[Passage]:
 
 
 def _shown(passage: Passage) -> _Shown:
-    """Messages are numbered from 1. What shows only the context has the number 0."""
+    """Return the messages, numbered from 1. Those that only show the context have the number 0."""
     before = [_as_shown(0, message) for message in passage.context[-CONTEXT:]]
     numbered = [_as_shown(n, message) for n, message in enumerate(passage.messages, start=1)]
     return _Shown(messages=[*before, *numbered])
 
 
-def _as_shown(number: int, message: Said) -> _ShownMessage:
+def _as_shown(number: int, message: Utterance) -> _ShownMessage:
     return _ShownMessage(
         number=number,
         role=message.role,
@@ -139,11 +139,11 @@ def _as_shown(number: int, message: Said) -> _ShownMessage:
     )
 
 
-def _checked(found: _Found, said: Mapping[int, Said]) -> Item | None:
-    """The item, unless it is too long, names no message of a user, or says what none of them do."""
-    sources = [said[number] for number in dict.fromkeys(found.sources) if number in said]
+def _checked(found: _Found, users: Mapping[int, Utterance]) -> Item | None:
+    """Return the item, unless it is too long, or no message of a user states it."""
+    sources = [users[number] for number in dict.fromkeys(found.sources) if number in users]
     content, topic = _line(found.content), found.topic
-    if not sources or not 0 < len(content) <= LONGEST or not _is_said(content, sources):
+    if not sources or not 0 < len(content) <= LONGEST or not _is_stated(content, sources):
         return None
     return Item(
         memory_type=found.memory_type,
@@ -159,11 +159,11 @@ def _checked(found: _Found, said: Mapping[int, Said]) -> Item | None:
     )
 
 
-def _is_said(content: str, sources: Sequence[Said]) -> bool:
-    """Whether most of its informative words stand in the messages, in some form."""
+def _is_stated(content: str, sources: Sequence[Utterance]) -> bool:
+    """Return whether most of its informative words occur in the messages, in some form."""
     spoken = chain.from_iterable((m.content, m.speaker or USER) for m in sources)
-    known = set(stems(telling_words("\n".join(spoken))))
-    own = stems(telling_words(content))
+    known = set(stems(informative_words("\n".join(spoken))))
+    own = stems(informative_words(content))
     return sum(stem in known for stem in own) >= LEAST_FOUND * max(len(own), 1)
 
 

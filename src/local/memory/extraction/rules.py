@@ -1,7 +1,7 @@
-"""Extraction without a model: what is plainly stated, by tables of forms.
+"""Extraction without a model: finds plain statements, by tables of forms.
 
-A message passes small stages: its own sentences, and of them those that last (sentences.py), what
-they state (the forms in tables.py), and its wording (wording.py).
+A message passes small stages: its own sentences, and of them those that last (sentences.py), their
+statements (the forms in tables.py), and the wording (wording.py).
 """
 
 import asyncio
@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from local.memory.extraction.forms import GONE, NAME, Form, form, opening_of, topic_of
-from local.memory.extraction.items import ASSISTANT, USER, Item, Passage, Said, topic_of_speaker
+from local.memory.extraction.items import (
+    ASSISTANT,
+    USER,
+    Item,
+    Passage,
+    Utterance,
+    topic_of_speaker,
+)
 from local.memory.extraction.sentences import (
     Salience,
     clauses_of,
@@ -24,7 +31,7 @@ from local.memory.extraction.sentences import (
 )
 from local.memory.extraction.tables import PEOPLE, PROJECTS
 from local.memory.extraction.wording import THE_USER, dated, questions, shortened, standalone
-from local.text.words import telling_words
+from local.text.words import informative_words
 
 MAX_KEYWORDS = 8
 
@@ -53,7 +60,7 @@ _CORRECTS = re.compile(
 
 
 class _Stated(NamedTuple):
-    """A clause, what kind of form it has, and where its value begins."""
+    """A clause, the kind of its form, and where its value begins."""
 
     form: Form
     clause: str
@@ -62,14 +69,14 @@ class _Stated(NamedTuple):
 
 
 class RulesExtractor:
-    """Finds what is plainly stated; the same passage always gives the same items."""
+    """Finds plain statements; the same passage always gives the same items."""
 
     async def extract(self, passage: Passage) -> list[Item]:
         return await asyncio.to_thread(extract, passage)
 
 
 def extract(passage: Passage) -> list[Item]:
-    """The items of a passage, each statement once."""
+    """Return the items of a passage, each statement once."""
     found: dict[tuple[str | None, str], Item] = {}
     keyed: dict[str | None, _Stated] = {}
     salience = Salience(passage)
@@ -90,8 +97,8 @@ def extract(passage: Passage) -> list[Item]:
     return [item for item in found.values() if not own.isdisjoint(item.sources)]
 
 
-def _stated(message: Said, before: _Stated | None, salience: Salience) -> Iterator[_Stated]:
-    """What a message states; `before` is what its speaker's last message stated under a key."""
+def _stated(message: Utterance, before: _Stated | None, salience: Salience) -> Iterator[_Stated]:
+    """Yield a message's statements; `before` is its speaker's last statement under a key."""
     sentences = list(sentences_of(message.content))
     talk = is_talk(message.content, sentences)
     talked_of: list[str] = []
@@ -109,7 +116,7 @@ def _stated(message: Said, before: _Stated | None, salience: Salience) -> Iterat
 
 
 def _corrected(before: _Stated, sentence: str) -> _Stated | None:
-    """The statement with the value of a correction, if that is a value of the same kind."""
+    """Return the statement with the value of a correction, if that is a value of the same kind."""
     found = _CORRECTS.match(sentence)
     if found is None:
         return None
@@ -120,12 +127,12 @@ def _corrected(before: _Stated, sentence: str) -> _Stated | None:
 
 
 def _kind(value: str) -> tuple[bool, bool]:
-    """Whether there is a figure in it, and whether it begins like a name."""
+    """Return whether there is a figure in it, and whether it begins like a name."""
     return _DIGIT.search(value) is not None, value[:1].isupper()
 
 
 def _read(sentence: str) -> Iterator[_Stated]:
-    """What each clause of a sentence states, by the first form that it has."""
+    """Yield what each clause of a sentence states, by the first form that it has."""
     greeted = _GREETING.match(sentence) is not None
     for part in clauses_of(_in_order(without_lead_in(sentence))):
         clause = without_lead_in(part)
@@ -145,7 +152,7 @@ def _match(form_: Form, clause: str) -> _Stated | None:
 
 
 def _in_order(sentence: str) -> str:
-    """The sentence with its time at the end: "Last week I …" as "I … last week"."""
+    """Return the sentence with its time at the end: "Last week I …" as "I … last week"."""
     found = _WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
     if found is None:
         return sentence
@@ -153,7 +160,7 @@ def _in_order(sentence: str) -> str:
     return f"{found['rest']} {time[:1].lower() if time[1:2].islower() else time[:1]}{time[1:]}"
 
 
-def _item(stated: _Stated, message: Said) -> Item:
+def _item(stated: _Stated, message: Utterance) -> Item:
     kind, clause, topic, _ = stated
     who = message.speaker or THE_USER
     content = standalone(dated(clause, message.at), message.speaker)
@@ -165,7 +172,7 @@ def _item(stated: _Stated, message: Said) -> Item:
         content=content,
         summary=shortened(content),
         topic=key,
-        keywords=tuple(telling_words(clause)[:MAX_KEYWORDS]),
+        keywords=tuple(informative_words(clause)[:MAX_KEYWORDS]),
         queries=questions(topic, who),
         confidence=kind.confidence,
         importance=kind.importance,

@@ -1,12 +1,12 @@
-"""What of a message is read for facts: its own sentences, those that last, those that come back.
+"""The parts of a message to read for facts: its own, lasting and recurring sentences.
 
-Code, quotations and pasted text are nobody's own words. Most of what is said is of the moment:
-questions, requests, thanks, suppositions, guesses, what others are said to have said. Precision
-comes first: what is stated again can be extracted then.
+Code, quotations and pasted text are nobody's own words. Most sentences are of the moment:
+questions, requests, thanks, suppositions, guesses, reports of other people's words. Precision comes
+first: a fact that is stated again can be extracted then.
 
-Somebody who works on something with others says much that no form of a sentence shows to be worth
-remembering, but what it is about is said again, by them or in an answer. A single sentence without
-a conversation around it never counts.
+When people work on something together, no form of a sentence shows most of what is worth
+remembering. But its subject comes up again, in their messages or in an answer. A single sentence
+without a conversation around it never counts.
 """
 
 import re
@@ -15,10 +15,11 @@ from functools import cached_property
 
 from local.memory.extraction.items import ASSISTANT, Passage
 from local.text.features import is_question, split_lazily
-from local.text.words import RUN, stems, telling_words
+from local.text.words import RUN, informative_words, stems
 
 MESSAGE_CHARACTERS = 2_000
-"""Characters of a message that are read. A longer one is mostly pasted, and says first what for."""
+"""Characters of a message that are read. A longer one is mostly pasted, and begins with its
+purpose."""
 LONGEST = 240
 """Characters of a sentence that is read; a longer one is prose, and slow to match."""
 
@@ -41,7 +42,7 @@ _PLAYS = re.compile(
     r"|you will (?:act|be)|play the (?:role|part))\b",
     re.IGNORECASE,
 )
-"""Whoever asks for a part to be played speaks for somebody else from there on."""
+"""After a request to play a part, the text speaks for somebody else."""
 _ENDS = re.compile(
     r"(?<=[.!?\u2026])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)"
     r"(?<!\b[A-Z]\.)[\"')]*\s+|;\s+|\s+[\u2013\u2014-]\s+"
@@ -51,6 +52,8 @@ _CLAUSES = re.compile(
     r"|,\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
     re.IGNORECASE,
 )
+_EXPLAINED = re.compile(r"((?:i|we)\b[^:]{2,40}):\s+(?=(?:i|my|we|our)\b)", re.IGNORECASE)
+"""What somebody says of himself, and then in other words; "Tom: I …" is another's."""
 _LEAD_IN = re.compile(
     r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep|no"
     r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
@@ -63,7 +66,7 @@ _LEAD_IN = re.compile(
 
 
 def sentences_of(content: str) -> Iterator[str]:
-    """The sentences in somebody's own words, in their order, up to where another text begins."""
+    """Yield the sentences in somebody's own words, in order, up to where other text begins."""
     prose = _CODE.sub(" ", content[:MESSAGE_CHARACTERS]).translate(_STRAIGHT)
     if len(content) > MESSAGE_CHARACTERS:
         prose = prose.rpartition(" ")[0]
@@ -78,7 +81,7 @@ def sentences_of(content: str) -> Iterator[str]:
 
 
 def _unquoted(line: str) -> Iterator[str]:
-    """The sentences of a line that do not belong to a quotation, and are not too long to match."""
+    """Yield the sentences of a line outside quotations that are not too long to match."""
     quoting = False
     for sentence in split_lazily(_ENDS, _MARKS.sub("", line).strip()):
         within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
@@ -87,12 +90,15 @@ def _unquoted(line: str) -> Iterator[str]:
 
 
 def clauses_of(sentence: str) -> list[str]:
-    """What a sentence says one after the other, each with a subject of its own."""
-    return [clause for part in _CLAUSES.split(sentence) if (clause := part.strip(" ,."))]
+    """Return a sentence's clauses in their order, each with a subject of its own."""
+    explained = _EXPLAINED.match(sentence)
+    parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
+    split = (clause for part in parts for clause in _CLAUSES.split(part))
+    return [clause for each in split if (clause := each.strip(" ,."))]
 
 
 def without_lead_in(sentence: str) -> str:
-    """The sentence without "Hi", "by the way" and the like at its beginning."""
+    """Return the sentence without "Hi", "by the way" and the like at its beginning."""
     found = _LEAD_IN.match(sentence)
     return sentence[found.end() :] if found else sentence
 
@@ -135,7 +141,7 @@ _STANDING = re.compile(
     r"|^(?:please )?(?:answer|reply|respond|speak|talk)(?: to me)? (?:only |always )*in \w+",
     re.IGNORECASE,
 )
-"""What is asked for once and for all."""
+"""Requests that are meant for good."""
 
 
 _DENIES = re.compile(
@@ -149,7 +155,7 @@ _POINTS_BACK = re.compile(
 
 
 def is_lasting(sentence: str) -> bool:
-    """Whether it states, or asks for good, something that does not pass with the conversation."""
+    """Return whether it states, or asks for good, something that outlasts the conversation."""
     if is_question(sentence) or _SECRET.search(sentence):
         return False
     if _STANDING.search(sentence):
@@ -163,7 +169,7 @@ def is_lasting(sentence: str) -> bool:
 
 
 def stands_alone(clause: str) -> bool:
-    """Whether it is more than a word, and does not end in one that points back."""
+    """Return whether it is more than a word, and does not end in one that points back."""
     return " " in clause and not _POINTS_BACK.search(clause)
 
 
@@ -174,13 +180,13 @@ def is_denied(clause: str) -> bool:
 READ = 2_000
 """Characters of each message that are compared."""
 TALK = 800
-"""Characters of a message that somebody says; whoever writes more composes a text."""
+"""Characters of a message in a talk; a longer one is a composed text."""
 SENTENCES = 3
-"""So many of them, and one in the first person, make talk of a message; a request has details."""
+"""So many sentences, with one in the first person, make a message talk; a request has details."""
 SHARED = 3
 """Informative words of a statement that other messages share."""
 TOGETHER = 200
-"""Characters of what is said together, in one message, about the same."""
+"""Characters of sentences in one message that belong together."""
 
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|we|our)\b", re.IGNORECASE)
 _UNCLEAR = re.compile(
@@ -200,7 +206,7 @@ _ORDERS = re.compile(
     r"|feel free|don't|such as|like|including|especially)\b",
     re.IGNORECASE,
 )
-"""How orders of the moment and mere additions begin."""
+"""The beginnings of orders of the moment and of mere additions."""
 
 
 class Salience:
@@ -213,21 +219,21 @@ class Salience:
     def _taken_up(self) -> frozenset[str]:
         every = (*self._passage.context, *self._passage.messages)
         texts = [message.content[:READ] for message in every if message.role == ASSISTANT]
-        return frozenset(stems(telling_words("\n".join(texts))))
+        return frozenset(stems(informative_words("\n".join(texts))))
 
     def holds(self, statement: str) -> bool:
-        """Whether the statement stands by itself, and is about what other messages are about.
+        """Return whether the statement is complete, and about what other messages are about.
 
         Pairs of characters are no words here: a line of a foreign text has many of them.
         """
         if _UNCLEAR.search(statement) or _ORDERS.match(statement):
             return False
-        own = [word for word in telling_words(statement) if not RUN.match(word)]
+        own = [word for word in informative_words(statement) if not RUN.match(word)]
         return len(own) >= SHARED and len(self._taken_up.intersection(stems(own))) >= SHARED
 
 
 def is_talk(content: str, sentences: Sequence[str]) -> bool:
-    """Whether somebody speaks of their own, rather than asks for something or shows a text."""
+    """Return whether somebody talks about their own, rather than asks or shows a text."""
     return (
         len(content) <= TALK
         and len(sentences) >= SENTENCES
@@ -236,7 +242,7 @@ def is_talk(content: str, sentences: Sequence[str]) -> bool:
 
 
 def together(statements: Sequence[str]) -> Iterator[str]:
-    """Join what is said one after the other, in texts that are not long."""
+    """Join sentences that follow each other into texts that are not long."""
     text = ""
     for statement in statements:
         joined = f"{text.rstrip('.! ')}. {statement}" if text else statement

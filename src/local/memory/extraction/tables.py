@@ -1,4 +1,4 @@
-"""The forms in which people speak of themselves, and of what they do together or have to do."""
+"""The forms in which people speak of themselves, of joint work, and of what they have to do."""
 
 from local.memory.extraction.forms import ADVERBS, BE, COMING, DATE, GONE, NAME, Form, form
 
@@ -92,7 +92,7 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", rf"i was born on (?P<v>.*{DATE}.*)", "user.birthday"),
     form("fact", r"i was born in (?P<v>\d{4})\b", "user.birth_year"),
     form("fact", r"i was born (?:and raised )?in (?P<v>.+)", "user.birthplace"),
-    form("fact", rf"{I_AM}(?P<v>\d{{1,2}})(?: years old| yrs old| yo)?\W*$", "user.age"),
+    form("fact", rf"{I_AM}(?P<v>\d{{1,2}})(?: years old| yrs old| yo)?(?: now)?\W*$", "user.age"),
     form("event", r"i (?:just )?turned (?P<v>\d{1,2}|\w+ty)\b", importance=0.6),
     form("fact", r"(?:i|we) (?:now |currently )?live (?:in|near|on|at|outside|just outside) "
          + PLACE, "user.home"),
@@ -105,6 +105,7 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", rf"{I_AM}(?:an? )?(?:(?:native|fluent) )?(?P<v>{NAME} (?:citizen|speaker|national))"),
     form("fact", rf"{I_AM}(?:currently |now )?(?P<v>{DIET})\b", "user.diet"),
     form("fact", rf"i(?:'ve| have) been (?P<v>{DIET})\b", "user.diet"),
+    form("fact", rf"{I_AM}(?P<v>no longer {DIET}|not {DIET} any ?(?:more|longer))\b", "user.diet", negative=True),
     form("fact", rf"{I_AM}(?P<v>single|divorced|widowed|engaged|married\b.*)", "user.marital_status"),
     form("fact", rf"{I_AM}(?:currently |now )?an? (?P<v>(?:[\w-]+ ){{0,3}}?{JOB}){JOB_ENDS}", "user.job"),
     form("fact", r"i(?:'ve been working| have been working| work|'m working)(?: (?:full|part)[- ]time)? as (?:an?|the) (?P<v>.+)", "user.job"),
@@ -176,7 +177,7 @@ VALUE = (
 )
 
 ATTRIBUTES: tuple[Form, ...] = (
-    form("fact", rf"my (?P<thing>{ATTRIBUTE})(?: is|'s| are) (?P<v>(?!that\b|what\b|too\b|very\b|so\b)\S.*)", "user.{thing}"),
+    form("fact", rf"my (?:new |current )?(?P<thing>{ATTRIBUTE})(?: is|'s| are) (?P<v>(?!that\b|what\b|too\b|very\b|so\b)\S.*)", "user.{thing}"),
     form("fact", rf"my {ANYTHING_BUT}(?P<thing>[a-z-]+(?: [a-z-]+)?) (?:is|are) {VALUE}", "user.{thing}", confidence=0.8),
 )  # fmt: skip
 

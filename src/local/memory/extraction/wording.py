@@ -1,7 +1,7 @@
 """A statement as it is stored: in the third person, with its date and the questions it answers.
 
 So it is understood without the conversation. It is reworded only where that is safe; everything
-else stays as it was said, with its speaker before it: a wrong rewording is worse than none.
+else keeps its wording, with its speaker before it: a wrong rewording is worse than none.
 """
 
 import re
@@ -37,7 +37,7 @@ _UNSAFE = re.compile(
     r"|\"",
     re.IGNORECASE,
 )
-"""Persons whom third person would mix up with the speaker, or leave unclear."""
+"""Persons that the third person would confuse with the speaker, or leave unclear."""
 _PERSONS = re.compile(
     r"\b(?:i|my|me|mine|myself|you|your|yours|we|our|ours|us|let's)\b|\"", re.IGNORECASE
 )
@@ -51,36 +51,36 @@ _LATER = (
     (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
 )
 _NUMERAL = re.compile(r"\bI\b")
-"""Left of a sentence in the third person, it is none of the speaker's: "Book I"."""
+"""If this is left in the third person, it is not about the speaker: "Book I"."""
 _SENTENCE_STARTS = re.compile(r"(?<=\. )[a-z]")
 
 
 def standalone(statement: str, speaker: str | None) -> str:
-    """The statement as a sentence about its speaker, None being the user."""
+    """Return the statement as a sentence about its speaker; None means the user."""
     who = speaker or THE_USER
-    said = statement.strip(" ,;:")
-    capital = f"{said[:1].upper()}{said[1:]}"
-    if speaker is None and not _PERSONS.search(said):
+    clause = statement.strip(" ,;:")
+    capital = f"{clause[:1].upper()}{clause[1:]}"
+    if speaker is None and not _PERSONS.search(clause):
         sentence = capital
     else:
-        reworded = None if _UNSAFE.search(said) else _in_third_person(said, who)
+        reworded = None if _UNSAFE.search(clause) else _in_third_person(clause, who)
         clear = reworded if reworded and not _NUMERAL.search(reworded) else None
         sentence = clear or f"{who} said: {capital}"
     return sentence if sentence[-1] in ".!?" else f"{sentence}."
 
 
 def shortened(sentence: str) -> str:
-    """As much of the sentence as a summary holds, in whole words."""
+    """Return as much of the sentence as a summary holds, in whole words."""
     text = sentence.rstrip(".")
     if len(text) <= SUMMARY_CHARACTERS:
         return text
     return f"{text[:SUMMARY_CHARACTERS].rpartition(' ')[0]} …"
 
 
-def _in_third_person(said: str, who: str) -> str | None:
-    if _MY.match(said):
-        return f"{who}'s {_later(said[2:].lstrip())}"
-    found = _FIRST.fullmatch(said)
+def _in_third_person(clause: str, who: str) -> str | None:
+    if _MY.match(clause):
+        return f"{who}'s {_later(clause[2:].lstrip())}"
+    found = _FIRST.fullmatch(clause)
     if found is None:
         return None
     predicate = _predicate(found["short"], found["rest"])
@@ -88,7 +88,7 @@ def _in_third_person(said: str, who: str) -> str | None:
 
 
 def _predicate(short: str | None, rest: str) -> str | None:
-    """What follows "I", with its verb in the third person; None where the verb is unclear."""
+    """Return what follows "I", with its verb in the third person; None where it is unclear."""
     if short is not None:
         verb = _CONTRACTED.get(short.lower())
         return verb and f"{verb} {_later(rest)}"
@@ -104,7 +104,7 @@ def _predicate(short: str | None, rest: str) -> str | None:
 
 
 def _third(verb: str) -> str:
-    """The verb as it follows a name."""
+    """Return the verb as it follows a name."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if verb in {"don't", "haven't"}:
@@ -140,7 +140,7 @@ _RELATIVE = re.compile(
 
 
 def dated(statement: str, at: datetime) -> str:
-    """The statement with the date of its first relative time, or else of when it was said."""
+    """Return the statement with the date of its first relative time, or else of the message."""
     found = _RELATIVE.search(statement)
     if found is None:
         return statement
@@ -162,7 +162,7 @@ def _date_of(found: re.Match[str], at: datetime) -> str | None:
 
 
 def _coming(weekday: str, which: str, at: datetime) -> str | None:
-    """The next day of that name; None for a "next Friday" that may be either of two."""
+    """Return the next day of that name; None for a "next Friday" that may be either of two."""
     day = at + ((WEEKDAYS.index(weekday) - at.weekday() - 1) % len(WEEKDAYS) + 1) * DAY
     if which == "next" and whole("week", day) == whole("week", at):
         return None
@@ -199,7 +199,7 @@ _OF_THE_PROJECT = "What is the {what}?"
 
 
 def questions(topic: str | None, who: str) -> tuple[str, ...]:
-    """The question that the value under a topic key answers; none without a key."""
+    """Return the question that the value under a topic key answers; none without a key."""
     if topic is None:
         return ()
     scope, _, what = topic.partition(".")

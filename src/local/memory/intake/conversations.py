@@ -1,4 +1,4 @@
-"""Conversations and turns to records: who said what, which tool answered what, under stable ids.
+"""Makes records of conversations and turns: messages and tools' results, under stable ids.
 
 Sending the same conversation again makes the same ids, so it changes nothing; a longer version adds
 what is new. A turn has an episode beside its messages and results. Facts are read in the records
@@ -25,15 +25,15 @@ from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import in_utc
 
 WhyNot = Callable[[ToolCallRecord], str | None]
-"""Why the result of a call is not recorded, if it is not."""
+"""Returns why the result of a call is not recorded, if it is not."""
 MayBeOwn = Callable[[str, datetime], bool]
-"""Whether a tool of this memory may have answered, at a time of which nobody can tell."""
+"""Returns whether a tool of this memory may have answered before its answers were noted."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages with what the ledger needs to know of them.
+    """Messages with what the ledger needs to know about them.
 
-    What may be the memory's own is kept and not searched.
+    Results that may be the memory's own are stored and not searched.
     """
 
     messages: Sequence[ConversationMessage]
@@ -47,58 +47,58 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
-    """The records of a conversation, in their order."""
+    """Yield the records of a conversation, in their order."""
     return (one for one in read(conversation) if isinstance(one, NewRecord))
 
 
 def read(conversation: Conversation) -> Iterator[NewRecord | SkippedMessage]:
-    """A record a message and a tool's result, in their order, or why there is none.
+    """Yield a record for each message and tool's result, in their order, or why there is none.
 
-    What is told twice is one record. An id may come again with another text, of a message that was
-    edited, or with other arguments, of another call.
+    What is reported twice is one record. An id may come again with another text, for an edited
+    message, or with other arguments, for another call.
     """
     seen: dict[str, tuple[str, Any]] = {}
     for index, (message, call) in enumerate(with_calls(conversation.messages)):
         for record in _records(conversation, message, call):
             if isinstance(record, str):
                 yield SkippedMessage(index=index, reason=record)
-            elif seen.get(record.id) != (said := (record.content, record.metadata.get("args"))):
-                seen[record.id] = said
+            elif seen.get(record.id) != (identity := (record.content, record.metadata.get("args"))):
+                seen[record.id] = identity
                 yield record
 
 
 def _records(
     conversation: Conversation, message: ConversationMessage, call: ToolCallRecord | None
 ) -> Iterator[NewRecord | str]:
-    """The records of a message, and why there is none of a result.
+    """Yield the records of a message, and why a result has none.
 
-    A blank message is none where the results of its calls stand for it.
+    A blank message gets none if the results of its calls take its place.
     """
-    told: list[ToolCallRecord] = []
-    untold: list[ToolCallRecord] = []
+    with_result: list[ToolCallRecord] = []
+    without_result: list[ToolCallRecord] = []
     left_out: list[str] = []
     for reported in message.tool_calls:
         if is_blank(reported.content):
-            untold.append(reported)
+            without_result.append(reported)
         elif reason := conversation.why_not(reported):
-            untold.append(reported)
+            without_result.append(reported)
             left_out.append(reason)
         else:
-            told.append(reported)
+            with_result.append(reported)
     if message.role == "tool" and not message.is_blank:
         result = _answer(message, call)
         if reason := conversation.why_not(result):
             yield reason
-        elif call is None or call.content != message.content:  # else the call has told it already
+        elif call is None or call.content != message.content:  # the call did not report it
             yield _result(conversation, message, result)
-    elif message.says_something or untold or not told:
-        yield _said(conversation, message, untold)
-    yield from (_result(conversation, message, reported) for reported in told)
+    elif message.has_content or without_result or not with_result:
+        yield _message(conversation, message, without_result)
+    yield from (_result(conversation, message, reported) for reported in with_result)
     yield from left_out
 
 
 def _answer(message: ConversationMessage, call: ToolCallRecord | None) -> ToolCallRecord:
-    """A tool's message as the result of its call."""
+    """Return a tool's message as the result of its call."""
     return ToolCallRecord(
         id=message.tool_call_id or None,
         name=message.name or "tool",
@@ -109,15 +109,15 @@ def _answer(message: ConversationMessage, call: ToolCallRecord | None) -> ToolCa
 
 
 def _identity(message: ConversationMessage) -> str:
-    """The sender's id, else one made of what is said, and how often that was said before."""
+    """Return the sender's id, else one made of the content and its number of occurrences."""
     what = (message.role, message.name, message.content, message.occurrence)
     return message.id or content_id(*what)
 
 
-def _said(
+def _message(
     conversation: Conversation, message: ConversationMessage, without: Sequence[ToolCallRecord]
 ) -> NewRecord:
-    """What was said, with its calls that have no results here."""
+    """Return the record of a message, with its calls that have no results here."""
     searched = not message.is_blank and message.role != "system"
     calls = [{"id": call.id, "name": call.name, "args": call.args} for call in without]
     return _record(
@@ -143,15 +143,15 @@ def _result(
     conversation: Conversation, message: ConversationMessage, call: ToolCallRecord
 ) -> NewRecord:
     owner, session_id = conversation.owner, conversation.session_id
-    said = [conversation.query_id, call.id or _identity(message), call.name, call.content]
+    identity = [conversation.query_id, call.id or _identity(message), call.name, call.content]
     named = message.id if message.role == "tool" else None
-    unclear = conversation.may_be_own(call.name, _said_at(conversation, message))
+    unclear = conversation.may_be_own(call.name, _time_of(conversation, message))
     if named and call.id:
-        said.append(named)  # calls may be numbered anew in every reply
+        identity.append(named)  # calls may be numbered anew in every reply
     return _record(
         conversation,
         message,
-        id=content_id("tool_output", owner, session_id, said),
+        id=content_id("tool_output", owner, session_id, identity),
         alias=content_id("tool_output", owner, session_id, named) if named else None,
         kind="transcript" if unclear else "tool_output",
         content=call.content,
@@ -168,25 +168,25 @@ def _result(
 def _record(
     conversation: Conversation, message: ConversationMessage, *, metadata: Json, **columns: Any
 ) -> NewRecord:
-    """What every record of a conversation shares."""
+    """Return a record with what all records of a conversation share."""
     besides = {"parts": message.parts, "fields": message.fields}
     return NewRecord(
         owner=conversation.owner,
         agent=conversation.agent,
         session_id=conversation.session_id,
         query_id=conversation.query_id,
-        event_time=_said_at(conversation, message),
+        event_time=_time_of(conversation, message),
         metadata={**{key: value for key, value in besides.items() if value}, **metadata},
         **columns,
     )
 
 
-def _said_at(conversation: Conversation, message: ConversationMessage) -> datetime:
+def _time_of(conversation: Conversation, message: ConversationMessage) -> datetime:
     return in_utc(message.timestamp, "timestamp") if message.timestamp else conversation.now
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One question with its answer; None: it is not worth remembering, and the question is."""
+    """One question with its answer; None: it is not worth remembering, but the question is."""
 
     query: str
     answer: str | None
@@ -197,23 +197,27 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Json = {}
 
     def messages(self, turn_id: str, why_not: WhyNot) -> list[ConversationMessage]:
-        """The turn as the messages that it was; without calls of the memory itself."""
+        """Return the messages of the turn, without calls of the memory itself."""
         asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
         calls = [call for call in self.tool_calls if why_not(call) != OWN_RESULT]
-        told = [ConversationMessage(role="user", content=self.query, id=asked, timestamp=self.at)]
+        messages = [
+            ConversationMessage(role="user", content=self.query, id=asked, timestamp=self.at)
+        ]
         if calls:
-            told.append(ConversationMessage(role="assistant", tool_calls=calls, timestamp=self.at))
+            messages.append(
+                ConversationMessage(role="assistant", tool_calls=calls, timestamp=self.at)
+            )
         if self.answer is not None:
-            told.append(
+            messages.append(
                 ConversationMessage(
                     role="assistant", content=self.answer, id=answered, timestamp=self.at
                 )
             )
-        return told
+        return messages
 
 
 def question_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
-    """The id of a turn's question, which tells the turn from others of the same query id."""
+    """Return the id of a turn's question, which identifies the turn among those of its query id."""
     return content_id("question", owner, session_id, query_id, query)
 
 
@@ -223,9 +227,9 @@ def records_of_turn(
     why_not: WhyNot = lambda _call: None,
     may_be_own: MayBeOwn = lambda _tool, _at: False,
 ) -> Iterator[NewRecord]:
-    """The turn's episode, and its messages and tool results; no episode where it failed.
+    """Yield the turn's episode, and its messages and tool results; no episode if it failed.
 
-    Only episode and answer depend on what was answered; another answer makes others of them.
+    Only episode and answer depend on the answer; another answer gives other ids.
     """
     metadata: Json = {
         **turn.metadata,

@@ -1,8 +1,8 @@
-"""Documents to records: chunks of Markdown or plain text, each under its title and headings.
+"""Makes records of documents: chunks of Markdown or plain text, under title and headings.
 
-Both the splitter and the parser look at a part of a text at a time. The splitter takes the square
-of the time for text without structure; and while the interpreter collects the garbage of a
-parser, nobody else has a turn.
+Both the splitter and the parser read a part of a text at a time. The splitter's time grows with the
+square of the length of a text without structure; and while the interpreter collects a parser's
+garbage, no other thread runs.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a document, in chunks; `removed` are those beyond its new end."""
+    """The outcome of storing a document, in chunks; `removed` are those beyond its new end."""
 
     chunks: int
     added: int
@@ -67,7 +67,7 @@ class Documents:
         self._clock = clock
 
     async def read(self, source: str) -> Document:
-        """The document of a source, its chunks as paragraphs of their own.
+        """Return the document of a source, its chunks as paragraphs of their own.
 
         Raises:
             InvalidArgumentsError: There is none.
@@ -83,7 +83,7 @@ class Documents:
         return Document(title=title, source=source, content=content)
 
     async def store(self, document: Document) -> StoredDocument:
-        """Store the document; of what stood under its source the chunks that differ are replaced.
+        """Store the document; replace those chunks of its source that differ.
 
         Raises:
             InvalidArgumentsError: Its title, its source or its content is blank.
@@ -107,7 +107,7 @@ class Documents:
 
 
 def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord]:
-    """A record a chunk, in their order. The largest documents take seconds."""
+    """Return a record for each chunk, in their order. The largest documents take seconds."""
     title = " ".join(checked_text(document.title, "title").split())
     text = checked_text(document.content, "content").replace("\r\n", "\n").replace("\r", "\n")
     source = checked_text(document.source, "source")
@@ -131,7 +131,7 @@ def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord
 
 
 def _outline(title: str, text: str) -> Iterator[tuple[int, str]]:
-    """Where each heading begins, and what is said under it is labelled with."""
+    """Yield where each heading begins, and the label of the text under it."""
     path: list[tuple[int, str]] = [(0, title)]
     yield 0, title[:LABEL]
     for level, begin, heading in headings(text):
@@ -143,15 +143,15 @@ def _outline(title: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 CHUNK = (600, 900)
-"""Characters of one chunk where its text allows: with its label as many as its vector reads."""
+"""Characters of one chunk if its text permits: with its label as many as its vector reads."""
 SHORT = 100
-"""Fewer are a heading or the like, and go with the chunk after them."""
+"""A shorter one is a heading or the like, and joins the chunk after it."""
 SPLIT = 10_000
 """Characters that are split at once."""
 ENDS = ("\n#", "\n\n", "\n", " ")
-"""What is best split at."""
+"""The best places to split a text."""
 PARSED = 20_000
-"""Characters that are parsed at once; more where they are a single block without others in it."""
+"""Characters that are parsed at once; more if they are a single block without inner blocks."""
 LEAVES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
 
 
@@ -172,7 +172,7 @@ class _Block(NamedTuple):
 
 
 def chunks(text: str) -> Iterator[tuple[int, str]]:
-    """Where each chunk begins, and what it says."""
+    """Yield where each chunk begins, and its text."""
     begin = end = 0
     for start, content in _split(text):
         begin = start if begin == end else begin
@@ -185,9 +185,9 @@ def chunks(text: str) -> Iterator[tuple[int, str]]:
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Every heading that stands in no quote or list.
+    """Yield every heading outside quotes and lists.
 
-    The last block of a part may go on behind it, and is parsed again with what follows.
+    The last block of a part may continue after it, and is parsed again with what follows.
     """
     begin, size = 0, PARSED
     while begin < len(text):
@@ -215,7 +215,7 @@ def _split(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blocks(part: str, offset: int) -> Iterator[_Block]:
-    """The outermost blocks of a part."""
+    """Yield the outermost blocks of a part."""
     parser = MarkdownIt().disable("inline")
     if offset == 0:
         parser.use(front_matter_plugin)

@@ -1,13 +1,13 @@
-"""What comes back from the memory itself: results of its own tools, and answers that repeat it.
+"""Recognises what comes back from the memory: results of its own tools, and answers from them.
 
-Results of its tools are never recorded as memories. A tool's name does not say whose it is, as
-other teams use the same names; what was answered does. So the memory notes what its tools have
-answered, to whom and with which records. That is held in this process only and is bounded: of what
-is older than `since` nobody can tell.
+Results of its tools are never recorded as memories. A tool's name does not prove whose it is, as
+other teams use the same names; its answer does. So the memory notes what its tools have answered,
+to whom and with which records. This is held in this process only and is bounded: nothing is known
+about answers older than `since`.
 
-Everything else is stored word for word. But a question asked again is nearer to itself than to what
-answers it, and its answer says again what a memory said: in a search both give way to the memories
-behind them, by what is noted here when the turn is stored.
+Everything else is stored word for word. But a repeated question is nearer to itself than to its
+answers, and its answer repeats a memory: in a search both give way to the memories behind them, by
+what is noted here when the turn is stored.
 """
 
 import asyncio
@@ -25,36 +25,36 @@ from local.ledger.records import TENANT_OWNED, NewRecord, Shown
 from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord, ToolSchema
 from local.text.features import asks, sentences
-from local.text.words import stems, telling_words, words
+from local.text.words import informative_words, stems, words
 
 MOST_RESULTS = 10_000
 MOST_SESSIONS = 2_000
 NO_SESSION = ""
-"""Of calls that name none."""
+"""The session of calls that name none."""
 MOST_SHOWN = 100
-"""Of the records that a session was shown, the latest so many."""
+"""The number of records, shown to a session, that are remembered: the latest."""
 COMPARED = 2_000
-"""Characters of a result: agents report what they got cut, and with other white space."""
+"""Characters of a result that are compared: agents report it cut, and with other white space."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 OWN_RESULT = "answered by this memory itself"
 NOT_RECORDED = "not to be recorded, as its tool says"
 Announced = Callable[[str], ToolSchema | None]
-"""What a tool of that name announced, if that was heard."""
+"""Returns what a tool of that name announced, if the announcement was received."""
 ADDS, UNANSWERED = "adds", "unanswered"
-"""In the metadata: the words that are its own; that it asks, or says that nothing is known."""
+"""In the metadata: its own words; whether it asks, or reports that nothing is known."""
 OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
-"""What the memory notes of a turn; no other memory because of it."""
+"""What the memory notes about a turn; it does not make another memory of it."""
 READ = 20_000
 """Characters of a text that are compared; the rest of a longer one counts as its own."""
 REFUSING = 2_000
-"""Characters in which a refusal says that it is one."""
+"""Characters at the beginning in which a refusal is recognised."""
 MOST_ADDED = 64
 SHARED, LEAST_SHARED = 0.3, 2
-"""How much of what a memory tells an answer has, or the other way round, if it rests on it."""
+"""The share of a memory's words in an answer that rests on it, or the other way round."""
 MOST_BESIDE = 3
-"""Words that a refusal may have besides those of its question and of refusing."""
+"""Words that a refusal may have besides those of its question and its wording."""
 
 
 class AnswerLog:
@@ -66,7 +66,7 @@ class AnswerLog:
         self._sessions = OrderedDict[tuple[str, str], dict[str, None]]()
 
     def add(self, caller: Caller, tool: str, content: str, ids: Iterable[str]) -> None:
-        """A tool is about to answer `content`, which shows these records."""
+        """Note that a tool is about to answer `content`, which shows these records."""
         owner, shown = caller.user or TENANT_OWNED, tuple(ids)
         _put(self._results, _digest(owner, tool, content), shown, MOST_RESULTS)
         if shown:
@@ -76,11 +76,11 @@ class AnswerLog:
             _put(self._sessions, key, latest, MOST_SESSIONS)
 
     def shown(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
-        """Ids of the records that this result showed; None if this memory did not answer it."""
+        """Return the ids of the records in this result; None if this memory did not answer it."""
         return self._results.get(_digest(owner, tool, content))
 
     def to_session(self, owner: str, session_id: str | None) -> tuple[str, ...]:
-        """Ids of what the session was shown, and of what was shown without saying in which."""
+        """Return the ids of what was shown to the session, or without naming a session."""
         keys = (owner, session_id or NO_SESSION), (owner, NO_SESSION)
         return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
 
@@ -100,7 +100,7 @@ def _digest(owner: str, tool: str, content: str) -> bytes:
 class KnownTools:
     """`own` are the names of the tools over this memory.
 
-    A tool of another's may have such a name: whose a result is, what was answered says.
+    Another team's tool may have such a name: the answer decides whose a result is.
     """
 
     def __init__(self, own: frozenset[str], served: AnswerLog, announced: Announced) -> None:
@@ -109,7 +109,7 @@ class KnownTools:
         self._announced = announced
 
     def why_not(self, owner: str, call: ToolCallRecord) -> str | None:
-        """Why the result of an owner's call is not recorded, if it is not."""
+        """Return why the result of an owner's call is not recorded, if it is not."""
         if self._is_own(owner, call):
             return OWN_RESULT
         announced = self._of_another(call.name)
@@ -117,22 +117,22 @@ class KnownTools:
         return None if recorded else NOT_RECORDED
 
     def may_be_own(self, tool: str, at: datetime) -> bool:
-        """Whether one of the memory's own may have answered, before anybody noted what it did."""
+        """Return whether one of the memory's own tools may have answered before it was noted."""
         return tool in self.own and at < self._served.since
 
     def reads_memory(self, tool: str) -> bool:
-        """Whether it is another's tool whose results come from the memory."""
+        """Return whether it is another team's tool whose results come from the memory."""
         announced = self._of_another(tool)
         return announced is not None and announced.reads_memory
 
     def _is_own(self, owner: str, call: ToolCallRecord) -> bool:
-        """Whether a tool of this memory answered; of one that answered nothing the name tells."""
+        """Return whether a tool of this memory answered; for an empty answer the name decides."""
         if not call.content.strip():
             return call.name in self.own
         return self._served.shown(owner, call.name, call.content) is not None
 
     def _of_another(self, tool: str) -> ToolSchema | None:
-        """What was announced under a name that is none of the memory's own."""
+        """Return what was announced under a name that is none of the memory's own."""
         return None if tool in self.own else self._announced(tool)
 
 
@@ -159,9 +159,9 @@ _TALK = frozenset(
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn is beside a new memory; `sources` are ids of what its answer rests on.
+    """What a turn repeats; `sources` are the ids of the records that its answer rests on.
 
-    The others are metadata of the records made of the question, and of the answer.
+    The others are metadata for the records of the question, and of the answer.
     """
 
     sources: tuple[str, ...] = ()
@@ -169,14 +169,14 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     of_answer: Json = {}
 
     def of(self, record: NewRecord) -> Json:
-        """Metadata of a record of the turn."""
+        """Return the metadata for a record of the turn."""
         if record.kind == "episode":
             return self.of_episode
         return {"user": self.of_question, "assistant": self.of_answer}.get(record.role or "", {})
 
     @property
     def of_episode(self) -> Json:
-        """It has both, and is unanswered only if nothing is stated beside."""
+        """The metadata of both; it is unanswered only if nothing else is stated."""
         adds = [*self.of_question.get(ADDS, ()), *self.of_answer.get(ADDS, ())]
         if UNANSWERED in self.of_question and UNANSWERED in self.of_answer:
             return {UNANSWERED: True}
@@ -205,7 +205,7 @@ class Echoes:
     def _answers(
         self, owner: str, session_id: str | None, calls: Sequence[ToolCallRecord]
     ) -> tuple[list[str], Iterable[str]]:
-        """What the calls have from the memory, and the ids of what the session was shown."""
+        """Return the calls' results from the memory, and the ids of what the session was shown."""
         results = []
         ids = dict.fromkeys(self._served.to_session(owner, session_id))
         for call in calls:
@@ -223,19 +223,19 @@ class Echoes:
 
 
 def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> Reading:
-    """Compare a turn with what was shown to whoever answered it.
+    """Compare a turn with what was shown to the agent that answered it.
 
     Args:
-        query: What was asked.
-        answer: What was answered.
+        query: The question.
+        answer: The answer.
         shown: The records that memory tools showed meanwhile.
         results: What these tools answered, and others that read the memory, as text.
     """
     asked, answered = words_of(query), words_of(answer)
     stated = words_of(statements(query))
-    told = answered - asked
+    added = answered - asked
     used = [
-        (one.id, words) for one in shown if _rests_on(words := words_of(one.content), asked, told)
+        (one.id, words) for one in shown if _rests_on(words := words_of(one.content), asked, added)
     ]
     known = _TALK.union(*map(words_of, results))
     if used:
@@ -243,36 +243,36 @@ def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]
         return Reading(
             sources=tuple(dict.fromkeys(id_ for id_, _ in used)),
             of_question=_adding(stated - known),
-            of_answer=_adding(told - known),
+            of_answer=_adding(added - known),
         )
-    refused = len(told - known) <= MOST_BESIDE and _REFUSAL.search(answer[:REFUSING])
+    refused = len(added - known) <= MOST_BESIDE and _REFUSAL.search(answer[:REFUSING])
     if not refused:
         return Reading()
     return Reading(of_question=unanswered(query), of_answer={UNANSWERED: True})
 
 
 def unanswered(query: str) -> Json:
-    """Metadata of a question without an answer; none if something is stated beside."""
+    """Return the metadata of a question without an answer; none if something else is stated."""
     return {} if words_of(statements(query)) else {UNANSWERED: True}
 
 
 def statements(text: str) -> str:
-    """The sentences that ask nothing."""
+    """Return the sentences that ask nothing."""
     return " ".join(one for one in sentences(text[:READ]) if not asks(one))
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The stems of the words that say what a text is about."""
-    return frozenset(stems(telling_words(text[:READ])))
+    """Return the stems of the informative words of a text."""
+    return frozenset(stems(informative_words(text[:READ])))
 
 
-def _rests_on(source: frozenset[str], asked: frozenset[str], told: frozenset[str]) -> bool:
-    """Whether an answer that tells this beside its question has it from the source."""
+def _rests_on(source: frozenset[str], asked: frozenset[str], added: frozenset[str]) -> bool:
+    """Return whether an answer that adds these words to its question's has them from the source."""
     news = source - asked
     if not news:
-        return bool(source) and source <= asked | told
-    shared = len(news & told)
-    return shared >= min(LEAST_SHARED, len(news)) and shared >= SHARED * min(len(news), len(told))
+        return bool(source) and source <= asked | added
+    shared = len(news & added)
+    return shared >= min(LEAST_SHARED, len(news)) and shared >= SHARED * min(len(news), len(added))
 
 
 def _adding(words: frozenset[str]) -> Json:

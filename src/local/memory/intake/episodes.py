@@ -16,7 +16,7 @@ from local.protocol.reading import in_utc
 EPISODE: Kind = "episode"
 NOTE: Kind = "note"
 MAX_METADATA = 4_096
-"""Bytes, as JSON, of what a caller lets an episode carry."""
+"""Bytes, as JSON, of the metadata that a caller may give an episode."""
 MAX_ID = 256
 GIVEN = {
     "agent": "It is who calls.",
@@ -48,28 +48,29 @@ def checked_metadata(metadata: Json) -> Json:
 
 
 def storable_metadata(metadata: Json) -> Json:
-    """As much of others' metadata as an episode can carry: all, or nothing if they are too large.
+    """Return a sender's metadata as far as an episode can carry it: none if it is too large.
 
-    A turn is remembered whatever comes with it, so what only the memory says is left out.
+    A turn is stored with any metadata, so names that only the memory fills in are left out.
     """
     own = {*GIVEN, "session_id", "query_id", "timestamp_utc", "tool_calls"}
-    told = {name: value for name, value in metadata.items() if name not in own}
-    return told if len(msgspec.json.encode(told)) <= MAX_METADATA else {}
+    stated = {name: value for name, value in metadata.items() if name not in own}
+    return stated if len(msgspec.json.encode(stated)) <= MAX_METADATA else {}
 
 
 def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
-    """The record of an episode; the same content and query_id make the same id.
+    """Return the record of an episode; the same content and query_id make the same id.
 
     Without a query_id other metadata make it another episode: nothing of them is lost.
 
     Args:
         content: The text to be found by its meaning.
-        metadata: Kept with it; `session_id`, `query_id` and `timestamp_utc` are taken out of it.
-        caller: Whose it is.
-        now: When it happened, if `timestamp_utc` does not say so.
+        metadata: Stored with it, without `session_id`, `query_id` and `timestamp_utc`.
+        caller: The owner.
+        now: When it happened, if there is no `timestamp_utc`.
 
     Raises:
-        InvalidArgumentsError: The content is blank, an id is none, or `timestamp_utc` is no time.
+        InvalidArgumentsError: The content is blank, an id is not valid, or `timestamp_utc` is no
+            time.
     """
     extra = dict(metadata)
     query_id = _id(extra, "query_id")
@@ -77,9 +78,9 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
     moment = _moment(extra.pop("timestamp_utc", None)) or now
     owner = caller.user or TENANT_OWNED
     what = [EPISODE, owner, query_id, checked_text(content, "content")]
-    told = {name: value for name, value in extra.items() if name not in OF_TURNS}
-    if told and query_id is None:
-        what.append(msgspec.json.encode(told, order="deterministic").decode())
+    stated = {name: value for name, value in extra.items() if name not in OF_TURNS}
+    if stated and query_id is None:
+        what.append(msgspec.json.encode(stated, order="deterministic").decode())
     return NewRecord(
         id=content_id(*what),
         kind=EPISODE,
@@ -94,9 +95,9 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
 
 
 def new_note(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
-    """The record of a note; the arguments and errors are those of `new_episode`.
+    """Return the record of a note; the arguments and errors are those of `new_episode`.
 
-    Older notes are episodes, and stored again they are known: the ids are the same.
+    Older notes are episodes, and are recognised when they are stored again: the ids are the same.
     """
     return msgspec.structs.replace(
         new_episode(content, metadata, caller, now), kind=NOTE, scope="user"
@@ -104,7 +105,7 @@ def new_note(content: str, metadata: Json, caller: Caller, now: datetime) -> New
 
 
 def _id(metadata: Json, name: str) -> str | None:
-    """Take an id out of the metadata."""
+    """Remove an id from the metadata, and return it."""
     given = metadata.pop(name, None)
     if given is None or (isinstance(given, str) and len(given) <= MAX_ID):
         return given or None

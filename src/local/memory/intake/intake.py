@@ -1,4 +1,4 @@
-"""What reaches the memory from one caller: conversations, turns, notes, questions, ratings."""
+"""Stores what one caller sends: conversations, turns, notes, questions, ratings."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,11 +34,11 @@ from local.protocol.envelope import Caller, Clock, content_id, new_id
 from local.protocol.payloads import Json, ToolCallRecord
 
 MANY = 100
-"""So many messages, or long ones, are made into records in a thread: else others would wait."""
+"""More messages, or long ones, are made into records in a thread: others would wait."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user asked. `named`: whoever asked chose its query id."""
+    """A user's question. `named`: the sender chose its query id."""
 
     text: str
     at: datetime
@@ -48,7 +48,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool answered in a session; the call's id is the request's."""
+    """A tool's answer in a session; the call's id is the request's."""
 
     call: ToolCallRecord
     at: datetime
@@ -57,7 +57,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intake:
-    """What reaches the memory from one caller; on disk when a method returns."""
+    """Stores what one caller sends; it is on disk when a method returns."""
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class Intake:
         *,
         allow_again: bool = False,
     ) -> IngestReport:
-        """Store a conversation word for word; what of it is known already stays as it is.
+        """Store a conversation word for word; known messages stay as they are.
 
-        Another text under the id of a message is its newer version. What was erased is not stored
+        Another text under the id of a message is its newer version. Erased messages are not stored
         again, unless `allow_again`.
         """
         session = session_id or self._caller.session_id or session_of(messages)
@@ -114,9 +114,9 @@ class Intake:
         )
 
     async def store_question(self, question: Question) -> Written:
-        """Store a question when it is received, whatever becomes of its turn.
+        """Store a question when it is received, whatever happens to its turn.
 
-        The turn that reports it later adds no other.
+        The turn that reports it later does not add it again.
         """
         id_ = question_of(
             question.text,
@@ -139,17 +139,17 @@ class Intake:
         return await self._put(record)
 
     async def store_result(self, result: Result) -> Written:
-        """Store what a tool answered when it is received.
+        """Store a tool's answer when it is received.
 
         The turn or conversation that reports it later adds nothing.
         """
         call = result.call
-        kept: Json = {"args": call.args} if call.args else {}
+        metadata: Json = {"args": call.args} if call.args else {}
         if call.tool_output_key:
-            kept["tool_output_key"] = call.tool_output_key
-        heard = ["received", call.id or new_id(), call.name, call.content, call.args]
+            metadata["tool_output_key"] = call.tool_output_key
+        identity = ["received", call.id or new_id(), call.name, call.content, call.args]
         record = self._received(
-            id=content_id("tool_output", self._owner, result.session_id, heard),
+            id=content_id("tool_output", self._owner, result.session_id, identity),
             kind="tool_output",
             content=call.content,
             label=call.name,
@@ -158,14 +158,14 @@ class Intake:
             event_time=result.at,
             session_id=result.session_id,
             query_id=result.query_id,
-            metadata=kept,
+            metadata=metadata,
         )
         return await self._put(record)
 
     async def store_turn(self, turn: Turn) -> Written:
         """Store a turn: the episode, and its messages and tool results beside it.
 
-        Another answer to the same question of the same query id takes the older one's place.
+        Another answer to the same question of the same query id replaces the older one.
         """
         records_of = partial(
             records_of_turn, turn, self._caller, self.why_not, self._echoes.tools.may_be_own
@@ -178,7 +178,7 @@ class Intake:
         return written[0]
 
     async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
-        """Store a note: what is remembered of the user beside facts and turns.
+        """Store a note: a memory of the user beside facts and turns.
 
         Args:
             content: The text to be found by its meaning.
@@ -186,8 +186,8 @@ class Intake:
                 `timestamp_utc` (ISO 8601) have their meaning; the rest is the caller's own.
 
         Raises:
-            InvalidArgumentsError: The content is blank, an id is none, `timestamp_utc` is no time,
-                or the metadata are too large or have a name that only the memory fills in.
+            InvalidArgumentsError: The content is blank, an id is not valid, `timestamp_utc` is no
+                time, or the metadata are too large or have a name that only the memory fills in.
         """
         checked = checked_metadata(metadata or {})
         record = new_note(content, checked, self._caller, self._clock())
@@ -204,9 +204,9 @@ class Intake:
         session_id: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Rate the answer that stood `at` a time, by default now, from -1 to 1.
+        """Rate the answer that was valid `at` a time, by default now, from -1 to 1.
 
-        Without a session it is the newest of the query id in any of the caller's.
+        Without a session it is the newest of the query id in any of the caller's sessions.
         """
         rating = Rating(
             owner=self._owner,
@@ -219,14 +219,14 @@ class Intake:
         await self._ledger.turns.rate(rating)
 
     def why_not(self, call: ToolCallRecord) -> str | None:
-        """Why the result of a call is not recorded, if it is not."""
+        """Return why the result of a call is not recorded, if it is not."""
         return self._echoes.tools.why_not(self._owner, call)
 
     def _received(self, **columns: Any) -> NewRecord:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)
 
     def _to_read(self, records: Sequence[NewRecord]) -> list[NewRecord]:
-        """Messages of users are read for facts, once they are stored."""
+        """Return the tasks to read users' messages for facts, once they are stored."""
         tasks, mark = self._changes.tasks_of_messages, {}
         if not may_write("tenant", self._caller):
             mark = {OWN_ONLY: True}

@@ -1,1 +1,1 @@
-"""Recall: from a question to what answers it."""
+"""Recall: from a question to the memories that answer it."""

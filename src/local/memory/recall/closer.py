@@ -1,13 +1,13 @@
 """A closer look at the best hits: what they lead to, and which of them are outdated.
 
 Questions of several steps: "Where was the spouse of the author of Emma born?" has no word of the
-fact that answers it. One that it has words of names the author, that one's names the spouse. What
-the best hits name, and the question does not, leads further. Only short records lead: a long one
-names too much.
+fact that answers it. A fact with words of the question names the author, and that one's facts name
+the spouse. What the best hits name, and the question does not, leads further. Only short records
+lead: a long one names too much.
 
-Updates: of what one principal said about one thing the newest stands first. What a document, a
-tool, an assistant or somebody else says about it stands behind what a user stated, whenever and
-however often it was said. Nothing is retired here: it is an order, and a mark.
+Updates: of one principal's statements about one thing, the newest comes first. The statements of a
+document, a tool, an assistant or somebody else come after a user's, whenever and however often they
+were made. Nothing is retired here: this is only an order, and a mark.
 """
 
 import math
@@ -28,26 +28,26 @@ from local.memory.recall.precedence import unweighed, weighed
 from local.memory.recall.statements import Sentence, is_of_same, is_same, is_variant, sentences_of
 from local.protocol.envelope import Caller
 from local.text.features import MONTHS
-from local.text.words import is_telling, stems
+from local.text.words import is_informative, stems
 
 LEADS = 8
-"""So many of the best hits may lead on,"""
+"""The most best hits that lead on, in a step,"""
 STEPS = 2
-"""so many times."""
+"""and the most steps."""
 ANSWERED = 0.8
-"""A best hit with such a share of the question's words answers it, and nothing need be led to."""
-TELLING = 8
-"""Stems of a record that leads, at most."""
+"""A best hit with such a share of the question's words is an answer, and none need lead on."""
+MOST_NAMES = 8
+"""The most stems of a record that leads."""
 KNOWN_TO = 0.03
-"""A stem that more of the records have names nothing."""
+"""A stem in a larger share of the records names nothing."""
 NAMED = 0.5
 """How much of what is new in a lead a record needs, rare stems first."""
 LED = 0.8
-"""Of what the lead has, what a record gains that has all of it,"""
+"""The gain, of the lead's share, of a record with all of it,"""
 UNASKED = 0.5
-"""how much of that if it has nothing of the question that the lead lacks,"""
+"""the part of that for a record without anything of the question that the lead lacks,"""
 ASKED = 0.1
-"""and how much of the question is enough for the whole."""
+"""and the part of the question that is enough for the whole."""
 BEHIND_LEAD = 0.01
 """How far behind its lead it stays, in the score."""
 _MONTHS = frozenset(stems(month.lower() for month in MONTHS))
@@ -55,11 +55,11 @@ OWN_WORDS = STRENGTH["stated"]
 APART = 0.01
 """How far below what it stands behind, in the sum of shares."""
 COMPARED = 20
-"""Of the best so many are compared with one another, for what has changed."""
+"""The number of best hits that are compared with one another, for changes."""
 
 
 class Hops:
-    """What is led to, step by step; `share` is what it gains, beside the other `sums`."""
+    """The records that others lead to, step by step; `share` is their gain beside other `sums`."""
 
     def __init__(self, wording: Wording, like: Likeness, sums: Array, weights: Array) -> None:
         self._view: View = wording.view
@@ -74,7 +74,7 @@ class Hops:
         return weighed(self._sums + self.share, self._weights)
 
     def step(self, leads: Sequence[int]) -> bool:
-        """Lift what the leads name; whether there is any, and the best does not answer already."""
+        """Raise what the leads name; return whether there is any and the best is no answer yet."""
         if self._is_answered(leads):
             return False
         gained = self.share.copy()
@@ -91,7 +91,7 @@ class Hops:
         return not leads or bool(self._wording.covered[leads[0]] >= ANSWERED)
 
     def _naming(self, lead: int) -> tuple[Positions, Array]:
-        """What else has much of what is new in a lead, and how much of it."""
+        """Return the records with much of what is new in a lead, and how much of it."""
         new = list(self._new(lead))
         if not new:
             return np.zeros(0, np.int64), np.zeros(0)
@@ -103,19 +103,19 @@ class Hops:
         return found[enough], named[enough]
 
     def _new(self, lead: int) -> Iterator[tuple[Positions, float]]:
-        """Where its stems stand that the question lacks and few have, and what each tells."""
+        """Yield where its stems occur that the question lacks and few have, and their weights."""
         if self._view.column["wish"][lead]:
-            return  # it says how, and not what
-        telling = list(islice(filter(_names, self._view.stems(lead)), TELLING + 1))
+            return  # it wishes how to be answered, and names nothing
+        names = list(islice(filter(_names, self._view.stems(lead)), MOST_NAMES + 1))
         size = self._view.size
-        for stem in telling if len(telling) <= TELLING else ():
+        for stem in names if len(names) <= MOST_NAMES else ():
             if stem not in self._wording.stems:
                 at = self._view.postings(stem).positions
                 if 1 < len(at) <= max(KNOWN_TO * size, 2):
                     yield at, math.log((size + 1) / len(at))
 
     def _worth(self, lead: int, found: Positions, named: Array) -> Array:
-        """More if they have some of the question that the lead lacks; long texts name much."""
+        """Return more for records with what the lead lacks of the question; long texts get less."""
         has, rarity = self._asked
         beyond = rarity @ (has[:, found] & ~has[:, [lead]])
         asked = UNASKED + (1 - UNASKED) * np.minimum(beyond / ASKED, 1.0)
@@ -123,7 +123,7 @@ class Hops:
 
     @cached_property
     def _asked(self) -> tuple[Flags, Array]:
-        """Which of the question's words each has, and how rare these are."""
+        """The question's words that each has, and how rare these are."""
         terms = self._wording.terms
         has = np.zeros((len(terms), self._view.size), bool)
         for number, term in enumerate(terms):
@@ -131,18 +131,18 @@ class Hops:
         return has, np.array([term.rarity for term in terms])
 
     def _behind(self, lead: int, found: Positions) -> Array:
-        """The sums with which they stay behind their lead, whatever their weights."""
+        """Return the sums with which they stay behind their lead, whatever their weights."""
         score = weighed(self._sums[lead] + self.share[lead], self._weights[lead]) - BEHIND_LEAD
         return unweighed(np.full(len(found), score), self._weights[found])
 
 
 def _names(stem: str) -> bool:
-    """Whether it may belong to a name; the day of a record is among its stems."""
-    return is_telling(stem) and not stem.isdigit() and stem not in _MONTHS
+    """Return whether it may belong to a name; a record's stems include its day."""
+    return is_informative(stem) and not stem.isdigit() and stem not in _MONTHS
 
 
 class Mark(NamedTuple):
-    """The rows of what stands for a record: what is newer, or what has more force."""
+    """The rows of the records that replace one: newer ones, or those with more force."""
 
     outdated_by: int | None = None
     contradicts: int | None = None
@@ -151,28 +151,28 @@ class Mark(NamedTuple):
 UNMARKED = Mark()
 
 
-class _Said(NamedTuple):
+class _Occurrence(NamedTuple):
     position: int
     sentence: Sentence
 
 
 class Variants:
-    """Among the candidates for a question that were looked at."""
+    """Compares statements among the candidates for a question."""
 
     def __init__(self, view: View, caller: Caller) -> None:
         self._view = view
         self._caller = view.names.principals.of(caller.user or TENANT_OWNED)
         self._strengths = view.names.sources.each(STRENGTH.__getitem__)[view.column["source"]]
         self._looked: set[int] = set()
-        self._opened: defaultdict[tuple[str, ...], list[_Said]] = defaultdict(list)
+        self._opened: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
         self._again: defaultdict[int, set[int]] = defaultdict(set)
         self.stands: dict[int, int] = {}
-        """The position of what stands for each."""
+        """The position of what replaces each."""
         self.marks: dict[int, Mark] = {}
 
     def look_at(self, positions: Iterable[int]) -> Choice[None]:
-        """Compare these with one another, and with those before."""
+        """Compare these with one another, and with earlier ones."""
         new = [position for position in positions if position not in self._looked]
         if not new:
             return
@@ -186,7 +186,7 @@ class Variants:
             self._settle()
 
     def share(self, sums: Array, weights: Array) -> Array:
-        """What each gains or loses: what stands for others has the best of their places."""
+        """Return each one's gain or loss: one that replaces others gets their best place."""
         scores = weighed(sums, weights)
         ordered = scores.copy()
         behind: defaultdict[int, list[int]] = defaultdict(list)
@@ -200,13 +200,13 @@ class Variants:
     def _compare(self, position: int, text: str) -> None:
         to_user = bool(self._view.column["machine"][position])
         for sentence in sentences_of(text, to_user=to_user):
-            said = _Said(position, sentence)
+            occurrence = _Occurrence(position, sentence)
             for other in self._opened[sentence.opening]:
                 if other.position != position:
-                    self._pair(other, said)
-            self._opened[sentence.opening].append(said)
+                    self._pair(other, occurrence)
+            self._opened[sentence.opening].append(occurrence)
 
-    def _pair(self, one: _Said, other: _Said) -> None:
+    def _pair(self, one: _Occurrence, other: _Occurrence) -> None:
         stated, another = one.sentence.statement, other.sentence.statement
         if stated is None or another is None or not is_of_same(stated, another):
             return
@@ -221,7 +221,7 @@ class Variants:
         return float(column["time"][position]), int(column["row"][position])
 
     def _settle(self) -> None:
-        """Find what stands for what, the newest for all."""
+        """Find which record replaces which, the newest for all."""
         self.stands, self.marks = {}, {}
         row = self._view.column["row"]
         pairs = sorted(self._pairs, key=lambda pair: self._when(pair[1]), reverse=True)
@@ -238,7 +238,7 @@ class Variants:
                     held.discard(claim)
 
     def _outdates(self, older: int, newer: int) -> bool:
-        """Whether one principal, whose word counts, says otherwise since, and has not gone back."""
+        """Return whether a principal with authority has stated another value since, for good."""
         principal = self._view.column["principal"]
         if principal[older] != principal[newer] or principal[older] < 0:
             return False
@@ -247,7 +247,7 @@ class Variants:
         return counts and not any(self._when(one) > self._when(newer) for one in since)
 
     def _has_less_force(self, claim: int, stated: int) -> bool:
-        """Whether it is weaker than what a user stated, or another one's than the caller's own."""
+        """Return whether it is weaker than a user's statement, or not the caller's own."""
         principal = self._view.column["principal"]
         if self._strengths[stated] < OWN_WORDS:
             return False
@@ -268,7 +268,7 @@ def look_closer(view: View, relevant: Flags, variants: Variants, hops: Hops) -> 
 
 
 def _best(view: View, scores: Array, relevant: Flags) -> list[int]:
-    """The best relevant ones that may hold another value; notes of turns say what messages say."""
+    """Return the best relevant ones with possible values; notes of turns repeat their messages."""
     column = view.column
     notes = ~column["spoken"] & (column["scope"] == view.names.scopes.of("session"))
     of_interest = np.flatnonzero(relevant & ~notes)

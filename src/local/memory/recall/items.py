@@ -1,4 +1,4 @@
-"""What is recalled: the best records, what they say once each, and how they bear on others."""
+"""The results of recall: the best records, each content once, and their relations."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,13 +17,13 @@ from local.text.words import bare_words
 COMPARED = 20_000
 """Characters of a text in which capitals and punctuation make no difference."""
 RELATIONS = 5
-"""Of an item so many are told."""
+"""The most relations shown of an item."""
 SPARE = 4
-"""Fetched beyond what is wanted, since some repeat others."""
+"""Items read beyond what is wanted, since some repeat others."""
 
 
 class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that was recalled. `score` is at most 1, or the reranker's own."""
+    """A recalled record. `score` is at most 1, or the reranker's own."""
 
     record: Record
     score: float
@@ -36,24 +36,24 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     relations: tuple[ItemRelation, ...] = ()
     """A few, those to other items first."""
     outdated_by: str | None = None
-    """The id of what was stated of the same since, and says another value."""
+    """The id of a later statement about the same with another value."""
     contradicts: str | None = None
-    """The id of what a user stated of the same, which has more force."""
+    """The id of a user's statement about the same, which has more force."""
 
 
 def first_items(
     ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool
 ) -> Choice[list[RecallItem]]:
-    """The best items with their records, each text and echo once; none that was retired."""
+    """Return the best items with their records, each text and echo once; no retired ones."""
     first: list[RecallItem] = []
-    heard = ResultList()
-    said: dict[tuple[str, ...], set[str | None]] = {}
+    results = ResultList()
+    topics_of: dict[tuple[str, ...], set[str | None]] = {}
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
-        worth = [one for one in page if heard.lists(one.row, one.echo)]
+        worth = [one for one in page if results.lists(one.row, one.echo)]
         rows = {row for one in worth for row in (one.row, *one.mark) if row is not None}
         records = (yield DetailRequest(records=sorted(rows))).records
         for item in (_item(one, records) for one in worth if one.row in records):
-            topics = said.setdefault(_saying(item.record), set())
+            topics = topics_of.setdefault(_content_of(item.record), set())
             if repetitions or not _repeats(item.record.topic, topics):
                 topics.add(item.record.topic)
                 first.append(item)
@@ -61,17 +61,17 @@ def first_items(
 
 
 def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
-    """The items with how they bear on others, and on one another first."""
+    """Return the items with their relations to others, those to one another first."""
     rows = [item.record.row for item in items]
     known = (yield DetailRequest(relations=rows)).relations if rows else {}
     found = {item.record.id for item in items}
 
-    def told(row: int) -> tuple[ItemRelation, ...]:
+    def related(row: int) -> tuple[ItemRelation, ...]:
         ordered = sorted(known[row], key=lambda relation: relation.id not in found)
         return tuple(ordered[:RELATIONS])
 
     return [
-        msgspec.structs.replace(item, relations=told(row)) if row in known else item
+        msgspec.structs.replace(item, relations=related(row)) if row in known else item
         for item, row in zip(items, rows, strict=True)
     ]
 
@@ -90,11 +90,11 @@ def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
     )
 
 
-def _saying(record: Record) -> tuple[str, ...]:
-    """What a record says, whatever its capitals and the punctuation around its words.
+def _content_of(record: Record) -> tuple[str, ...]:
+    """Return a record's content, whatever its capitals and the punctuation around its words.
 
-    What a note carries beside its text is part of it; so is what follows the beginning of a long
-    one, as it stands.
+    A note's content includes what it carries beside its text; a long text's includes the rest after
+    its beginning, unchanged.
     """
     text = (*bare_words(record.content[:COMPARED]), record.content[COMPARED:])
     own = record.metadata if record.kind in EPISODIC else {}
@@ -104,12 +104,12 @@ def _saying(record: Record) -> tuple[str, ...]:
 
 
 def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
-    """Whether the same words say the same here: under another topic they are another fact."""
+    """Return whether equal words repeat a record: under another topic they are another fact."""
     return topic in topics or None in topics or (topic is None and bool(topics))
 
 
-def as_said(record: Record) -> str:
-    """Under its key, or the name of who said it, if that is not like a key."""
+def labelled_text(record: Record) -> str:
+    """Return the text under its key, or its speaker's name if that is not like a key."""
     label = record.topic or record.label
     if not label or (record.topic is None and is_topic(label)):
         return record.content

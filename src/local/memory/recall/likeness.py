@@ -1,4 +1,4 @@
-"""How like a question each record is, in meaning and in words, with what was said around it."""
+"""How similar each record is to a question, in meaning and in words, with its neighbours."""
 
 import math
 from collections.abc import Iterator
@@ -13,27 +13,27 @@ from local.memory.recall.query import Query
 from local.text.words import stems
 from local.text.words import terms as terms_of
 
-WORDS, WORDS_TELLING = 0.35, 0.2
-"""BM25, over the best one's; and what it counts more the more the question tells."""
+WORDS, WORDS_STATING = 0.35, 0.2
+"""BM25, relative to the best one's; and the addition for a question that states something."""
 COVERAGE = 0.6
 """How much of the question the message covers, rare words first, with the messages around it."""
 LENT, LENT_ON = 0.6, 0.8
-"""What a word counts that only the next message has, and how much of that one step further."""
+"""The weight of a word that only the next message has, and its part one step further."""
 AROUND, AROUND_ON = 0.4, 0.7
-"""Of what the best message around got for the three, and how much of that one step further."""
-AROUND_TELLING = 0.5
-"""How much less that is where the question tells."""
+"""The part of the best neighbour's three shares that counts, and its part one step further."""
+AROUND_STATING = 0.5
+"""How much less that is where the question states something."""
 LONG = 1_200.0
-"""Characters at which the messages around count half: long messages speak for themselves."""
+"""Characters at which the neighbours count half: long messages speak for themselves."""
 SESSION = 0.15
 """How much of the question the session covers, against the best session."""
 SATURATION = 1.2
-"""BM25's k1. It has no b: that a text is short does not make it say more."""
+"""BM25's k1. It has no b: a short text does not say more."""
 EPSILON = 1e-9
 
 
 class _Term(NamedTuple):
-    """A stem of the question: where it stands, and what it tells by how few have it."""
+    """A stem of the question: where it occurs, and its weight by how few records have it."""
 
     stem: str
     found: Postings
@@ -43,7 +43,7 @@ class _Term(NamedTuple):
 
 
 class Wording:
-    """What a question's words say of each record; known before the question's vector is."""
+    """The question's words in each record; known before the question's vector."""
 
     def __init__(self, worded: WordMatches, query: Query) -> None:
         view = self.view = worded.view
@@ -53,7 +53,7 @@ class Wording:
         """How much of the question each covers by itself, from 0 to 1."""
         terms = self.terms = list(_terms(worded, query))
         self.stems = frozenset(term.stem for term in terms)
-        weight = WORDS + WORDS_TELLING * query.telling
+        weight = WORDS + WORDS_STATING * query.stating
         self.shares: dict[str, Array] = {
             "words": weight * self._bm25(worded, terms),
             "coverage": COVERAGE * self._coverage(terms),
@@ -79,7 +79,7 @@ class Wording:
         return np.asarray(np.minimum(scores / max(best, EPSILON), 1.0))
 
     def _covered(self, terms: list[_Term], asked: frozenset[str]) -> Array:
-        """The share of the question's own words that each has, in this or another ending."""
+        """Return the share of the question's own words that each has, in this or another ending."""
         covered = np.zeros(self.view.size)
         for term in terms:
             if term.stem in asked:
@@ -87,7 +87,7 @@ class Wording:
         return covered
 
     def _coverage(self, terms: list[_Term]) -> Array:
-        """In sums over the terms: 1, or what a message around lends to one that is not long."""
+        """Return sums over the terms: 1, or what a neighbour lends to a short message."""
         view = self.view
         covered = np.zeros(view.size)
         for term in terms:
@@ -115,13 +115,13 @@ class Wording:
 
 
 class Likeness:
-    """In meaning, too. `shares` are those of the score; `own` leaves out what is around."""
+    """Likeness in meaning, too. `shares` are those of the score; `own` leaves out neighbours."""
 
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
         self.meaning = found.cosines()
         self.compared = found.compared()
         self.own: Array = self.meaning + wording.own
-        around = AROUND * (1 - AROUND_TELLING * query.telling)
+        around = AROUND * (1 - AROUND_STATING * query.stating)
         self.shares: dict[str, Array] = {
             "meaning": self.meaning,
             "around": around * wording.damped * _around(found.view, self.own),
@@ -129,7 +129,7 @@ class Likeness:
 
 
 def _around(view: View, own: Array) -> Array:
-    """The best around, the nearer the better."""
+    """Return the best of the neighbours, the nearer the better."""
     values = np.append(np.maximum(own, 0.0), 0.0)
     best = np.zeros(view.size)
     for distance, neighbours in enumerate(view.near):
@@ -139,7 +139,7 @@ def _around(view: View, own: Array) -> Array:
 
 
 def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
-    """Words that nobody has tell most, so what lacks them covers little of the question."""
+    """Yield the terms; words that few records have weigh most."""
     each = dict.fromkeys(stems(query.terms))
     postings = {stem: worded.view.postings(stem) for stem in each}
     having = {stem: worded.having(stem, len(postings[stem].positions)) for stem in each}

@@ -1,4 +1,4 @@
-"""What a chat model makes of what was found: an order, and an answer with what it rests on."""
+"""A chat model's work on what was found: an order, and an answer with its sources."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ class _Order(Struct, frozen=True, kw_only=True):
 
 
 class ModelReranker:
-    """It gives an order and no scores. After three failures in a row it is left alone a while."""
+    """Returns an order without scores. After three failures in a row it pauses for a while."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ def _in_its_order(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
 
 
 class SynthesisItem(Struct, frozen=True, kw_only=True):
-    """Something found, as far as an answer needs it."""
+    """An item with what an answer needs of it."""
 
     id: str
     content: str
@@ -146,7 +146,7 @@ class Synthesis:
         self._within = within
 
     async def answer(self, query: str, items: Sequence[SynthesisItem]) -> Answer:
-        """Answer from the items, best first; by the best one alone where the model does not."""
+        """Answer from the items, best first; from the best one alone where the model does not."""
         if not items:
             return Answer()
         if self._model is None:
@@ -184,7 +184,7 @@ def _extract(items: Sequence[SynthesisItem]) -> Answer:
 
 
 def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
-    """The items as far as they fit into the prompt."""
+    """Yield the items that fit into the prompt."""
     left = ALL_CHARACTERS
     for number, item in enumerate(items, start=1):
         if left == 0:

@@ -1,14 +1,14 @@
-"""What stands above what in a list of results, however well it answers.
+"""The precedence of results, whatever their scores.
 
-Echoes give way: what was answered from memory never stands above what it was answered from. Nor
-does a question asked again, which is nearer to itself than to what answers it; and a question that
-found no answer, with the refusal, comes after everything that says something. A fact that was
-extracted from messages gives way to them, where they are searched as well.
+Echoes give way: an answer from memory never stands above its sources. Nor does a repeated question,
+which is nearer to itself than to its answers; and a question without an answer, with the refusal,
+comes after everything with content. A fact that was extracted from messages gives way to them,
+where they are searched as well.
 
-Standing facts stand above talk about the same: what the user had stored under a key holds; what was
-said about it may be older, may ask, or may be a model's mistake. Nor does a fact that others share
-under a key of the user's stand above his own. Behind the surest places, sessions that have none yet
-are preferred.
+Standing facts stand above talk about the same: what the user had stored under a key is valid; talk
+about it may be older, may be a question, or may be a model's mistake. Nor does a fact that others
+share under a key of the user's stand above the user's own. After the surest places, sessions
+without a result so far are preferred.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,42 +27,43 @@ from local.text.words import stems
 BEHIND = 0.01
 """How far below the best of its sources an echo stands, in the sum of shares."""
 WITHOUT_SOURCE = -0.3
-"""What an echo loses whose sources are not in what is searched."""
-SAYS_NOTHING = -3.0
+"""The loss of an echo whose sources are not in what is searched."""
+NO_ANSWER = -3.0
 LOOKED_AT = 300
-"""Echoes; of the others none is among the best."""
+"""Echoes that are examined; none of the others is among the best."""
 ANSWERS = 0.5
-"""How much of the question a fact covers by itself that answers it,"""
+"""The share of the question that an answering fact covers by itself,"""
 NEAR = 0.15
-"""or how far its cosine lies above the least, of the nearest one if one asks about oneself."""
+"""or how far its cosine is above the least; above the nearest one's for questions about oneself."""
 SAME = 0.95
-"""A message of that cosine asks what is asked; else one of all of its words, and hardly more."""
+"""A message with such a cosine repeats the question; so does one of all its words and few
+others."""
 MORE = 1.25
 MOST_LIFTED = 3
-"""So many facts are lifted, those first that are most like the question."""
+"""The number of facts that are lifted, those most similar to the question first."""
 APART = 0.01
 """How far above what they stand above, in the sum of shares."""
 AHEAD = 100
-"""So many of the best are put into order at once; the others when somebody asks for them."""
+"""The number of best results that are sorted at once; the others when they are needed."""
 
 
 def weighed(sums: Array, weights: Array) -> Array:
-    """Scores of sums of shares; a weight never does harm."""
+    """Return the scores of sums of shares; a weight never does harm."""
     return np.where(sums < 0, sums / weights, sums * weights)
 
 
 def unweighed(scores: Array, weights: Array) -> Array:
-    """The sums of shares that give these scores."""
+    """Return the sums of shares that give these scores."""
     return np.where(scores < 0, scores * weights, scores / weights)
 
 
 class Echoes:
-    """Those of a view that give way for a question. `share` is what they lose of their sums."""
+    """The echoes in a view that give way for a question. `share` is their loss."""
 
     def __init__(self, view: View, query: Query, sums: Array, weights: Array) -> None:
         """`sums` are those of the other shares."""
         kind = view.column["echo"]
-        self.share = np.where(kind == UNANSWERED, SAYS_NOTHING, 0.0)
+        self.share = np.where(kind == UNANSWERED, NO_ANSWER, 0.0)
         self._view, self._query, self._sums, self._weights = view, query, sums, weights
         self._giving: dict[int, Echo] = {}
         (echoes,) = np.nonzero((kind == ECHO) | (kind == EXTRACTED))
@@ -81,7 +82,7 @@ class Echoes:
         # The older first: an echo may be the source of another.
         for position in self._best[np.argsort(row[self._best])].tolist():
             echo = sources.get(int(row[position]), Echo(()))
-            if asked.isdisjoint(echo.adds):  # else what is asked for is its own
+            if asked.isdisjoint(echo.adds):  # otherwise the question asks for its own content
                 self._put_behind(position, echo)
 
     def _put_behind(self, position: int, echo: Echo) -> None:
@@ -98,29 +99,29 @@ class Echoes:
         self.share[position] = min(0.0, allowed - float(self._sums[position]))
 
     def sources(self, relevant: Flags) -> list[int]:
-        """Rows of what the relevant echoes give way to."""
+        """Return the rows that the relevant echoes give way to."""
         giving = (echo for position, echo in self._giving.items() if relevant[position])
         return [row for echo in giving for row in echo.sources]
 
-    def told_by_sources(self) -> list[int]:
-        """Extracted facts whose messages stand where they would: they take no place."""
+    def covered_by_sources(self) -> list[int]:
+        """Return extracted facts that take no place, because their messages are in the list."""
         kind = self._view.column["echo"]
         return [position for position in self._giving if kind[position] == EXTRACTED]
 
     def of(self, position: int) -> Echo | None:
-        """The echo at a position, if it gives way."""
+        """Return the echo at a position, if it gives way."""
         return self._giving.get(position)
 
 
 class ResultList:
-    """What a list of results has, as it grows: an echo has a place in it only if it adds to it."""
+    """A list of results as it grows: an echo gets a place in it only if it adds to it."""
 
     def __init__(self) -> None:
         self._listed: set[int] = set()
         self._echoed: set[int] = set()
 
     def lists(self, row: int, echo: Echo | None) -> bool:
-        """Whether a row is worth a place; of the echoes that add something, one a source."""
+        """Return whether a row is worth a place; of the echoes that add something, one a source."""
         if echo is not None:
             if not self._repeated(echo).isdisjoint(echo.sources):
                 return False
@@ -132,19 +133,19 @@ class ResultList:
         return self._echoed if echo.adds else self._echoed | self._listed
 
 
-class Standing:
-    """What facts under keys gain or lose in a search: `share`, beside the other `sums`."""
+class StandingFacts:
+    """Standing facts in a search: `share` is their gain or loss, beside the other `sums`."""
 
     def __init__(self, view: View, sums: Array, weights: Array) -> None:
         self._view, self._sums, self._weights = view, sums, weights
         self.share = np.zeros(view.size)
-        extracted = view.column["echo"] == EXTRACTED  # their messages stand where they would
+        extracted = view.column["echo"] == EXTRACTED  # their messages have the places
         named = np.flatnonzero((view.column["topic"] >= 0) & ~extracted)
         users = view.column["scope"][named] == view.names.scopes.of("user")
         self._own, self._shared = named[users], named[~users]
 
     def give_way(self, relevant: Flags) -> None:
-        """Put shared facts under keys of the user's behind his own, which are then relevant."""
+        """Put shared facts under a user's keys behind the user's own, which are then relevant."""
         topic = self._view.column["topic"]
         claiming = self._shared[np.isin(topic[self._shared], topic[self._own])]
         if not len(claiming):
@@ -157,19 +158,19 @@ class Standing:
             self._put(position, min(self._score(position), least))
 
     def lift(self, query: Query, wording: Wording, like: Likeness, min_score: float) -> None:
-        """Put the user's facts that answer above chat that has no more of the question."""
+        """Put the user's facts that answer above messages that have no more of the question."""
         if query.window is not None or not len(self._own):
             return
         answering = self._answering(query, wording, like, min_score)
         best = answering[np.argsort(-like.own[answering], kind="stable")][:MOST_LIFTED]
         rivals = self._view.column["spoken"].copy()
-        tells_more = ~_says_nothing(self._view, query, wording, like) if len(best) else rivals
+        informative = ~_is_uninformative(self._view, query, wording, like) if len(best) else rivals
         for position in best[::-1].tolist():
-            beside = rivals & ~(tells_more & (wording.covers > wording.covers[position]))
+            beside = rivals & ~(informative & (wording.covers > wording.covers[position]))
             highest = float(self._scores()[beside].max(initial=-np.inf)) + APART
             if highest > self._score(position):
                 self._put(position, highest)
-                rivals[position] = True  # what answers better stands above it
+                rivals[position] = True  # a better answer stands above it
 
     def _answering(
         self, query: Query, wording: Wording, like: Likeness, min_score: float
@@ -194,20 +195,25 @@ class Standing:
         self.share[position] = wanted - float(self._sums[position])
 
 
-def _says_nothing(view: View, query: Query, wording: Wording, like: Likeness) -> Flags:
-    """Of what somebody asks about himself: models' words, and the question asked before."""
+def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness) -> Flags:
+    """Return which say nothing about the asking user: models' words, the question asked before."""
     if not query.of_oneself:
         return np.zeros(view.size, bool)
-    in_words = (wording.covers >= SAME) & (view.column["length"] <= MORE * len(query.text))
-    return np.asarray(view.column["machine"] | (like.meaning >= SAME) | in_words)
+    return np.asarray(view.column["machine"] | is_as_asked(query, wording, like))
+
+
+def is_as_asked(query: Query, wording: Wording, like: Likeness) -> Flags:
+    """Whether each asks, if it asks, what is asked."""
+    short = wording.view.column["length"] <= MORE * len(query.text)
+    return np.asarray((like.meaning >= SAME) | (short & (wording.covers >= SAME)))
 
 
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
-"""From the 11th place to the 20th, what a session gains that has no place before."""
+"""From the 11th place to the 20th: the gain of a session that has no place before."""
 
 
 def in_order(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> Iterator[list[int]]:
-    """The relevant positions in parts, best first; of the same score the older record."""
+    """Yield the relevant positions in parts, best first; of the same score the older record."""
     while len(relevant):
         chosen = relevant
         if len(relevant) > AHEAD:
@@ -225,7 +231,7 @@ def in_order(scores: Array, relevant: Positions, column: Mapping[str, Any]) -> I
 def _spread(
     order: Sequence[int], scores: Mapping[int, float], sessions: Mapping[int, int]
 ) -> list[int]:
-    """Behind the surest places, prefer sessions that have none yet: questions may need several."""
+    """After the surest places, prefer sessions without one: questions may need several."""
     chosen, rest = list(order[:SURE]), list(order[SURE:])
     seen = {sessions[i] for i in chosen}
     while rest and len(chosen) < SPREAD:

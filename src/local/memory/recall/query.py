@@ -1,6 +1,6 @@
 """What a question asks for: its words, phrases, topic keys, and the time it is about.
 
-Where a model is configured, it suggests further words and keys under which the answer may stand.
+A configured model suggests further words and keys that the answer may have.
 """
 
 import re
@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from local.errors import InvalidArgumentsError, ModelError
 from local.llm.models import StructuredModel
 from local.memory.recall.timewords import Window, find_window
-from local.text.features import FIRST_PERSON, telling
+from local.text.features import FIRST_PERSON, stating
 from local.text.names import TOPIC_RULE, checked_topic, is_topic
 from local.text.words import composed, terms, words
 
@@ -26,7 +26,7 @@ LONGEST_PHRASE = 80
 MOST_READ = 8_192
 """Characters of a question that are read; of a longer one the first and the last."""
 
-# None of them looks at a long word once for each of its letters.
+# Each of them reads a long word only once.
 _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
 _IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
 _DOTTED = re.compile(r"(?<!\w)(?:user|project|constraint)\.\S+", re.IGNORECASE)
@@ -53,11 +53,11 @@ log = structlog.get_logger()
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A question as the channels take it.
+    """A question in the form that the channels use.
 
     `phrases` are quoted words and identifiers such as `foo-bar.py`; they count beside their words.
-    `telling`, from 0 to 1: it goes on with a conversation rather than ask about one. `of_oneself`:
-    who asks speaks of himself, and not of whom he asks.
+    `stating`, from 0 to 1: it continues a conversation rather than asks about one. `of_oneself`:
+    the user asks about himself or herself, and not about the assistant.
     """
 
     text: str
@@ -66,11 +66,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...]
     window: Window | None
     asks_when: bool = False
-    telling: float = 0.0
+    stating: float = 0.0
     of_oneself: bool = False
 
     def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
-        """With what a model adds, or with other names of what it names."""
+        """Return it with a model's suggestions, or with other names of what it names."""
         words = [word for keyword in keywords for word in terms(keyword)]
         return msgspec.structs.replace(
             self,
@@ -97,13 +97,13 @@ def analyse(text: str, now: datetime) -> Query:
         topics=tuple(topics),
         window=find_window(text, now),
         asks_when=_WHEN.search(text) is not None,
-        telling=telling(text),
+        stating=stating(text),
         of_oneself=not spoken.isdisjoint(FIRST_PERSON) and spoken.isdisjoint(SECOND_PERSON),
     )
 
 
 def _of_a_key(character: str) -> bool:
-    """Whether it can stand in a topic key: a mark is no word character, but part of a letter."""
+    """Return whether a topic key may contain it: a mark is no letter, but part of one."""
     return character in ".-" or f"_{character}".isidentifier()
 
 
@@ -130,7 +130,7 @@ class Expander:
         self._within = within
 
     async def expand(self, question: str) -> Expansion:
-        """What the model suggests; an empty expansion where it does not answer."""
+        """Return the model's suggestions; an empty expansion where it does not answer."""
         try:
             suggestions = await self._model.answer_as(
                 _Suggestions,
@@ -154,7 +154,7 @@ def _keywords(suggested: Iterable[str]) -> Iterator[str]:
 
 
 def _topics(suggested: Iterable[str]) -> Iterator[str]:
-    """Those that follow the rule for topics: a model does not always."""
+    """Yield those that follow the rule for topics: a model does not always."""
     for topic in dict.fromkeys(suggested):
         try:
             yield checked_topic(topic)

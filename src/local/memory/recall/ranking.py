@@ -1,10 +1,10 @@
-"""The order of what was found. Every item's score is the sum of shares that can be shown.
+"""The order of the results. Every item's score is the sum of shares that can be shown.
 
 Measured on three kinds of conversations, short talk, long technical chats and plans made with an
 assistant, with one setting for all (docs/performance.md). How good a hit is counts more than its
-rank, so scores are blended and not ranks; what was said around a short message is part of what it
-means. A turn that goes on with a conversation wants something else than a question about one: what
-was said lately, by whomever.
+rank, so scores are blended and not ranks. The neighbours of a short message are part of its
+meaning. A turn that continues a conversation wants something else than a question about one: the
+latest messages, of whichever speaker.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,41 +21,42 @@ from local.ledger.entries import Array, Flags, Names
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
 from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import Echoes, Standing, in_order, weighed
+from local.memory.recall.precedence import Echoes, StandingFacts, in_order, unweighed, weighed
 from local.memory.recall.query import Query
+from local.memory.recall.replies import give_way
 from local.memory.scopes import Reach
 from local.protocol.memories import Owning
 
 SPEAKER = 0.1
 FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15
-"""What people say of themselves; more if the question names them, the more of it the more."""
+"""People's statements about themselves; more if the question names them, in proportion."""
 TIMED, TIMED_WHEN = 0.06, 0.12
-"""What people say of themselves with a time; any statement with one, if the question asks when."""
+"""Such statements with a time; any statement with one, if the question asks when."""
 DENSITY = 0.35
 WISH = 0.3
-"""How somebody always wants it, said to an assistant: it holds wherever it applies."""
+"""A standing wish, addressed to an assistant: it counts wherever it applies."""
 RECENT, RECENT_SESSIONS = 0.4, 10
-"""Where a conversation goes on: what the newest session gains, and how far back it is half."""
+"""In a continued conversation: the newest session's gain, and how far back it is half."""
 TIME = 0.25
 TOPIC = 1.0
 ENDED = 0.5
-"""What a task counts outside of its session."""
+"""The weight of a task outside its session."""
 RELATED, STATED = 0.6, 0.8
-"""How far a record is lifted towards the best hit that leads to it: by what both name, which many
-may, and by a relation that somebody stated."""
+"""How far a record is lifted towards the best hit that leads to it: by a common name, which many
+may share, and by a stated relation."""
 LEADING = 100
-"""Of the best hits so many may lead."""
+"""The number of best hits that may lead."""
 IMPORTANCE = 0.2
 NEW, NEW_DAYS = 0.02, 30.0
 FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
-"""What age takes away in the end, and the days after which half of it is gone."""
+"""The loss by age in the end, and the days after which half of it is reached."""
 FULL_SCORE = 2.5
 """The sum of shares that is shown as a score of 1."""
 DAY = 86_400.0
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What each channel and signal adds to an item's score, before its scope's weight."""
+    """The shares of each channel and signal in an item's score, before its scope's weight."""
 
     meaning: float = 0.0
     words: float = 0.0
@@ -75,16 +76,17 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     age: float = 0.0
     feedback: float = 0.0
     echo: float = 0.0
+    reply: float = 0.0
     standing: float = 0.0
     named: float = 0.0
     update: float = 0.0
 
 
 class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record with its score, from 0 to 1, and what that is made of.
+    """A record with its score, from 0 to 1, and the parts of the score.
 
     `compared`: its meaning could be compared with the question's; `covered`: the share of the
-    question's words that it has. `echo`: what it gives way to.
+    question's words that it has. `echo`: the record that it gives way to.
     """
 
     row: int
@@ -98,7 +100,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draft:
-    """What of the scores needs no vector; made while the question is embedded."""
+    """The part of the scores that needs no vector; made while the question is embedded."""
 
     def __init__(
         self, query: Query, reach: Reach, now: datetime, feedback_weight: float, worded: WordMatches
@@ -121,10 +123,10 @@ class Draft:
 
 
 def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[RankedRecord]]:
-    """What has something to do with the question, best first, put into order as it is asked for.
+    """Yield the records that have to do with the question, best first, as they are requested.
 
-    That is: near enough in meaning, having a word of it, asked for by key, or related to such; and
-    where meaning cannot be compared, spoken next to what has a word of it.
+    These are near enough in meaning, have a word of it, are asked for by key, or are related to
+    such records; and where meaning cannot be compared, they are next to a record with a word of it.
     """
     view, wording = found.view, draft.wording
     if not view.size:
@@ -140,11 +142,16 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
         echoes.give_way((yield DetailRequest(sources=echoes.rows)).sources)
     relevant = hit | led
     relevant[view.positions(echoes.sources(hit))] = True
-    relevant[echoes.told_by_sources()] = False
-    standing = Standing(view, sums + echoes.share, draft.weights)
+    relevant[echoes.covered_by_sources()] = False
+    sums = sums + echoes.share
+    scores = weighed(sums, draft.weights)
+    replied = yield from give_way(draft.query, wording, like, scores, relevant)
+    reply = np.where(replied == scores, 0.0, unweighed(replied, draft.weights) - sums)
+    sums = sums + reply
+    standing = StandingFacts(view, sums, draft.weights)
     standing.give_way(relevant)
     standing.lift(draft.query, wording, like, min_score)
-    sums = sums + echoes.share + standing.share
+    sums = sums + standing.share
     variants = Variants(view, draft.caller)
     hops = Hops(wording, like, sums, draft.weights)
     yield from look_closer(view, relevant, variants, hops)
@@ -155,17 +162,18 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
         **draft.shares,
         **late,
         "echo": echoes.share,
+        "reply": reply,
         "standing": standing.share,
         "named": hops.share,
         "update": update,
     }
-    told = _Told(view, like, wording.covered, shares, scores, draft.weights, echoes, variants)
+    made = _Ranked(view, like, wording.covered, shares, scores, draft.weights, echoes, variants)
     ordered = in_order(scores, np.flatnonzero(relevant), view.column)
-    return chain.from_iterable(map(told.of, ordered))
+    return chain.from_iterable(map(made.of, ordered))
 
 
-class _Told(NamedTuple):
-    """What is told of what was chosen."""
+class _Ranked(NamedTuple):
+    """Makes the ranked records of the chosen positions."""
 
     view: View
     like: Likeness
@@ -193,7 +201,7 @@ class _Told(NamedTuple):
 
 
 def _weights(view: View, reach: Reach) -> Array:
-    """Of each record's scope; in the conversation that is going on, another one's."""
+    """Return the weight of each record's scope; in the current session, that of another one's."""
     column, names = view.column, view.names
     weights = names.scopes.each(partial(reach.weight, session_id=None))[column["scope"]]
     ended = column["type"] == names.types.of("task")
@@ -207,9 +215,9 @@ def _weights(view: View, reach: Reach) -> Array:
 
 
 def _by_form(view: View, query: Query) -> dict[str, Array]:
-    """The shares of how something is said; the more the question tells itself, the less."""
+    """Return the shares of a text's form; the more the question states itself, the less."""
     column, names = view.column, view.names
-    asks = 1.0 - query.telling
+    asks = 1.0 - query.stating
     person = asks * ~column["machine"]
     named = names.labels.each(partial(_is_named, frozenset(query.terms)))[column["label"]]
     firsthand = column["firsthand"]
@@ -221,7 +229,7 @@ def _by_form(view: View, query: Query) -> dict[str, Array]:
         "timed": person * column["timed"] * timed,
         "density": DENSITY * person * column["density"],
         "wish": WISH * person * column["wish"] * view.with_assistant,
-        "recent": RECENT * query.telling / (1 + view.sessions_back / RECENT_SESSIONS),
+        "recent": RECENT * query.stating / (1 + view.sessions_back / RECENT_SESSIONS),
     }
 
 
@@ -230,7 +238,7 @@ def _is_named(terms: frozenset[str], label: str | None) -> bool:
 
 
 def _by_record(view: View, query: Query, now: datetime) -> dict[str, Array]:
-    """The shares of what is known about a record, whatever it says."""
+    """Return the shares of what is known about a record, whatever its text."""
     column = view.column
     return {
         "time": TIME * _in_window(query, column["time"]),
@@ -240,7 +248,7 @@ def _by_record(view: View, query: Query, now: datetime) -> dict[str, Array]:
 
 
 def _led(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
-    """What hits lead to, by what both name or by a relation, and the share that this is worth."""
+    """Return what hits lead to, by a common name or a relation, and the share of this."""
     good = np.where(hit, like.own, 0.0)
     best = (
         np.argpartition(-good, LEADING)[:LEADING] if view.size > LEADING else np.arange(view.size)
@@ -258,7 +266,7 @@ def _led(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
 
 
 def _in_window(query: Query, times: Array) -> Array:
-    """Whether a record is of the time that the question speaks of."""
+    """Return whether a record is of the time that the question names."""
     if query.window is None:
         return np.zeros(len(times))
     since, until = query.window.since, query.window.until
@@ -268,7 +276,7 @@ def _in_window(query: Query, times: Array) -> Array:
 
 
 def _ageing(names: Names, column: Mapping[str, Any], days: Array) -> Array:
-    """What is new gains a little; what is not made to last fades."""
+    """Return the shares of age: new records gain a little; those not made to last fade."""
     days = np.maximum(days, 0.0)
     lost = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[0])
     half = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[1])

@@ -1,7 +1,7 @@
 """Recall: analyse the question, ask all channels, rank, leave out repetitions, rerank.
 
-The vectors and the ledger are asked at once: meaning, words, topic keys, relations. It always
-answers: what is missing costs quality, and `degraded` or `rerank_used` say so.
+The vectors and the ledger are asked at once: meaning, words, topic keys, relations. There is always
+an answer: what is missing costs quality, and `degraded` or `rerank_used` report it.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ from local.errors import IndexDamagedError, InvalidArgumentsError, Local2Error
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text
 from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, Meaning, Search
-from local.memory.recall.items import RecallItem, as_said, first_items, with_relations
+from local.memory.recall.items import RecallItem, first_items, labelled_text, with_relations
 from local.memory.recall.query import Expander, Query, analyse
 from local.memory.recall.ranking import Draft, rank
 from local.memory.recall.reranker import Reranker, RerankError
@@ -33,7 +33,7 @@ D = TypeVar("D")
 T = TypeVar("T")
 RECALLED_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 SEARCHES = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
-"""More of them at once make no more of them a second, and each slower."""
+"""More searches at once would not be faster in total, and each would be slower."""
 SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
 """Where tenants share a stack: one waits while a batch of another's questions is embedded, and 16
 take long (decision 0067)."""
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class Closeness(msgspec.Struct, frozen=True, kw_only=True):
-    """What is near in meaning: the nearest few, within a cosine distance."""
+    """The nearest few in meaning, within a cosine distance."""
 
     top_k: int
     distance: float
@@ -59,7 +59,7 @@ class Retrieval:
         self._vectors = vectors
 
     async def aliases(self, text: str, caller: Caller) -> list[str]:
-        """What else the caller knows those to be called whom a question names."""
+        """Return other names, known to the caller, of what a question names."""
         return await self._ledger.knowledge.aliases_in(text, own_places(caller))
 
     async def find(self, search: Search, draft: Drafter[D], choose: Chooser[D, T]) -> T:
@@ -76,7 +76,7 @@ class Retrieval:
     async def nearest(
         self, search: Search, closeness: Closeness, *, before: int
     ) -> list[Record] | None:
-        """The nearest to a text of the records before a row; None while some have no vector."""
+        """Return the records before a row nearest to a text; None while some have no vector."""
 
         def choose(found: Matches, _: None) -> Choice[list[Record] | None]:
             if found.problem is not None or found.waiting:
@@ -93,9 +93,10 @@ class Retrieval:
         return await self.find(search, lambda _: None, choose)
 
     async def _look(self, search: Search, limit: int) -> Meaning:
-        """The nearest vectors, or why they cannot be asked for."""
+        """Return the nearest vectors, or why they cannot be searched."""
         await self._indexer.settled()
-        # Asked first: what is indexed during the search may be missing from the answer, too.
+        # This comes first: a record that is indexed during the search may be missing from the
+        # answer, too.
         waiting = not self._indexer.caught_up and await self._ledger.searches.waits(search)
         if (problem := self._indexer.problem) is not None:
             return Meaning(waiting=waiting, problem=problem)
@@ -114,7 +115,7 @@ class Retrieval:
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to recall."""
+    """A request to recall."""
 
     query: str
     top_k: int
@@ -123,25 +124,24 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
-    """The moment from which "last week" counts, and after which nothing has happened yet.
-
-    What was retired since is there."""
+    """The moment that "last week" refers to, and after which nothing has happened yet. What was
+    retired since is found."""
     min_relevance: float = 0.0
     """The share of the best item's score, before a reranker, that an item needs."""
     rerank: bool = True
     candidates: int | None = None
-    """Of so many a reranker selects, where they are more than are wanted; None: it puts the best 20
-    into order in any case."""
+    """The number from which a reranker selects, if that is more than are wanted; None: it sorts the
+    best 20 in any case."""
     repetitions: bool = False
-    """Whether texts that say the same are all wanted."""
+    """Whether to return all of several equal texts."""
     weights: Weights | None = None
     """Instead of the configured ones."""
     source: str | None = None
-    """How the ids begin that their senders gave to what is wanted; None for any."""
+    """The beginning of the senders' ids of wanted records; None for any."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Items, best first. `reason` says what is degraded: some were found by their words only.
+    """Items, best first. `reason` is what is degraded: some were found by their words only.
 
     `min_score` is the cosine below which an item without any of the words is left out.
     """
@@ -154,7 +154,7 @@ class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecallModels(msgspec.Struct, frozen=True, kw_only=True):
-    """Models that make recall better where they are configured."""
+    """Models that improve recall where they are configured."""
 
     reranker: Reranker | None = None
     expander: Expander | None = None
@@ -184,7 +184,7 @@ class Recaller:
         self.min_score = min_score
 
     async def recall(self, caller: Caller, ask: RecallRequest) -> RecallResult:
-        """Find what the caller may see and the question asks for.
+        """Find what answers the question and the caller may see.
 
         `as_of` hides what happened later, and finds what was retired later.
 
@@ -197,7 +197,8 @@ class Recaller:
         within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
         now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
         since, until = _times(ask)
-        query = await self._analysed(checked_text(ask.query, "query"), now)
+        here = ask.as_of if ask.as_of and ask.as_of.tzinfo else now  # days are those of its zone
+        query = await self._analysed(checked_text(ask.query, "query"), here)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
         search = _search(query, within, since, until, now if ask.as_of else None)
         search = msgspec.structs.replace(search, source=ask.source)
@@ -239,7 +240,7 @@ class Recaller:
         if self._models.reranker is not None and ask.rerank and selects:
             try:
                 order = await self._models.reranker.rank(
-                    ask.query, [as_said(item.record) for item in items]
+                    ask.query, [labelled_text(item.record) for item in items]
                 )
             except RerankError as error:
                 log.debug("rerank_failed", reason=str(error))
@@ -250,7 +251,7 @@ class Recaller:
 
 
 def _times(ask: RecallRequest) -> tuple[datetime | None, datetime | None]:
-    """When the time that is searched begins, and when it ends."""
+    """Return when the searched time begins, and when it ends."""
     ends = [in_utc(end, name) for name, end in (("until", ask.until), ("as_of", ask.as_of)) if end]
     since, until = ask.since and in_utc(ask.since, "since"), min(ends, default=None)
     if since and until and since > until:
@@ -265,7 +266,7 @@ def _search(
     until: datetime | None,
     as_of: datetime | None,
 ) -> Search:
-    """What the ledger needs to know of a question and of who asks."""
+    """Return what the ledger needs to know of a question and of the caller."""
     return Search(
         text=query.text,
         terms=query.terms,
@@ -283,7 +284,7 @@ def _search(
 
 
 def _relevant(items: Sequence[RecallItem], min_relevance: float) -> list[RecallItem]:
-    """The items with at least such a share of the best one's score."""
+    """Return the items with at least such a share of the best one's score."""
     least = min_relevance * max((item.score for item in items), default=0.0)
     return [item for item in items if item.score >= least]
 

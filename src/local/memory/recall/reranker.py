@@ -1,4 +1,4 @@
-"""What puts what was found into a better order: a cross-encoder behind HTTP, or something alike."""
+"""Improves the order of results: a cross-encoder behind HTTP, or something similar."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from local.errors import UnavailableError
 from local.telemetry import model_call
 
 DEFAULT_PATH = "/rerank"
-"""Where vLLM, Infinity and llama.cpp serve it; Cohere and Jina want their whole URL."""
+"""Where vLLM, Infinity and llama.cpp serve it; Cohere and Jina need their whole URL."""
 DOCUMENT_CHARACTERS = 1_500
 QUERY_CHARACTERS = 500
 """Together about the 512 tokens that most cross-encoders read; some servers refuse more."""
 FAILURES_TO_OPEN = 3
 OPEN_SECONDS = 30.0
 UNNAMED = "reranker"
-"""In traces and metrics, where no model is configured; also its provider, which nobody knows."""
+"""In traces and metrics, where no model is configured; also its provider, which is not known."""
 
 
 log = structlog.get_logger()
@@ -47,7 +47,7 @@ class Reranker(Protocol):
         """Return all documents, best first.
 
         Raises:
-            RerankError: There is no order in time, or none that can be used.
+            RerankError: There is no order in time, or no usable one.
         """
         ...
 
@@ -125,8 +125,8 @@ class HttpReranker:
         Only the beginnings of query and documents are sent.
 
         Raises:
-            RerankError: No answer in time, an error status, an answer that cannot be used, or the
-                circuit is open.
+            RerankError: No answer in time, an error status, an unusable answer, or the circuit is
+                open.
         """
         if not documents:
             return []
@@ -175,10 +175,10 @@ class Circuit:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Let the caller through and learn how it ends; being cancelled says nothing.
+        """Let the caller through and learn how it ends; a cancellation proves nothing.
 
         Raises:
-            RerankError: Open, and no trial is due or another is under way.
+            RerankError: Open, and no trial is due or another one is running.
         """
         trial_at = self._trial_at
         if trial_at is not None:
@@ -225,7 +225,7 @@ def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:
     try:
         results = msgspec.json.decode(answer, type=_Answer).results
     except (msgspec.MsgspecError, RecursionError) as error:
-        # Where it went wrong, never what stood there.
+        # Where it went wrong, never the content.
         raise RerankError(f"The reranker's answer cannot be read: {error}.") from error
     scores: dict[int, float] = {}
     for result in results:

@@ -1,8 +1,8 @@
-"""Statements: whether two sentences say another value of one and the same thing.
+"""Statements: whether two sentences state different values of the same thing.
 
-By their form alone. They begin with the same frame, a subject and what is said of it, and differ in
-the value behind it; or one denies what the other states. What holds several values at once, as what
-somebody likes, has or did, has no frame: one more takes no other's place.
+They are compared by their form alone. They begin with the same frame, a subject and a predicate,
+and differ in the value behind it; or one denies what the other states. What can have several values
+at once, such as what somebody likes, has or did, has no frame: a further value replaces no other.
 """
 
 import re
@@ -11,24 +11,23 @@ from functools import cached_property, lru_cache
 from itertools import islice, product
 from typing import NamedTuple
 
-from local.memory.recall.rewording import reworded
-from local.text.features import asks
-from local.text.words import is_telling
+from local.text.features import asks, reworded
+from local.text.words import is_informative
 
 MOST = 12
-"""Sentences that are looked at in a text."""
+"""Sentences that are read of a text."""
 HELD = 2_000
 """Texts whose sentences stay in memory: the same ones are found again and again."""
 LONGEST, SHORTEST = 40, 3
-"""Words of one."""
+"""Words of a sentence."""
 LEAD_IN = 6
-"""Words before the first comma, without which a sentence is read as well: "As you know, …"."""
+"""Words before the first comma; the sentence is also read without them: "As you know, …"."""
 VALUE = 5
 """Words of a value."""
 SHARED = 3
-"""So many of them two values may begin with: "5 June", "5 July"."""
-TELLING = 2
-"""Words that show what a sentence is about that is denied."""
+"""Words that two values may have in common at the beginning: "5 June", "5 July"."""
+LEAST_INFORMATIVE = 2
+"""Informative words that a denied sentence needs."""
 
 _ABBREVIATED = ("Dr", "Mr", "Ms", "St", "Co", "Jr", "Sr", "No", "Mrs", "Inc", "Ltd", "[A-Z]")
 _BREAK = re.compile(
@@ -59,7 +58,7 @@ _ANYBODY = _any_of(
     he she it they this that these those there you what which who here let
     """
 )
-"""Who or what a sentence with one of them first speaks of is not known."""
+"""The subject of a sentence that begins with one of them is not known."""
 _ARTICLES = frozenset({"a", "an"})
 _CHOSEN = _any_of(
     """
@@ -75,13 +74,13 @@ _STATE_VERBS = _any_of(
     """
     live reside work stay study weigh cost earn speak play belong stand lie start begin end
     close open leave arrive expire run use prefer last report teach lead manage meet amount
-    total sleep
+    total sleep wake
     """
 )
 _STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
 """Verbs of what is so, one way at a time."""
 _ALIKE = _BE | {f"{verb}s": verb for verb in _STATE_VERBS} | {"goes": "go", "studies": "study"}
-"""What is compared as another form of itself: "I live" is what "the user lives" says."""
+"""Equal forms for the comparison: "I live" is the same as "the user lives"."""
 _HOLD_MANY = _any_of(
     """
     like likes liked love loves loved enjoy enjoys hate hates dislike want wants visit
@@ -91,11 +90,11 @@ _HOLD_MANY = _any_of(
     kind part lot nervous scared keen full open curious thrilled busy called named titled
     """
 )
-"""What is said of several things at once, or of several of a kind."""
+"""What may be true of several things at once, or of several of a kind."""
 
 
 class Statement(NamedTuple):
-    """A sentence as it is compared: its words, but for those that say nothing of the matter.
+    """A sentence in the form for comparison: without words that add nothing.
 
     `frames`: what else begins with one of these speaks of the same. `denied`: the number of the
     word that stands behind "not".
@@ -107,10 +106,10 @@ class Statement(NamedTuple):
 
 
 class Sentence:
-    """One that may state something; what it states is read when somebody asks.
+    """A sentence that may state something; its statement is read when it is needed.
 
-    `opening`: its words up to the one behind the first that tells. What speaks of the same begins
-    the same, so nothing else need be read.
+    `opening`: its words up to the one behind the first informative one. Sentences about the same
+    begin the same, so no others need be read.
     """
 
     def __init__(self, opening: tuple[str, ...], text: str, *, to_user: bool) -> None:
@@ -125,35 +124,35 @@ class Sentence:
 
 @lru_cache(maxsize=HELD)
 def sentences_of(text: str, *, to_user: bool = False) -> tuple[Sentence, ...]:
-    """The first sentences of a text, but for those that are of nobody knows what.
+    """Return the first sentences of a text, without those whose subject is not known.
 
-    `to_user`: it is addressed to whom it speaks of as "you".
+    `to_user`: it addresses the user as "you".
     """
     opened = ((_opening(each, to_user=to_user), each) for each in _sentences(reworded(text)))
-    told = (Sentence(*each, to_user=to_user) for each in opened if each[0])
-    return tuple(islice(told, MOST))
+    sentences = (Sentence(*each, to_user=to_user) for each in opened if each[0])
+    return tuple(islice(sentences, MOST))
 
 
 def forget_texts() -> None:
-    """Hold no text in memory any more; after some were erased."""
+    """Clear the texts in memory, after some were erased."""
     sentences_of.cache_clear()
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Each sentence, and it without what leads to it."""
+    """Yield each sentence, and the sentence without its lead-in."""
     for sentence in _BREAK.split(text):
         yield sentence
-        told = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
-        if told != sentence:
-            yield told
-        before, comma, behind = told.partition(", ")
+        rest = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
+        if rest != sentence:
+            yield rest
+        before, comma, behind = rest.partition(", ")
         if comma and before.count(" ") < LEAD_IN:
             yield behind
 
 
 def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
     opening: list[str] = []
-    tells = False
+    was_informative = False
     for found in _WORD.finditer(sentence):
         word = _bare(found[0])
         if word in _UNSAID:
@@ -162,14 +161,14 @@ def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
             return ()
         word = _TO_USER.get(word, word) if to_user else word
         opening.append(_ALIKE.get(word, word))
-        if tells:
+        if was_informative:
             return tuple(opening)
-        tells = is_telling(word)
+        was_informative = is_informative(word)
     return ()
 
 
 def _statement(sentence: str, *, to_user: bool) -> Statement | None:
-    """A sentence, unless it asks, or says one more of several things."""
+    """Return a sentence's statement, unless it asks, or adds one of several things."""
     words: list[str] = []
     named: list[bool] = []
     denied = None
@@ -195,14 +194,14 @@ def _bare(written: str) -> str:
 
 
 def _is_named(word: str, *, first: bool) -> bool:
-    """Whether it is written like a name, an amount or an address."""
+    """Return whether it is written like a name, an amount or an address."""
     if word.islower() or word == "I":
-        return "@" in word
+        return "@" in word or any(map(str.isdigit, word))
     return not first or not word.istitle()
 
 
 def _values(words: list[str], named: list[bool]) -> Iterator[int]:
-    """Where values begin: behind "is", or behind a preposition that belongs to what is so."""
+    """Yield where values begin: behind "is", or behind a preposition of the predicate."""
     verb = None
     lasts = described = False
     for n in range(1, len(words)):
@@ -216,7 +215,7 @@ def _values(words: list[str], named: list[bool]) -> Iterator[int]:
         else:
             lasts = lasts or (n > 1 and before in _STATES)
             continue
-        if not found or not any(map(is_telling, words[: n - 1])):
+        if not found or not any(map(is_informative, words[: n - 1])):
             continue
         if not _HOLD_MANY.isdisjoint(words[1 if verb is None else verb + 1 : n + 1]):
             return
@@ -226,65 +225,65 @@ def _values(words: list[str], named: list[bool]) -> Iterator[int]:
 
 
 def _is_the_of(words: list[str], n: int) -> bool:
-    """Whether one thing of a kind was named: "plays the position of", "in the city of"."""
+    """Return whether one thing of a kind was named: "plays the position of", "in the city of"."""
     if n <= SHORTEST or words[n - 3] != "the":
         return False
     verb = words[n - 4]
     return verb in _BEFORE_VALUE or verb.endswith(("s", "ed"))
 
 
-def _is_so(told: list[str]) -> bool:
-    """Whether it is more than where or when, and nothing that is going on."""
-    return len(told) > 1 and not told[0].endswith("ing")
+def _is_so(predicate: list[str]) -> bool:
+    """Return whether it is more than where or when, and nothing in progress."""
+    return len(predicate) > 1 and not predicate[0].endswith("ing")
 
 
 def _is_described(words: list[str], named: list[bool], n: int) -> bool:
-    """Whether "is" stands between what is described and a name for it."""
+    """Return whether "is" stands between what is described and a name for it."""
     if words[n - 1] in {"was", "were"} or words[n] in _ARTICLES or words[n].endswith("ing"):
         return False
     return named[n] or _BEFORE_VALUE.isdisjoint(words[n:])
 
 
 def is_of_same(one: Statement, other: Statement) -> bool:
-    """Whether both may speak of the same: in one frame, or one denies something."""
+    """Return whether both may be about the same: in one frame, or one denies something."""
     if (one.denied is None) != (other.denied is None):
         return True
     return any(frame in other.frames for frame in one.frames)
 
 
 def is_same(one: Statement, other: Statement) -> bool:
-    """Whether both say the same in the same words."""
+    """Return whether both state the same in the same words."""
     return one.words == other.words and (one.denied is None) == (other.denied is None)
 
 
 def is_variant(one: Statement, other: Statement) -> bool:
-    """Whether both speak of the same, and say another value of it, or one denies the other."""
+    """Return whether both state different values of the same, or one denies the other."""
     same = _common(one.words, other.words)
     shorter = min(len(one.words), len(other.words))
     if (one.denied is None) != (other.denied is None):
         denied = one.denied if other.denied is None else other.denied
-        about = sum(map(is_telling, one.words[:same])) >= TELLING
+        about = sum(map(is_informative, one.words[:same])) >= LEAST_INFORMATIVE
         return same == shorter and denied is not None and denied < same and about
     tail = _common(one.words[same:][::-1], other.words[same:][::-1])
     if same + tail >= shorter or "be" in one.words[same:] or "be" in other.words[same:]:
-        return False  # one says what the other says, in more words; or of something else
+        return False  # one repeats the other in more words, or is about something else
     return any(same - SHARED <= len(frame) and frame in other.frames for frame in one.frames)
 
 
-def say_otherwise(text: str, other: str, *, to_user: bool = False) -> bool:
-    """Whether sentences of both say different values of the same; `to_user`: the other's."""
+def differ_in_value(text: str, other: str, *, to_user: bool = False) -> bool:
+    """Return whether both texts state different values of the same; `to_user`: of the other."""
     return any(
-        said.opening == another.opening
-        and said.statement is not None
+        one.opening == another.opening
+        and one.statement is not None
         and another.statement is not None
-        and is_of_same(said.statement, another.statement)
-        and is_variant(said.statement, another.statement)
-        for said, another in product(sentences_of(text), sentences_of(other, to_user=to_user))
+        and is_of_same(one.statement, another.statement)
+        and is_variant(one.statement, another.statement)
+        for one, another in product(sentences_of(text), sentences_of(other, to_user=to_user))
     )
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """How many are the same from the beginning."""
+    """Return how many are the same from the beginning."""
     for n, (word, another) in enumerate(zip(one, other, strict=False)):
         if word != another:
             return n

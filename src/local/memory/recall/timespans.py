@@ -86,7 +86,7 @@ def season(name: str, year: int, moment: datetime) -> Span:
 
 
 def _months_later(moment: datetime, months: int) -> datetime:
-    """The first of the month that comes so many months later."""
+    """Return the first of the month that comes so many months later."""
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     return moment.replace(year=year, month=month + 1, day=1)
 

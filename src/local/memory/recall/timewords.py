@@ -1,7 +1,7 @@
-"""Time expressions of an English question, such as "last week" or "in May 2023", to a window.
+"""Finds the time window of an English question, such as "last week" or "in May 2023".
 
-What is ambiguous gives no window: a wrong one hides more than none. Only times that have begun
-count, since nothing is remembered from the future; a date without a year is the latest such one.
+Ambiguous expressions give no window: a wrong one hides more than none. Only times that have begun
+count, since no memories come from the future; a date without a year is the latest such one.
 """
 
 import re
@@ -47,7 +47,7 @@ _Bounds = tuple[datetime | None, datetime | None]
 class Window(msgspec.Struct, frozen=True, kw_only=True):
     """From `since` up to, but without, `until`; both UTC, and None where open.
 
-    `text` are the words of the question that say so.
+    `text` are the words of the question that name it.
     """
 
     since: datetime | None
@@ -56,7 +56,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Rank(IntEnum):
-    """How exactly a time is told; the most exact one of a question decides."""
+    """How exact a time is; the most exact one of a question decides."""
 
     RELATIVE = 0
     YEARLESS = 1
@@ -93,7 +93,7 @@ def _between(found: _Match, now: datetime) -> Window | None:
     if _rank(second) is _Rank.YEARLESS and LOOKS_AHEAD.search(found.string):
         return None
     end = _dated(second, now)
-    # The year of the second holds for both, unless the first would come after it.
+    # The year of the second counts for both, unless the first would come after it.
     begin = _dated(first, end.since) if end else None
     if end is None or begin is None or begin.since >= end.since or begin.since > now:
         return None
@@ -109,7 +109,7 @@ def _window(found: _Match, now: datetime) -> Window | None:
     if span is None or span.since > now:
         return None
     if "this" in {word, (found["which"] or "").lower()} and span.until.year < now.year:
-        return None  # the one to come
+        return None  # the next one
     bounds = _near(span, lead) if lead and lead["side"] else _bounds(span, word)
     if bounds[0] is not None and bounds[0] > now:
         return None
@@ -124,7 +124,7 @@ def _rank(found: _Match) -> _Rank:
 
 
 def _is_meant(found: _Match, word: str) -> bool:
-    """Tell times from other uses of their words, and what was from what is to come."""
+    """Return whether the words name a past time: they may mean a future one, or none."""
     match found.lastgroup:
         case "year":
             return word not in {"", "on", "last", "this"}
@@ -141,7 +141,7 @@ def _is_meant(found: _Match, word: str) -> bool:
 
 
 def _is_month(found: _Match, word: str) -> bool:
-    """Whether a date without a year is past, and not a verb or somebody called April."""
+    """Return whether a date without a year is past, and no verb or person such as April."""
     if LOOKS_AHEAD.search(found.string):
         return False
     if word in {"before", "prior to", "until", "till", "up to", "by"}:
@@ -196,10 +196,10 @@ def _month_day_year(first: int, second: int, year: int) -> tuple[int, int, int]:
 def _calendar(found: _Match, today: datetime) -> Span | None:
     month = MONTHS.index(found["month"][:3].lower()) + 1
     day = int(found["first_day"] or found["day_after"] or found["day"] or 1)
-    if (told := found["date_year"]) is None:
+    if (written := found["date_year"]) is None:
         start = last_date(month, day, today)
     else:
-        year = int(told) if told.isdigit() else today.year - 1
+        year = int(written) if written.isdigit() else today.year - 1
         start = today.replace(year=year, month=month, day=day)
     if start is None:
         return None
@@ -262,7 +262,7 @@ def _bounds(span: Span, word: str) -> _Bounds:
 
 
 def _near(anchor: Span, lead: _Match) -> _Bounds:
-    """The time between a date and, say, two weeks before it, both included."""
+    """Return the time between a date and, say, two weeks before it, both included."""
     _, count = _count(lead["count"])
     unit = (lead["units"] or lead["unit"]).lower()
     distance = count * LENGTHS.get(unit, LENGTHS["week"])  # to the Sunday before it

@@ -1,7 +1,7 @@
-"""What recall returned is counted, so that consolidation knows which memories are used.
+"""Counts what recall returned, so that consolidation knows which memories are used.
 
-Counts are collected in memory and written together, off the way of any request: a kill loses those
-of the last seconds, which no promise rests on.
+Counts are collected in memory and written together, outside of any request: a kill loses those of
+the last seconds, which no promise covers.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from local.protocol.envelope import Clock
 EVERY = 5.0
 """Seconds for which counts are collected."""
 MOST = 10_000
-"""Records whose counts are held; of further ones nothing is noted until these are written."""
+"""Records whose counts are held; recalls of others are not counted until these are written."""
 TOGETHER = 500
 """Records of one transaction."""
 
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 class AccessLog:
-    """One tenant's."""
+    """One tenant's counts of recalls."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock) -> None:
         self._upkeep = upkeep
@@ -34,14 +34,14 @@ class AccessLog:
         self._some = asyncio.Event()
 
     def add(self, rows: Iterable[int]) -> None:
-        """Records were returned to a caller."""
+        """Count records that were returned to a caller."""
         for row in rows:
             if row in self._counts or len(self._counts) < MOST:
                 self._counts[row] = self._counts.get(row, 0) + 1
                 self._some.set()
 
     async def run(self) -> None:
-        """Write what was counted, every few seconds, until cancelled; then what is left."""
+        """Write the counts every few seconds, until cancelled; then the rest."""
         try:
             while True:
                 await self._some.wait()
@@ -51,7 +51,7 @@ class AccessLog:
             await self.write()
 
     async def write(self) -> None:
-        """Write what was counted; what the ledger refuses is lost, and logged."""
+        """Write the counts; what the ledger refuses is lost, and logged."""
         counts, self._counts, now = self._counts, {}, self._clock()
         self._some.clear()
         rows = list(counts)

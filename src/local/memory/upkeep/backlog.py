@@ -1,12 +1,13 @@
-"""What has yet to be done after the acknowledgement, job by job, each at its own pace.
+"""The work after the acknowledgement, job by job, each at its own pace.
 
-The tasks stand in the ledger, written with their records. The loop here claims them in batches,
-gives them to the job that takes their kind, and decides what becomes of failures. Where something
-that a job needs is out of reach, the job pauses and no task is to blame. Where a task fails by
-itself it is tried again later, alone, and is set aside in the end, so that others go on.
+The tasks are in the ledger, written with their records. The loop here claims them in batches, gives
+them to the job that takes their kind, and handles failures. Where something that a job needs is out
+of reach, the job pauses and no task is to blame. A task that fails by itself is tried again later,
+alone, and is finally set aside, so that others go on.
 """
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -29,10 +30,13 @@ from local.ledger.records import LAST_RETRY, Task, TaskKind
 from local.protocol.envelope import Clock, utc_now
 
 ATTEMPTS = 4
-"""Failures of a task by itself, after which it is set aside: the last about two minutes after the
-first, which outlasts a restart of whatever was at fault."""
+"""Failures of a task by itself before it is set aside: the last one about two minutes after the
+first, which outlasts a restart of whatever failed."""
 FIRST_RETRY = timedelta(seconds=1)
 """After the first failure; ten times as long after each further one."""
+GATHERING, LONGEST_GATHERING = 0.1, 1.0
+"""Seconds that many tasks wait for more, from the last addition, and at most: an embedder at work
+slows whatever has yet to be acknowledged."""
 FIRST_PAUSE = 0.1
 """Seconds that a job pauses where what it needs is out of reach; twice as long each time."""
 
@@ -40,7 +44,7 @@ log = structlog.get_logger()
 
 
 class Job(ABC):
-    """What is done with the tasks of some kinds, which need the same things."""
+    """The work on the tasks of some kinds, which need the same things."""
 
     name: str
     """Of the log's events, as in `indexing_delayed`."""
@@ -48,12 +52,12 @@ class Job(ABC):
     at_once: int = 1
     """Batches under way together."""
     longest_pause: float = 60.0
-    """Seconds at most until the job looks again whether what it needs is back."""
+    """The most seconds until the job checks again whether what it needs is back."""
     starting: bool = False
-    """What it needs was never there yet, which is no reason for a warning."""
+    """Whether what it needs has never been there yet, which is no reason for a warning."""
 
     def together(self, kind: TaskKind) -> int:
-        """How many tasks a batch has at most."""
+        """Return how many tasks a batch has at most."""
         del kind
         return 1
 
@@ -68,8 +72,8 @@ class Job(ABC):
     async def do(self, tasks: Sequence[Task]) -> None:
         """Do tasks of one kind, and finish each in the transaction that stores its effect.
 
-        A task may come twice, as after a kill: what is done outside of the ledger is done so that
-        doing it again changes nothing.
+        A task may come twice, for example after a kill: repeating an effect outside the ledger
+        changes nothing.
 
         Raises:
             Local2Error: What the job needs is out of reach, see `out_of_reach`.
@@ -77,11 +81,11 @@ class Job(ABC):
         """
 
     def all_done(self) -> None:  # noqa: B027 - many jobs do not care
-        """No task waits any more."""
+        """Called when no task waits any more."""
 
 
 def out_of_reach(error: Exception) -> bool:
-    """Whether it is the fault of what a job needs, and not of what it was given."""
+    """Return whether it is the fault of what a job needs, and not of its input."""
     needed = (BusError, OverloadedError, StorageError, VectorError, ModelError)
     given = (ModelRefusedError, VectorFaultError)
     return isinstance(error, needed) and not isinstance(error, given)
@@ -95,35 +99,40 @@ class Runner:
         self._queue = queue
         self._clock = clock
         self._work = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._added_at = 0.0
         self._resumed = asyncio.Event()
         self._kinds = list(job.kinds)
-        """Those whose turn it is first."""
+        """The kinds whose turn is first."""
         self._retry = False
         self._unlucky: set[Task] = set()
-        """Tasks that met something out of reach, until others succeed: they come after others."""
+        """Tasks that met something out of reach; they come after others, until others succeed."""
         self.caught_up = False
-        """Every task that was added before is done, but for those that failed."""
+        """Whether every task that was added before is done, except for failed ones."""
         self.moved_at = clock()
-        """When a task was done last, or the first of those that wait was added."""
+        """When a task was last done, or when the first of those that wait was added."""
         self.problem: str | None = None
         """Why the job pauses, until it succeeds."""
         self._reported: str | None = None
         self._pause = FIRST_PAUSE
 
-    def wake(self) -> None:
-        """A task was added."""
+    def wake(self, *, many: bool = False) -> None:
+        """Wake the loop: a task was added, or many, which are likely to be followed by more."""
         if self.caught_up:
             self.moved_at = self._clock()
         self.caught_up = False
+        self._added_at = time.monotonic()
         self._work.set()
+        if not many:
+            self._at_once.set()
 
     def resume(self) -> None:
-        """What the job needs is back: there is no reason to pause on."""
+        """End a pause: what the job needs is back."""
         self._resumed.set()
         self.wake()
 
     async def pause(self, seconds: float) -> None:
-        """Wait until the job is resumed, or so long."""
+        """Wait until the job is resumed, at most so long."""
         await _wait(self._resumed, seconds)
         self._resumed.clear()
 
@@ -132,10 +141,11 @@ class Runner:
         await self._queue.finish(tasks)
 
     async def run(self) -> None:
-        """Do what waits until cancelled; what was set aside before gets one more attempt."""
+        """Do what waits until cancelled; tasks set aside before get one more attempt."""
         tried_again = False
         while True:
             self._work.clear()
+            self._at_once.clear()
             try:
                 if not tried_again:
                     await self._queue.try_again(*self._job.kinds)
@@ -150,13 +160,23 @@ class Runner:
             else:
                 self._succeeded()
                 await _wait(self._work, self._until(due) if due else None)
+                await self._gathered()
+
+    async def _gathered(self) -> None:
+        """Wait while many tasks are being added, unless one is to be done at once."""
+        latest = time.monotonic() + LONGEST_GATHERING
+        while not self._at_once.is_set():
+            left = min(self._added_at + GATHERING, latest) - time.monotonic()
+            if left <= 0:
+                return
+            await _wait(self._at_once, left)
 
     def _until(self, due: datetime) -> float:
-        """Seconds; a clock that is set meanwhile must not make them a year."""
+        """Return the seconds until then; a clock that is set must not make them a year."""
         return min(due - self._clock(), LAST_RETRY).total_seconds()
 
     async def _do_all(self) -> None:
-        """Keep batches under way until nothing waits; raises what is out of reach."""
+        """Run batches until nothing waits; raise what is out of reach."""
         # Not a TaskGroup: it swallows a cancellation that comes while a task of it fails.
         under_way: dict[asyncio.Task[None], list[Task]] = {}
         try:
@@ -177,7 +197,7 @@ class Runner:
             self._job.all_done()
 
     async def _next(self, under_way: Iterable[Sequence[Task]]) -> list[Task]:
-        """Tasks of the kind whose turn it is; those that failed take turns with the others."""
+        """Return tasks of the next kind; those that failed take turns with the others."""
         busy = {task for batch in under_way for task in batch}
         for but in (busy | self._unlucky, busy) if self._unlucky else (busy,):
             limits = {kind: self._job.together(kind) for kind in self._kinds}
@@ -191,7 +211,7 @@ class Runner:
         return []
 
     async def _attempt(self, tasks: list[Task]) -> None:
-        """Do a batch; one that fails as a whole is halved until it is known which task fails."""
+        """Do a batch; one that fails as a whole is halved until the failing task is found."""
         try:
             await self._job.do(tasks)
         except Exception as error:
@@ -210,7 +230,7 @@ class Runner:
             self.moved_at = self._clock()
 
     async def _failed(self, task: Task, error: Exception) -> None:
-        """The task alone is to blame."""
+        """Count a failure: the task alone is to blame."""
         reason = error.logged if isinstance(error, Local2Error) else type(error).__name__
         trace = None if isinstance(error, Local2Error) else error
         about = {"kind": task.kind, "id": task.id, "reason": reason, "exc_info": trace}
@@ -227,8 +247,8 @@ class Runner:
         lasts, self.problem = self.problem is not None, problem
         if lasts and problem != self._reported:
             event, self._reported = f"{self._job.name}_delayed", problem
-            say = log.info if self._job.starting else log.warning
-            say(event, reason=problem)
+            write_log = log.info if self._job.starting else log.warning
+            write_log(event, reason=problem)
 
     def _succeeded(self) -> None:
         if self._reported:
@@ -259,17 +279,17 @@ class Backlog:
         return runner
 
     def takes(self, kind: TaskKind) -> bool:
-        """Whether a job takes such tasks: without one none should be added."""
+        """Return whether a job takes such tasks: without one none should be added."""
         return kind in self._runners
 
-    def wake(self, *kinds: TaskKind) -> None:
-        """Tasks of these kinds were added."""
+    def wake(self, *kinds: TaskKind, many: bool = False) -> None:
+        """Wake the jobs of these kinds: tasks were added; if many, they wait a little for more."""
         for kind in kinds:
             if (runner := self._runners.get(kind)) is not None:
-                runner.wake()
+                runner.wake(many=many)
 
     async def run(self) -> None:
-        """Run every job beside the others until cancelled."""
+        """Run all jobs beside each other until cancelled."""
         async with asyncio.TaskGroup() as jobs:
             for runner in dict.fromkeys(self._runners.values()):
                 jobs.create_task(runner.run())

@@ -1,8 +1,8 @@
 """Keeps facts in order: archives what is stale, merges duplicates, resolves contradictions.
 
-And lets what is recalled matter more. Every change is decided by `decisions` before it is made, is
-made with its row of the audit in one transaction, and can be undone with the rest of its run. Small
-reads and writes with pauses leave the ledger to others meanwhile.
+It also raises the importance of what is recalled. Every change is decided by `decisions` before it
+is made, is made with its row of the audit in one transaction, and can be undone with the rest of
+its run. Small reads and writes with pauses leave the ledger to others meanwhile.
 """
 
 import asyncio
@@ -29,21 +29,21 @@ NAME = "consolidation"
 TOGETHER = 100
 """Changes of one transaction."""
 MOST = 1_000
-"""Facts that one run retires at most, of a caller's scopes together or else of each place."""
+"""The most facts that one run retires, of a caller's scopes together or else of each place."""
 REFUSED = 3
-"""Batches or places in a row that the ledger refuses: it is not their fault, and a run ends."""
+"""Batches or places that the ledger refuses in a row before a run ends: they are not at fault."""
 SHOWN = 500
 """Of what was left alone or not done, so much is reported."""
 SETTLING = 60.0
-"""Seconds after a start that belong to those who wait for it."""
+"""Seconds after a start that are left to those who wait for it."""
 LOOK_AGAIN = 600.0
-"""Seconds until the time is looked at again: a machine may sleep."""
+"""Seconds between two looks at the clock: a machine may sleep."""
 
 log = structlog.get_logger()
 
 
 class Consolidated:
-    """What a run did, or would do."""
+    """The changes of a run, made or planned."""
 
     def __init__(self, run: str | None) -> None:
         self.run = run
@@ -62,7 +62,7 @@ class Consolidated:
             self.changes += changes
 
     def refused(self, error: StorageError) -> None:
-        """The ledger did not do what it was asked: again and again, and the run ends."""
+        """Record a refusal of the ledger: several in a row end the run."""
         self._refused += 1
         if self._refused == REFUSED:
             raise error
@@ -77,7 +77,7 @@ class Consolidated:
 
 
 class Consolidation:
-    """One tenant's."""
+    """One tenant's consolidation."""
 
     def __init__(  # noqa: PLR0913 - what it works with
         self,
@@ -100,7 +100,7 @@ class Consolidation:
         self._problem: str | None = None
 
     async def run(self) -> None:
-        """Consolidate everything every so many hours, until cancelled."""
+        """Consolidate all facts every so many hours, until cancelled."""
         if not self._every:
             return
         await asyncio.sleep(SETTLING)
@@ -118,14 +118,14 @@ class Consolidation:
             await asyncio.sleep(LOOK_AGAIN)
 
     async def _is_due(self) -> bool:
-        """One that failed has changed its share perhaps, so that the next one waits as well."""
+        """Return whether it is due; a failed run may have changed its share, so it counts, too."""
         last = await self._ledger.upkeep.last_run(self._clock())
         if last is not None and last.ended_at is not None:
             self._problem = None
         return last is None or last.began_at + self._every <= self._clock()
 
     async def status(self) -> ConsolidationStatus | None:
-        """The last run of everything, and whether one is under way; None if there was none."""
+        """Return the last complete run, and whether one is in progress; None if there was none."""
         last = await self._ledger.upkeep.last_run(self._clock())
         under_way = self._one_at_a_time.locked()
         if last is None and not under_way and self._problem is None:
@@ -161,11 +161,11 @@ class Consolidation:
     async def of_places(
         self, places: Sequence[Place], actor: Actor, *, dry_run: bool
     ) -> Consolidated:
-        """Consolidate the facts of some places, or only say what would be changed.
+        """Consolidate the facts of some places, or only return what would change.
 
         Raises:
             StorageError: The ledger cannot be read or written; what was changed stays changed.
-            OverloadedError: Another one is under way, which may take minutes.
+            OverloadedError: Another one is in progress, which may take minutes.
         """
         if self._one_at_a_time.locked():
             raise OverloadedError
@@ -217,7 +217,7 @@ class Consolidation:
     async def _carry_out(
         self, batch: Sequence[Change], done: Consolidated, actor: Actor
     ) -> list[Change]:
-        """Make the changes of a batch, and tell of them; returns those that were made."""
+        """Make the changes of a batch, and announce them; return those that were made."""
         begun = time.monotonic()
         failures: list[Exception] = []
         made = await self._attempt(batch, done, actor, failures)
@@ -234,7 +234,7 @@ class Consolidation:
         actor: Actor,
         failures: list[Exception],
     ) -> list[Change]:
-        """Make changes together; those that fail are halved until the one at fault is set aside."""
+        """Make changes together; those that fail are halved until the faulty one is set aside."""
         try:
             made = await self._ledger.upkeep.carry_out(batch, actor)
         except Exception as error:

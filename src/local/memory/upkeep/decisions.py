@@ -1,4 +1,4 @@
-"""What consolidation decides of facts: which are stale, which say the same, which of two holds.
+"""The decisions of consolidation: which facts are stale, which are equal, which of two is valid.
 
 Pure: nothing is read or written here. In doubt everything stays as it is.
 """
@@ -19,27 +19,27 @@ LOW = 0.5
 """Only facts of at most this importance are archived,"""
 FAINT = 0.1
 """once less of it is left: it halves with every half-life since the fact was stated or recalled."""
-STANDING = frozenset({"instruction", "preference"})
-"""They hold until they are replaced, however long ago they were stated."""
+LASTING = frozenset({"instruction", "preference"})
+"""They are valid until they are replaced, however long ago they were stated."""
 ACCUMULATING = frozenset({"event", "interaction", "user_request", "summary"})
-"""The same words of another day are another one of these, and neither contradicts the other."""
+"""The same words on another day are another memory, and neither contradicts the other."""
 FILLERS = frozenset({"a", "an", "the", "that", "also", "just", "really", "please", "do", "does"})
-"""They say nothing; every other word may."""
+"""Words that add nothing; every other word may."""
 ALIKE = 0.97
-"""The cosine of two texts that say the same, if their words are the same but for fillers."""
+"""The cosine of two equal texts, if their words differ in fillers only."""
 FRAME = 2
-"""Words at least that two texts begin with, if they differ in one value only."""
+"""The least words that two texts must have in common at the beginning, if one value differs."""
 VALUE = 4
-"""Words at most of that value."""
+"""The most words of that value."""
 STEP, STEPS = 0.02, 5
-"""What being recalled once adds to an importance, and how often in one run at most."""
+"""How much a recall adds to an importance, and how often in one run at most."""
 HIGHEST = 0.75
-"""Up to here: being recalled does not make a fact one that agents are given unasked."""
+"""The limit: being recalled does not make a fact one that agents are given unasked."""
 DAY = 86_400.0
 
 
 def vividness(fact: ActiveFact, now: datetime) -> float:
-    """What is left of its importance; a core fact never fades."""
+    """Return what is left of its importance; a core fact never fades."""
     if fact.durability not in FADING:
         return 1.0
     _, half_life = FADING[fact.durability]
@@ -49,28 +49,28 @@ def vividness(fact: ActiveFact, now: datetime) -> float:
 
 
 def is_stale(fact: ActiveFact, now: datetime) -> bool:
-    """Whether it was read somewhere or meant to be short-lived, matters little and has faded.
+    """Return whether it was read somewhere or meant to be short-lived, and has faded.
 
     What somebody stored under a key stays, and so do instructions and preferences.
     """
     short_lived = fact.extracted or (fact.durability == "ephemeral" and fact.topic is None)
     return (
         short_lived
-        and fact.memory_type not in STANDING
+        and fact.memory_type not in LASTING
         and fact.importance <= LOW
         and vividness(fact, now) < FAINT
     )
 
 
 def raised(fact: ActiveFact) -> float | None:
-    """The importance of a fact that was recalled; None if it stays what it is."""
+    """Return the importance of a fact that was recalled; None if it stays the same."""
     if fact.durability == "core" or not fact.recalls or fact.importance >= HIGHEST:
         return None
     return min(round(fact.importance + STEP * min(fact.recalls, STEPS), 4), HIGHEST)
 
 
 def principal(fact: ActiveFact) -> tuple[str, str] | None:
-    """Who stated it: a user through whichever agent, else the agent; None where nobody knows."""
+    """Return who stated it: a user through any agent, else the agent; None if not known."""
     if fact.stated_by is None:
         return None
     return fact.stated_by, "" if fact.stated_by else fact.agent or ""
@@ -80,9 +80,10 @@ Meaning = tuple[object, ...]
 
 
 def meaning(fact: ActiveFact) -> Meaning | None:
-    """Equal for facts that may be merged: of one place and principal, the same words but fillers.
+    """Return a key, equal for facts that may be merged: of one place, principal and wording.
 
-    None where none may: of core facts, of what accumulates, of what is too long to compare.
+    Filler words are ignored. Return None for facts that may not be merged: core facts, those that
+    accumulate, and those that are too long to compare.
     """
     who = principal(fact)
     words = tuple(word for word in bare_words(fact.content) if word and word not in FILLERS)
@@ -98,7 +99,7 @@ def same_words(one: ActiveFact, other: ActiveFact) -> bool:
 
 
 def best_first(facts: Iterable[ActiveFact]) -> list[ActiveFact]:
-    """The one that stays, and those that may be merged into it."""
+    """Return the one that stays, and those that may be merged into it."""
     best, *others = sorted(
         facts, key=lambda f: (f.topic is not None, STRENGTH[f.source_class], f.row), reverse=True
     )
@@ -110,13 +111,13 @@ def _may_give_way(fact: ActiveFact, to: ActiveFact) -> bool:
 
 
 def ordered(one: ActiveFact, other: ActiveFact) -> tuple[ActiveFact, ActiveFact]:
-    """The newer and the older one, by when they were stated."""
+    """Return the newer and the older one, by when they were stated."""
     newer, older = sorted((one, other), key=lambda f: (f.event_time, f.row), reverse=True)
     return newer, older
 
 
 def obstacle(newer: ActiveFact, older: ActiveFact) -> str | None:
-    """Why a fact must not retire one that it contradicts, if there is a reason."""
+    """Return why a fact must not retire one that it contradicts, if there is a reason."""
     reasons = {
         "they belong to different scopes": newer.place != older.place
         or (newer.scope == "session" and newer.session_id != older.session_id),
@@ -134,7 +135,7 @@ def obstacle(newer: ActiveFact, older: ActiveFact) -> str | None:
 
 
 def is_certain(newer: ActiveFact, older: ActiveFact) -> bool:
-    """Whether the contradiction is beyond doubt: one key, or one sentence with another value."""
+    """Return whether the contradiction is certain: one key, or one sentence with another value."""
     if newer.topic is not None and newer.topic == older.topic:
         return True
     return _differ_in_one_value(bare_words(newer.content), bare_words(older.content))
@@ -149,10 +150,10 @@ def _differ_in_one_value(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of a place's facts one run may change.
+    """The limits of one run's changes to a place's facts.
 
-    Archiving leaves nothing in a fact's place, so small places are spared; of merging and
-    replacing one is always allowed. As many importances may change as facts may be retired.
+    Archiving leaves nothing in a fact's place, so small places are spared; one fact may always be
+    merged or replaced. As many importances may change as facts may be retired.
     """
 
     retired: int
@@ -160,14 +161,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, facts: int, share: float, room: int) -> "Limits":
-        """`room`: how many changes the run may make yet."""
+        """Return the limits; `room` is how many changes the run may still make."""
         allowed = int(facts * share)
         least = 1 if share else 0
         return cls(retired=min(max(allowed, least), room), archived=min(allowed, room))
 
 
 class Survey:
-    """What one pass over a place's facts finds, with little held of each."""
+    """The findings of one pass over a place's facts, with little memory for each."""
 
     def __init__(self, limits: Limits, now: datetime) -> None:
         self._limits = limits
@@ -190,7 +191,7 @@ class Survey:
                 self._count(hash(key), fact.row)
 
     def _count(self, key: int, row: int) -> None:
-        """Most are alone, which takes less memory without a list."""
+        """Count a fact; most are alone, which takes less memory without a list."""
         known = self._rows_of.setdefault(key, row)
         if isinstance(known, list):
             known.append(row)
@@ -198,7 +199,7 @@ class Survey:
             self._rows_of[key] = [known, row]
 
     def alike(self, together: int) -> Iterator[list[int]]:
-        """Rows of facts that may say the same, the newest of them, in lists of about so many."""
+        """Yield rows of facts that may be equal, the newest of them, in lists of about so many."""
         some: list[int] = []
         for rows in self._rows_of.values():
             if isinstance(rows, list):
@@ -211,7 +212,7 @@ class Survey:
 
 
 def by_meaning(facts: Iterable[ActiveFact]) -> list[list[ActiveFact]]:
-    """Those that may be merged with each other, together."""
+    """Return those that may be merged with each other, together."""
     groups: dict[Meaning | None, list[ActiveFact]] = {}
     for fact in facts:
         groups.setdefault(meaning(fact), []).append(fact)
@@ -237,7 +238,7 @@ def contradicted(older: ActiveFact, newer: ActiveFact) -> Change:
 
 
 class Choice:
-    """The changes of one run: each fact once, and none is retired that another one gives way to."""
+    """The changes of one run: each fact once; no fact is retired that another gives way to."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -262,7 +263,7 @@ class Choice:
 def changes_of(
     survey: Survey, replaced: Sequence[Change], limits: Limits, now: datetime
 ) -> list[Change]:
-    """What one run changes: what was replaced first, then what is stale, then importances."""
+    """Return the changes of one run: replaced facts first, then stale ones, then importances."""
     choice = Choice()
     choice.take(replaced, limits.retired)
     room = min(limits.archived, limits.retired - len(choice.changes))

@@ -1,11 +1,12 @@
-"""Extraction: what users say is read for facts, after it was stored word for word.
+"""Extraction: users' messages are read for facts, after they were stored word for word.
 
-A job of the backlog, a task a message. What comes of a message has an id made of both, and is
-stored together with the end of its task: whatever is read again after a kill changes nothing.
+A job of the backlog with a task a message. A fact from a message has an id made of both, and is
+stored together with the end of the task: reading a message again after a kill changes nothing.
 
 A new fact is compared with known ones: it is the same, a later value, an addition or a
-contradiction. Nothing is retired by what is older, weaker, or another user's: whatever a document
-or a tool says of earlier facts has no force. Where a sentence alone cannot tell, both stand.
+contradiction. A fact that is older, weaker, or another user's retires nothing: statements of a
+document or a tool about earlier facts have no force. Where a sentence alone is not clear, both
+facts stay.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from local.ledger.records import (
 )
 from local.ledger.upkeep import Bearing, ExtractedFact, MessageGroup
 from local.memory.changes import Changes
-from local.memory.extraction.items import Extractor, Item, Passage, Said
+from local.memory.extraction.items import Extractor, Item, Passage, Utterance
 from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 from local.protocol.envelope import content_id
@@ -39,7 +40,7 @@ from local.text.names import folded
 from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
-"""Of the new fact to a known one; `outdated`: the known one was stated later."""
+"""The verdict on a new fact and a known one; `outdated`: the known one was stated later."""
 
 ACCUMULATING = frozenset({"event", "task", "interaction", "user_request", "summary"})
 """Types of which two never exclude each other."""
@@ -48,8 +49,8 @@ DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren"
 TOGETHER = 64
 """Messages read together: some 10 ms by rules."""
 GATHERING = 0.1
-"""Seconds in which more messages may come before few are read: every batch is a commit, behind
-which others wait that have yet to be acknowledged."""
+"""Seconds to wait for more messages if there are few: every batch is a commit, behind which others
+wait that have yet to be acknowledged."""
 COMPARED = 1_000
 """Facts whose stems are held: more than those of a batch are compared with."""
 
@@ -62,7 +63,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(new: NewRecord, known: Sequence[NewRecord]) -> list[Comparison]:
-    """The verdicts that are not `unrelated`; a duplicate is the only one."""
+    """Return the verdicts that are not `unrelated`; a duplicate is the only one."""
     compared = [Comparison(known=old, verdict=verdict_on(new, old)) for old in known]
     related = [one for one in compared if one.verdict != "unrelated"]
     same = [one for one in related if one.verdict == "duplicate"]
@@ -70,21 +71,21 @@ def compare(new: NewRecord, known: Sequence[NewRecord]) -> list[Comparison]:
 
 
 def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
-    """What the new fact is to an old one of the same scope and owner."""
+    """Return what the new fact is to an old one of the same scope and owner."""
     if new.memory_type == "task" and new.session_id != old.session_id:
         return "unrelated"
-    if _says(old, new):
+    if _contains(old, new):
         return "duplicate"
     if _same_key(new, old):
         return _under_one_key(new, old)
-    if _says(new, old) and may_retire(new, old) and new.topic is None is old.topic:
+    if _contains(new, old) and may_retire(new, old) and new.topic is None is old.topic:
         return "enriches" if new.event_time >= old.event_time else "unrelated"
     return "unrelated"
 
 
 def _under_one_key(new: NewRecord, old: NewRecord) -> Verdict:
-    if class_of(old) == "asserted" and _says(new, old):
-        return "duplicate"  # such as "Elixir", of a sentence that says it
+    if class_of(old) == "asserted" and _contains(new, old):
+        return "duplicate"  # such as "Elixir", beside a sentence that contains it
     if not may_retire(new, old):
         return "contradicts"
     return "supersedes" if new.event_time >= old.event_time else "outdated"
@@ -96,12 +97,12 @@ def _same_key(new: NewRecord, old: NewRecord) -> bool:
     )
 
 
-def _says(one: NewRecord, other: NewRecord) -> bool:
-    """Whether everything that the other says is said by the one as well."""
+def _contains(one: NewRecord, other: NewRecord) -> bool:
+    """Return whether the one contains everything that the other states."""
     if ACCUMULATING & {one.memory_type, other.memory_type}:
         return one.content.casefold().split() == other.content.casefold().split()
-    said, asked = _reading(one.content), _reading(other.content)
-    return said.denies == asked.denies and asked.stems in said.stems
+    whole, part = _reading(one.content), _reading(other.content)
+    return whole.denies == part.denies and part.stems in whole.stems
 
 
 class _Reading(NamedTuple):
@@ -111,13 +112,13 @@ class _Reading(NamedTuple):
 
 @lru_cache(COMPARED)
 def _reading(content: str) -> _Reading:
-    """What is compared of a fact; each is with many, one after the other."""
+    """Return what is compared of a fact; each is compared with many, one after the other."""
     found = words(content)
     return _Reading(not DENIALS.isdisjoint(found), f" {' '.join(stems(found))} ")
 
 
 class Extraction(Job):
-    """Reads what users say, the oldest first: what is said later may replace it."""
+    """Reads users' messages, the oldest first: later ones may replace earlier facts."""
 
     name = "extraction"
     kinds = ("extract",)
@@ -132,7 +133,7 @@ class Extraction(Job):
         return TOGETHER
 
     async def do(self, tasks: Sequence[Task]) -> None:
-        """Read messages, and store what is worth remembering of them with the end of their tasks.
+        """Read messages, and store the facts found in them with the end of their tasks.
 
         Raises:
             ModelError: The extractor's model is out of reach; the messages wait for it.
@@ -151,8 +152,8 @@ class Extraction(Job):
 
     async def _read(self, group: MessageGroup) -> list[NewRecord]:
         passage = Passage(
-            messages=[_said(message) for message in group.messages],
-            context=[_said(message) for message in group.context],
+            messages=[_utterance(message) for message in group.messages],
+            context=[_utterance(message) for message in group.context],
         )
         messages = {message.id: message for message in group.messages}
         return [
@@ -162,20 +163,20 @@ class Extraction(Job):
         ]
 
     async def _compared(self, records: Sequence[NewRecord]) -> list[ExtractedFact]:
-        """Every fact with what it is to those that are known, and to those found before it."""
+        """Return each fact with its relation to known ones, and to those found before it."""
         if not records:
             return []
         found: list[ExtractedFact] = []
         for record, known in zip(records, await self._ledger.extraction.like(records), strict=True):
             gone = {id_ for fact in found for id_ in fact.replaces}
-            standing = [one for one in known if one.id not in gone]
-            found.append(_fact(record, compare(record, [*standing, *_before(record, found)])))
-        _reading.cache_clear()  # so that what is forgotten is not in memory either
+            remaining = [one for one in known if one.id not in gone]
+            found.append(_fact(record, compare(record, [*remaining, *_before(record, found)])))
+        _reading.cache_clear()  # so that forgotten content is not in memory either
         return found
 
 
-def _said(message: Record) -> Said:
-    return Said(
+def _utterance(message: Record) -> Utterance:
+    return Utterance(
         id=message.id,
         role=message.role or "",
         content=message.content,
@@ -185,12 +186,12 @@ def _said(message: Record) -> Said:
 
 
 def _is_owner(message: Record) -> bool:
-    """Whether the name of who speaks is the user's own."""
+    """Return whether the speaker's name is the user's own."""
     return (message.label or "").casefold() == message.owner.casefold()
 
 
 def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
-    """A record for each scope that the item belongs to."""
+    """Yield a record for each scope that the item belongs to."""
     last = messages[-1]
     for scope, owner in _places(item, last):
         yield NewRecord(
@@ -217,7 +218,7 @@ def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
 
 
 def _places(item: Item, message: Record) -> list[tuple[Owning, str]]:
-    """Whose it is: what is under a key of everybody's is for the agent, too."""
+    """Return its owners: a fact under a key of everybody's is for the agent, too."""
     if item.memory_type == "task":
         return [("session", message.owner)]
     if item.topic is None:
@@ -230,7 +231,7 @@ def _places(item: Item, message: Record) -> list[tuple[Owning, str]]:
 
 
 def _before(record: NewRecord, found: Iterable[ExtractedFact]) -> list[NewRecord]:
-    """Those found in the same batch that stand where the record will."""
+    """Return those found in the same batch that stand where the record will."""
     place = (record.scope, record.owner)
     return [
         fact.record

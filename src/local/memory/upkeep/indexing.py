@@ -1,8 +1,8 @@
-"""Keeps the vector index equal to the ledger: batches out, vectors back, deletions, comparison.
+"""Makes the vector index equal to the ledger: batches out, vectors back, deletions, comparison.
 
-Everything here happens after the acknowledgement. Until it has succeeded the records are found by
-their words, and answers say `degraded`. An index that is damaged is emptied, and filled again with
-the vectors in the ledger.
+Everything here happens after the acknowledgement. Until it has succeeded, words find the records,
+and answers report `degraded`. A damaged index is emptied, and filled again with the vectors in the
+ledger.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 
 class Indexer(Job):
-    """Indexes one tenant's records, and takes superseded ones out of the index."""
+    """Indexes one tenant's records, and removes superseded ones from the index."""
 
     name = "indexing"
     kinds = ("index", "unindex")
@@ -52,7 +52,7 @@ class Indexer(Job):
         self._vectors = vectors
         self._runner = backlog.add(self)
         self._worker: VectorStatus | None = None
-        """The one whose index was compared with the ledger."""
+        """The worker whose index was compared with the ledger."""
         self._batch_records = LEAST_RECORDS
         self.starting = True
         self._losses = 0
@@ -67,19 +67,20 @@ class Indexer(Job):
         self._may_index.set()
         self._backlog = backlog
         self.embedder: str | None = None
-        """The one that serves, or did last."""
+        """The worker that serves, or served last."""
         self._settled = asyncio.Event()
-        """No worker is starting: one is ready, or has died, or says why it cannot serve."""
+        """Set unless a worker is starting: one is ready, has died, or reports why it cannot
+        serve."""
         self._settled.set()
 
     @property
     def worker(self) -> VectorStatus | None:
-        """The worker whose index was compared with the ledger, as it was then."""
+        """The worker whose index was compared with the ledger, with its status at that time."""
         return self._worker
 
     @asynccontextmanager
     async def still(self) -> AsyncIterator[None]:
-        """Index nothing meanwhile; what is under way is waited for."""
+        """Index nothing meanwhile; wait for batches in progress."""
         self._may_index.clear()
         try:
             await self._idle.wait()
@@ -88,17 +89,17 @@ class Indexer(Job):
             self._may_index.set()
 
     def swapped(self, status: VectorStatus) -> None:
-        """An index of another embedder, which holds the same records, has come to serve."""
+        """Note that an index of another embedder, which holds the same records, serves now."""
         self._worker, self.embedder = status, status.embedder
 
     @property
     def caught_up(self) -> bool:
-        """Every record whose write was acknowledged is in the index."""
+        """Whether every record whose write was acknowledged is in the index."""
         return self._worker is not None and self._runner.caught_up
 
     @property
     def problem(self) -> str | None:
-        """Why the index cannot be trusted to hold what the ledger says it holds."""
+        """Why the index cannot be trusted to hold what the ledger records."""
         if self._worker is not None:
             return None
         if self._damage.pending:
@@ -114,16 +115,16 @@ class Indexer(Job):
 
     @property
     def moved_at(self) -> datetime:
-        """When a record was indexed last, or the first of those that wait was written."""
+        """When a record was last indexed, or when the first of those that wait was written."""
         return self._runner.moved_at
 
     @property
     def refilling(self) -> str | None:
-        """Why the index does not hold everything yet, if it was damaged."""
+        """Why the index is not complete yet, if it was damaged."""
         return str(self._damage) if self._damage.reason else None
 
     def worker_starting(self) -> None:
-        """A vector worker's process was started: searches wait for it, but not for the next one."""
+        """Note that the first worker is starting: searches wait for it, but for no later one."""
         self._settled.clear()
 
     async def settled(self) -> None:
@@ -134,19 +135,19 @@ class Indexer(Job):
                     await self._settled.wait()
 
     def worker_started(self, worker: str) -> None:
-        """A vector worker of this id is on the bus: its index is compared before anything else."""
+        """Note that the worker of this id is on the bus: its index is compared first."""
         if self._worker is None or self._worker.worker != worker:
             self._start_over()
 
     def worker_lost(self, *, crashed: bool = False) -> None:
-        """The vector worker has ended: the next one's index is not to be trusted untested."""
+        """Note that the worker has ended: the next one's index has to be compared."""
         self._settled.set()
         self._distrust()
         if crashed and self._damage.crashed():
             self.damaged("The vector worker crashes over it again and again.")
 
     def damaged(self, reason: str) -> None:
-        """A call has shown that the index is damaged: it is rebuilt before anything else."""
+        """Note that a call has found the index damaged: it is rebuilt first."""
         if self._damage.found(reason):
             log.warning("index_damaged", reason=reason)
             self._settled.set()
@@ -154,7 +155,7 @@ class Indexer(Job):
         self._runner.resume()
 
     async def held(self, count: int) -> None:
-        """The index seems to hold `count` records: if it should hold more, they are compared."""
+        """Note that the index holds `count` records: if it should hold more, they are compared."""
         if self.caught_up and count < await self._records.indexed() and self.caught_up:
             log.warning("index_contradicts_ledger", count=count)
             self._start_over()
@@ -166,9 +167,9 @@ class Indexer(Job):
         self._runner.caught_up = False
 
     async def rebuild(self) -> None:
-        """Empty the index and let every record wait for it; vectors that fit are not made again.
+        """Empty the index and make every record wait for it; fitting vectors are not made again.
 
-        Nothing happens while it is being filled from the last time.
+        Nothing happens while the last rebuild is in progress.
         """
         async with self._rebuilding:
             if self._filling:
@@ -186,11 +187,11 @@ class Indexer(Job):
         self._runner.resume()
 
     def together(self, kind: TaskKind) -> int:
-        """As many as are embedded in the time that another owner's record may wait."""
+        """Return how many are embedded in the time that another owner's record may wait."""
         return self._batch_records if kind == "index" else REMOVED
 
     async def ready(self) -> None:
-        """Rebuild an index that is damaged, and compare one that is not known yet."""
+        """Rebuild a damaged index, and compare one that is not known yet."""
         try:
             await self._rebuild_damaged()
             if self._worker is None:
@@ -213,7 +214,7 @@ class Indexer(Job):
             raise
 
     def all_done(self) -> None:
-        """The index is filled, and whole."""
+        """Note that the index is full and sound."""
         self._filling = False
         if self._worker is not None and self._damage.reason:
             log.info("index_rebuilt")
@@ -244,7 +245,7 @@ class Indexer(Job):
             self._batch_records = records_after(len(batch), time.monotonic() - begun)
 
     async def _rebuild_damaged(self) -> None:
-        """Empty an index that is damaged, unless that was done too often of late."""
+        """Empty a damaged index, unless that was done too often recently."""
         while self._damage.pending and (seconds := self._damage.pause()):
             await self._runner.pause(seconds)
         if not self._damage.pending:
@@ -257,7 +258,7 @@ class Indexer(Job):
         self._damage.tried()
 
     async def _trust(self) -> None:
-        """Compare the index after a restart or a crash, unless the worker says why it cannot."""
+        """Compare the index after a restart or a crash, unless the worker reports a problem."""
         losses = self._losses
         status = await self._vectors.status(tenant=self._records.tenant)
         if status.problem is not None:

@@ -1,4 +1,4 @@
-"""What a consolidation would change of one place, found by reading it a page at a time."""
+"""Finds what a consolidation would change of one place, by reading it a page at a time."""
 
 import asyncio
 import time
@@ -18,13 +18,13 @@ from local.protocol.answers import LeftAlone
 from local.protocol.envelope import Clock
 
 PAGE = 200
-"""Facts that are read, and looked at, at once: 3 ms of each."""
+"""Facts that are read, and compared, at once: 3 ms of each."""
 REST = 2.0
-"""As many times as long as a step took nothing is done behind it."""
+"""The pause after a step, as a multiple of its time."""
 PAIRS = 1_000
-"""Contradictions that are looked at, the newest ones."""
+"""The most contradictions that are examined, the newest ones."""
 JUDGED = 20
-"""Of these a model is asked about so many, the newest ones."""
+"""The most of these that a model is asked about, the newest ones."""
 
 log = structlog.get_logger()
 
@@ -32,19 +32,19 @@ Pair = tuple[ActiveFact, ActiveFact]
 
 
 async def rest(begun: float) -> None:
-    """Leave the ledger to others for longer than it was worked on."""
+    """Pause longer than the work took, to leave the ledger to others."""
     await asyncio.sleep(REST * (time.monotonic() - begun))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`left` are contradictions that stay."""
+    """A plan; `left` are contradictions that stay."""
 
     changes: list[Change]
     left: list[LeftAlone]
 
 
 class Planner:
-    """One tenant's. It changes nothing."""
+    """Plans for one tenant. It changes nothing."""
 
     def __init__(self, ledger: Ledger, share: float, clock: Clock, judge: Judge | None) -> None:
         self._ledger = ledger
@@ -53,10 +53,10 @@ class Planner:
         self._judge = judge
 
     async def plan(self, place: Place, room: int, watch: Callable[[int], None]) -> Plan:
-        """Every change that a run makes in a place; `watch` hears how many facts are looked at.
+        """Return all changes that a run makes in a place; `watch` gets the number of facts so far.
 
         Args:
-            place: Whose facts.
+            place: The owner of the facts.
             room: How many facts may be retired, whatever their share.
             watch: Called for every page.
         """
@@ -79,14 +79,16 @@ class Planner:
         return Plan(changes=decisions.changes_of(survey, replaced, limits, now), left=left)
 
     async def _contradicted(self, pairs: Sequence[Pair], left: list[LeftAlone]) -> list[Change]:
-        """Of facts that contradict each other the older one, where there is no doubt."""
+        """Return the older one of contradicting facts, where there is no doubt."""
         replaced, judged = [], 0
         for one, other in pairs:
             newer, older = decisions.ordered(one, other)
             reason = decisions.obstacle(newer, older)
             if reason is None and not decisions.is_certain(newer, older):
                 judged += 1
-                reason = await self._doubt(newer, older) if judged <= JUDGED else "nobody judged it"
+                reason = (
+                    await self._doubt(newer, older) if judged <= JUDGED else "it was not judged"
+                )
             if reason is None:
                 replaced.append(decisions.contradicted(older, newer))
             else:
@@ -94,7 +96,7 @@ class Planner:
         return replaced
 
     async def _doubt(self, newer: ActiveFact, older: ActiveFact) -> str | None:
-        """Why a model does not let the older fact go; None if it does."""
+        """Return why a model does not let the older fact go; None if it does."""
         if self._judge is None:
             return "it is not certain, and no model is there to judge"
         records = {one.row: one for one in await self._ledger.records.at([newer.row, older.row])}
@@ -106,7 +108,7 @@ class Planner:
         return None if verdicts == ["replaces"] else "a model judged that both may hold"
 
     async def _merged(self, survey: Survey, most: int) -> list[Change]:
-        """Facts that say what another one says."""
+        """Return facts that are equal to another one."""
         changes: list[Change] = []
         for rows in survey.alike(PAGE):
             if len(changes) >= most:
@@ -117,12 +119,12 @@ class Planner:
                 changes += [
                     decisions.merged(other, best)
                     for other in others
-                    if await self._say_the_same(other, best)
+                    if await self._are_equal(other, best)
                 ]
             await rest(begun)
         return changes
 
-    async def _say_the_same(self, one: ActiveFact, other: ActiveFact) -> bool:
+    async def _are_equal(self, one: ActiveFact, other: ActiveFact) -> bool:
         if decisions.same_words(one, other):
             return True
         cosine = await self._ledger.upkeep.cosine(one.row, other.row)

@@ -1,8 +1,9 @@
-"""Fills an index of another embedder while the first one serves, and then lets it serve.
+"""Fills an index of another embedder while the first one serves, and then puts it in place.
 
-What has yet to be embedded are tasks, and the worker's folder says which index is being filled: so
-it goes on after any kill. What is indexed meanwhile gets a task, too, in the transaction that
-stores its vector. The index is swapped when none is left; until then nothing changes for searches.
+The remaining records are tasks, and the worker's folder shows which index is being filled: so it
+continues after any kill. A record that is indexed meanwhile gets a task, too, in the transaction
+that stores its vector. The index is swapped when no task is left; until then nothing changes for
+searches.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ log = structlog.get_logger()
 
 
 class Reembedding(Job):
-    """The index of another embedder, of one tenant, while there is one."""
+    """One tenant's index of another embedder, while there is one."""
 
     name = "reembedding"
     kinds = ("embed",)
@@ -53,10 +54,10 @@ class Reembedding(Job):
         self._swap_due = False
 
     async def begin(self, embedder: str) -> None:
-        """Fill an index of this embedder; with the one that serves, give up what is filled.
+        """Start to fill an index of this embedder; with the present one, give up the next index.
 
         Raises:
-            VectorError: It does not work, or the worker is not there; nothing has changed.
+            VectorError: It does not work, or there is no worker; nothing has changed.
         """
         async with self._changing:
             self._take(await self._vectors.begin_next(embedder, tenant=self._records.tenant))
@@ -64,7 +65,7 @@ class Reembedding(Job):
         self._runner.resume()
 
     async def status(self) -> NextIndex | None:
-        """How far it is; None if no index is being filled."""
+        """Return how far it is; None if no index is being filled."""
         if self._records.next is None:
             return None
         begun = self._compared is not None
@@ -75,12 +76,12 @@ class Reembedding(Job):
         )
 
     def together(self, kind: TaskKind) -> int:
-        """As many as are embedded in the time that a removal may wait."""
+        """Return how many are embedded in the time that a removal may wait."""
         del kind
         return self._batch_records
 
     async def ready(self) -> None:
-        """Compare what is there after a start, and let the index serve once nothing is missing."""
+        """Compare the indexes after a start, and put the next one in place once it is complete."""
         worker = self._indexer.worker
         if worker is None:
             if self._records.next is not None:
@@ -103,12 +104,12 @@ class Reembedding(Job):
             begun = time.monotonic()
             stored = await self._vectors.upsert_next(items_of(batch), tenant=self._records.tenant)
             await self._records.store_vectors(batch, stored.vectors, stored.embedder, kind="embed")
-            self._backlog.wake("unindex")  # what was retired meanwhile
+            self._backlog.wake("unindex")  # those that were retired meanwhile
             self._batch_records = records_after(len(batch), time.monotonic() - begun)
         self._swap_due = True
 
     def all_done(self) -> None:
-        """Look once more whether nothing is missing."""
+        """Check once more that nothing is missing."""
         if self._swap_due:
             self._swap_due = False
             self._runner.wake()
@@ -133,7 +134,7 @@ class Reembedding(Job):
         log.info("reembedding", embedder=wanted, there=len(present), missing=len(missing))
 
     async def _swap(self, filling: VectorStatus) -> None:
-        """Nothing is indexed meanwhile, so that the next index has all that the first one has."""
+        """Swap the indexes. Nothing is indexed meanwhile, so that the next one is complete."""
         embedder = str(filling.next)
         await self._ledger.searches.prepare(embedder)
         async with self._indexer.still():
@@ -146,7 +147,7 @@ class Reembedding(Job):
         await self._end(status)
 
     async def _end(self, worker: VectorStatus) -> None:
-        """No index is being filled: whatever was for one goes."""
+        """Delete what belongs to a next index: none is being filled."""
         self._filling = self._records.next = None
         await self._records.embed_no_more()
         self._backlog.wake("index")

@@ -1,7 +1,7 @@
 """Anonymises what was retired long ago: content, identity and vector go, row and references stay.
 
-A new deployment only says how many that would be, until it is switched on. Each batch is one
-transaction, so a kill in between leaves whole records, and the next run goes on with the others.
+A new deployment only reports how many that would be, until it is switched on. Each batch is one
+transaction, so a kill in between leaves whole records, and the next run continues with the others.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from local.errors import BusError, StorageError
+from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.memory.changes import Announce
 from local.memory.recall.statements import forget_texts
@@ -22,7 +22,7 @@ AGENT = "retention"
 TOGETHER = 200
 """Records of one transaction, behind which everybody's saves wait."""
 EVERY = 3600.0
-"""Seconds between two runs; what is counted in days is not late by an hour."""
+"""Seconds between two runs; where days count, an hour is not late."""
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class Retention:
         self._reported = 0
 
     async def run(self) -> None:
-        """Anonymise what is due, again and again, until cancelled."""
+        """Anonymise what is due, repeatedly, until cancelled."""
         while True:
             try:
                 await self.once()
@@ -55,7 +55,7 @@ class Retention:
             await asyncio.sleep(EVERY)
 
     async def once(self) -> int:
-        """Anonymise what is due; how many records that were. A dry run only logs how many are."""
+        """Anonymise what is due; return how many records that were. A dry run only logs this."""
         if self._settings.anonymise != "on":
             await self._report()
             return 0
@@ -64,14 +64,14 @@ class Retention:
             before=self._due_before(), limit=TOGETHER, agent=AGENT, at=self._clock()
         ):
             done += len(changed)
-            await self._tell([MemoryChange(id=one.id, kind=one.kind) for one in changed])
+            await self._announce_all([MemoryChange(id=one.id, kind=one.kind) for one in changed])
         if done:
             forget_texts()
             log.info("anonymised", records=done)
         return done
 
     async def due(self) -> int:
-        """How many records are to be anonymised, or would be if that were on."""
+        """Return how many records are to be anonymised, or would be if that were on."""
         if self._settings.anonymise == "off":
             return 0
         return await self._ledger.erasures.count_to_anonymise(self._due_before())
@@ -85,9 +85,6 @@ class Retention:
             log.info("would_anonymise", records=due, remedy="set `anonymise: on` to do so")
         self._reported = due
 
-    async def _tell(self, changes: list[MemoryChange]) -> None:
-        try:
-            for change in changes:
-                await self._announce(subjects.MEMORY_ANONYMIZED, change)
-        except BusError as error:
-            log.warning("change_not_announced", count=len(changes), reason=str(error))
+    async def _announce_all(self, changes: list[MemoryChange]) -> None:
+        for change in changes:
+            await self._announce(subjects.MEMORY_ANONYMIZED, change)

@@ -1,7 +1,7 @@
 """Retires facts that newer ones contradict, after the newer ones have been acknowledged.
 
-While the model or the vectors are out of reach, facts go on waiting to be judged; where a model is
-in doubt, nothing is retired.
+While the model or the vectors are out of reach, facts wait to be judged; where a model is in doubt,
+nothing is retired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 
 class Supersession(Job):
-    """Judges new facts, the oldest first: each replaces what stood before it."""
+    """Judges new facts, the oldest first: each replaces the one before it."""
 
     name = "judging"
     kinds = ("judge",)
@@ -61,7 +61,7 @@ class Supersession(Job):
         self._closeness = closeness
 
     async def do(self, tasks: Sequence[Task]) -> None:
-        """Compare facts with older ones; what the model refuses to judge is left as it stands."""
+        """Compare facts with older ones; what the model refuses to judge stays as it is."""
         for fact in await self._ledger.records.at([task.row for task in tasks]):
             older = await self._nearest(fact)
             verdicts = await self._verdicts(fact, older)
@@ -86,7 +86,7 @@ class Supersession(Job):
             return ["unrelated"] * len(older)
 
     async def _nearest(self, fact: Record) -> list[Record]:
-        """The older facts of the same owner that are closest.
+        """Return the nearest older facts of the same owner.
 
         Raises:
             VectorError: Some of them have no vector yet, or the vectors cannot be searched.
@@ -135,7 +135,7 @@ class Judge:
         self._within = within
 
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
-        """One verdict for each older fact, in their order.
+        """Return one verdict for each older fact, in their order.
 
         Texts too long to be shown count as unrelated.
 
@@ -175,5 +175,5 @@ def _comparable(fact: Record, older: Record) -> bool:
 
 
 def _agreed(verdicts: set[Verdict]) -> Verdict:
-    """The verdict, unless there is none or more than one."""
+    """Return the verdict, unless there is none or more than one."""
     return next(iter(verdicts)) if len(verdicts) == 1 else "unrelated"

@@ -26,7 +26,7 @@ from local.ledger.sqlite.database.connections import (
     read_only,
     truncate,
 )
-from local.ledger.sqlite.database.copies import drop_kept, migrate
+from local.ledger.sqlite.database.copies import delete_copies, migrate
 from local.ledger.sqlite.database.lanes import Lane, Work, commit_together, run_each
 from local.ledger.sqlite.database.soundness import (
     Tally,
@@ -76,7 +76,7 @@ class Database:
         Args:
             path: Where the file is; its folder must exist.
             migrations: SQL files in the order of their numbers; never changed once released.
-            counted: A table of `row INTEGER PRIMARY KEY` of which nothing is ever deleted.
+            counted: A table of `row INTEGER PRIMARY KEY` whose rows are never deleted.
             key: Encrypts the file.
 
         Raises:
@@ -106,7 +106,7 @@ class Database:
         return await self._reader.submit(work, owner)
 
     async def write(self, work: Work[T], *, owner: Hashable = None) -> T:
-        """Run `work` in a transaction; returns once it is committed to disk. Owners take turns.
+        """Run `work` in a transaction; return once it is committed to disk. Owners take turns.
 
         Raises:
             StorageError: SQLite refused, e.g. the disk is full; nothing was written.
@@ -116,35 +116,35 @@ class Database:
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:
-            # It is written all the same: whoever is cancelled goes on once that is so.
+            # It is still written: a cancelled caller continues after that.
             await asyncio.wait({written})
             raise
 
-    async def drop_kept(self) -> None:
-        """Delete what was kept before a migration: it holds what is erased from here.
+    async def delete_copies(self) -> None:
+        """Delete the copies from before migrations: they hold what is erased here.
 
         Raises:
             UnwritableError: It cannot be deleted.
         """
-        await asyncio.to_thread(drop_kept, self._path)
+        await asyncio.to_thread(delete_copies, self._path)
 
     async def truncate(self, *, vacuum: bool = False) -> None:
         """Leave nothing in the files that no table holds: empty the write-ahead log.
 
         Args:
-            vacuum: Write the whole file anew before, since an earlier local2 may have left what it
-                deleted. Others who write wait for it.
+            vacuum: Rewrite the whole file first, since an earlier local2 may have left deleted
+                content in it. Other writers wait for this.
 
         Raises:
-            StorageError: Somebody else reads the file for longer than one waits.
+            StorageError: Another process reads the file for longer than the timeout.
         """
         await asyncio.to_thread(truncate, self._path, self._key, vacuum=vacuum)
 
     async def damages(self) -> list[str]:
-        """Everything that SQLite finds wrong in the whole file.
+        """Return everything that SQLite finds wrong in the whole file.
 
-        A connection of its own looks: one that has read a full-text index before it was changed
-        takes what it remembers of it for the index (seen in SQLite 3.53).
+        This uses a connection of its own: one that has read a full-text index before it was changed
+        takes its cache for the index (seen in SQLite 3.53).
         """
         return await asyncio.to_thread(damages_of, self._path, self._key)
 
@@ -154,7 +154,7 @@ def _connect_to_write(
 ) -> SqlConnection:
     """Open the file where it is sound, and bring it up to date."""
     tally.refuse_a_missing_database()
-    with suppress(OSError):  # SQLite says why it cannot be made
+    with suppress(OSError):  # SQLite reports why it cannot be made
         path.touch(mode=0o600)  # as its write-ahead log is then, too
     connection = connect(path, key, OPEN_PATIENCE)
     try:

@@ -1,8 +1,8 @@
-"""Connections to a file of SQLite: how they are opened, and what they are told first.
+"""Connections to a file of SQLite: how they are opened and set up.
 
-SQLCipher, for encrypted ones, is SQLite whose every page is under AES-256 and an HMAC. So are the
-write-ahead log and the full-text index, which are pages, too. The package is an extra; where no
-tenant has a key, it is not imported.
+SQLCipher, for encrypted files, is SQLite with AES-256 and an HMAC on every page. This includes the
+write-ahead log and the full-text index, which consist of pages, too. The package is an extra; where
+no tenant has a key, it is not imported.
 """
 
 import sqlite3
@@ -36,13 +36,13 @@ Cursor = sqlite3.Cursor
 def connect_encrypted(
     path: Path, key: ContentKey, *, name: str | Path | None = None, **options: Any
 ) -> sqlite3.Connection:
-    """Open a file that is encrypted with this key, or make one.
+    """Open a file that is encrypted with this key, or create one.
 
     Args:
         path: Where it is.
         key: Decrypts it.
         name: What SQLite opens, where that is a URI of the path.
-        options: Of `sqlite3.connect`.
+        options: Those of `sqlite3.connect`.
 
     Raises:
         LedgerKeyError: The key is another's, or SQLCipher is not installed.
@@ -55,7 +55,7 @@ def connect_encrypted(
         raise as_storage_error(error, path) from error
     connection.row_factory = driver.Row
     try:
-        # It writes to standard error what it raises anyway.
+        # It would also write its errors to standard error.
         connection.execute("PRAGMA cipher_log_level = NONE")
         # A key that is random already needs no derivation from a password, which takes 0.1 s.
         connection.execute(f"PRAGMA key = \"x'{key.hex()}'\"")
@@ -89,7 +89,7 @@ def _another_key(path: Path) -> LedgerKeyError:
 
 
 def open_file(path: Path, key: ContentKey | None, **options: Any) -> sqlite3.Connection:
-    """Open a file, or make one.
+    """Open a file, or create one.
 
     Raises:
         LedgerKeyError: The key is another's, or there is nothing to decrypt with.
@@ -101,12 +101,12 @@ def open_file(path: Path, key: ContentKey | None, **options: Any) -> sqlite3.Con
 def open_to_read(
     path: Path, key: ContentKey | None = None, *, immutable: bool = False
 ) -> sqlite3.Connection:
-    """Open a file that is there; raises what `open_file` raises.
+    """Open an existing file; raise what `open_file` raises.
 
     Args:
         path: Where it is.
         key: It is encrypted with this key.
-        immutable: Nobody has it open, and no file is made beside it.
+        immutable: No process has it open, and no file is made beside it.
     """
     only = "immutable=1" if immutable else "mode=ro"
     return _opened(f"{path.resolve().as_uri()}?{only}", path, key, {"uri": True})
@@ -126,16 +126,16 @@ def _opened(
 
 
 def data_version(connection: SqlConnection) -> int:
-    """Another number after every change that another connection has made; never 0."""
+    """Return a number that changes with every commit of another connection; never 0."""
     (version,) = connection.execute("PRAGMA data_version").fetchone()
     return int(version)
 
 
 def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
-    """The first row that a file of somebody else's answers.
+    """Return the first row that the statement finds in a file of another program.
 
     Raises:
-        StorageError: There is none, or it is not as the statement takes it to be.
+        StorageError: There is none, or the file has another form than the statement expects.
     """
     row = _first_row(path, statement, values)
     if row is None:
@@ -144,7 +144,7 @@ def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
 
 
 def holds(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
-    """Whether the statement finds anything in a file that is not encrypted.
+    """Return whether the statement finds anything in a file that is not encrypted.
 
     Raises:
         StorageError: It cannot be read.
@@ -202,6 +202,6 @@ def truncate(path: Path, key: ContentKey | None, *, vacuum: bool) -> None:
 
 
 def damages_of(path: Path, key: ContentKey | None) -> list[str]:
-    """What is wrong with a file that others may have open; see `Database.damages`."""
+    """Return what is wrong with a file that others may have open; see `Database.damages`."""
     with closing(connect(path, key)) as connection:
         return damages(connection)

@@ -1,8 +1,8 @@
-"""Copies of a database while others go on writing, and migrations, before which one is kept.
+"""Copies of a database while others write to it, and migrations, which leave a copy first.
 
-SQLite's own backup copies pages, so that what did not change lies where it lay in an earlier copy.
-Pages of an encrypted database are encrypted anew, with the same key. The copy from before a
-migration has the number of its schema in its name. Only the newest one is kept (decision 0059).
+SQLite's own backup copies pages, so that unchanged content lies where it lay in an earlier copy.
+Pages of an encrypted database are encrypted again, with the same key. The copy from before a
+migration has the number of its schema in its name. Only the newest one stays (decision 0059).
 """
 
 import os
@@ -21,19 +21,19 @@ from local.ledger.sqlite.database.connections import open_file
 from local.ledger.sqlite.database.soundness import as_storage_error
 
 PAGES = 256
-"""Copied at a time, about 1 MB: so often it can be stopped."""
+"""Pages copied at a time, about 1 MB; a copy can be stopped after each."""
 MEGABYTE = 1_000_000
 RESERVE = 64 * MEGABYTE
 """What a copy leaves free on a disk: JetStream and the ledger go on writing."""
 
 Copied = Callable[[int], None]
-"""Hears how many bytes more were copied; what it raises stops the copy."""
+"""Is called with how many further bytes were copied; an error that it raises stops the copy."""
 
 log = structlog.get_logger()
 
 
 def size_of(connection: sqlite3.Connection) -> int:
-    """Bytes of the database."""
+    """Return the bytes of the database."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     return int(pages) * int(size)
@@ -42,9 +42,9 @@ def size_of(connection: sqlite3.Connection) -> int:
 def copy(
     source: Path, target: Path, key: ContentKey | None, copied: Copied = lambda _: None
 ) -> int:
-    """Copy all that is committed now into a file of its own, readable by its owner only.
+    """Copy all that is committed now into a new file, readable by its owner only.
 
-    Returns its size in bytes. The target is not there yet; the key is that of both.
+    Returns its size in bytes. The target must not exist; the key is that of both.
 
     Raises:
         LedgerKeyError: The key is another's.
@@ -82,15 +82,15 @@ def _copy_pages(
         copied(now - done)
         done = now
 
-    writing.execute("PRAGMA synchronous = OFF")  # it is synced once it is whole
+    writing.execute("PRAGMA synchronous = OFF")  # it is synced once it is complete
     reading.backup(writing, pages=PAGES, progress=advanced)
 
 
 def refuse_without_room(folder: Path, needed: int) -> None:
-    """Let a disk not become full.
+    """Refuse to fill the disk.
 
     Raises:
-        StorageError: So much and a reserve is not free.
+        StorageError: The free space is less than this and a reserve.
     """
     free = shutil.disk_usage(folder).free
     if free < needed + RESERVE:
@@ -128,16 +128,16 @@ def migrate(
         )
     if version == len(migrations):
         return
-    kept = _keep(path, version, key) if version else None
+    copied = _copy_before_migration(path, version, key) if version else None
     script = "\n".join(file.read_text(encoding="utf-8") for file in migrations[version:])
     connection.executescript(f"BEGIN; {script}\nPRAGMA user_version = {len(migrations)}; COMMIT;")
-    for file in kept_files(path).values() if kept else ():
-        if file != kept:
+    for file in copies_before_migrations(path).values() if copied else ():
+        if file != copied:
             file.unlink()
 
 
-def kept_files(path: Path) -> dict[int, Path]:
-    """The copies of a database from before its migrations, by the numbers of their schemas."""
+def copies_before_migrations(path: Path) -> dict[int, Path]:
+    """Return a database's copies from before its migrations, by the numbers of their schemas."""
     beginning = f"{path.stem}.schema-"
     found = {
         file.name.removeprefix(beginning).removesuffix(path.suffix): file
@@ -146,13 +146,13 @@ def kept_files(path: Path) -> dict[int, Path]:
     return {int(number): file for number, file in sorted(found.items()) if number.isdecimal()}
 
 
-def drop_kept(path: Path) -> None:
+def delete_copies(path: Path) -> None:
     """Delete the copies of a database from before its migrations.
 
     Raises:
         UnwritableError: One of them cannot be deleted.
     """
-    for file in kept_files(path).values():
+    for file in copies_before_migrations(path).values():
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -160,15 +160,15 @@ def drop_kept(path: Path) -> None:
         log.info("kept_before_migration_deleted", path=str(file))
 
 
-def _keep(path: Path, version: int, key: ContentKey | None) -> Path:
-    kept = path.with_name(f"{path.stem}.schema-{version}{path.suffix}")
-    unfinished = kept.with_suffix(".part")
+def _copy_before_migration(path: Path, version: int, key: ContentKey | None) -> Path:
+    copied = path.with_name(f"{path.stem}.schema-{version}{path.suffix}")
+    unfinished = copied.with_suffix(".part")
     unfinished.unlink(missing_ok=True)
     try:
         copy(path, unfinished, key)
     except StorageError:
         unfinished.unlink(missing_ok=True)
         raise
-    unfinished.replace(kept)
-    log.info("kept_before_migration", path=str(kept), schema=version)
-    return kept
+    unfinished.replace(copied)
+    log.info("kept_before_migration", path=str(copied), schema=version)
+    return copied

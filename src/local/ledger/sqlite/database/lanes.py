@@ -1,8 +1,8 @@
-"""A thread with a connection of its own, and what becomes of the work that queues for it.
+"""A thread with a connection of its own, and the work that queues for it.
 
-The writer commits whatever queued together in one transaction; the reader drains its queue and
-wakes the event loop once a batch. Owners take turns: the work of one that queues much is done in
-its order, and that of another does not wait behind all of it.
+The writer commits all queued work in one transaction; the reader drains its queue and wakes the
+event loop once a batch. Owners take turns: one owner's work is done in its order, and another's
+does not wait behind all of it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Work = Callable[[SqlConnection], T]
 
 BATCH_LIMIT = 512
 BATCH_SECONDS = 0.02
-"""After which a batch takes no more: who comes meanwhile waits for its end."""
+"""Seconds after which a batch takes no more jobs: later ones wait for its end."""
 SLOW_SECONDS = 0.001
 
 
@@ -115,7 +115,7 @@ def _settle(outcomes: list[_Outcome]) -> None:
 
 
 class _Queue:
-    """Filled by any thread, emptied by one, which takes a job of each owner in turn."""
+    """A queue that any thread fills and one empties, which takes a job of each owner in turn."""
 
     def __init__(self) -> None:
         self._incoming: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
@@ -123,11 +123,11 @@ class _Queue:
         self._closed = False
 
     def put(self, job: _Job[Any] | None) -> None:
-        """Add a job; None says that no more will come."""
+        """Add a job; None means that no more will come."""
         self._incoming.put(job)
 
     def take(self, *, wait: bool = False) -> _Job[Any] | None:
-        """The job whose turn it is; None if there is none, with `wait` if none will come."""
+        """Return the next job; None if there is none or, with `wait`, if none will come."""
         self._sort(wait=wait and not self._waiting and not self._closed)
         if not self._waiting:
             return None
@@ -138,7 +138,7 @@ class _Queue:
         return job
 
     def _sort(self, *, wait: bool) -> None:
-        """Give what has come to its owners."""
+        """Sort the new jobs by their owners."""
         with suppress(queue.Empty):
             while True:
                 job = self._incoming.get(block=wait)
@@ -150,7 +150,7 @@ class _Queue:
 
 
 def _batch(first: _Job[Any], jobs: _Queue) -> Iterator[_Job[Any]]:
-    """Jobs that are done together, each taken when the one before it is done."""
+    """Yield jobs that are done together, each taken when the one before it is done."""
     until = time.perf_counter() + BATCH_SECONDS
     yield first
     for _ in range(BATCH_LIMIT - 1):
@@ -160,7 +160,7 @@ def _batch(first: _Job[Any], jobs: _Queue) -> Iterator[_Job[Any]]:
 
 
 def run_each(connection: SqlConnection, batch: Iterator[_Job[Any]]) -> Iterator[list[_Outcome]]:
-    """Read for each; what was quick is delivered together, and not after what is slow."""
+    """Read for each; quick results are delivered together, and not after slow ones."""
     outcomes: list[_Outcome] = []
     begun = time.perf_counter()
     for job in batch:
@@ -202,7 +202,7 @@ def commit_together(
 
 
 def _attempt_alone(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
-    """Without a savepoint: within one FTS5 writes its index at every row."""
+    """Run it without a savepoint: within one, FTS5 writes its index at every row."""
     outcome = _attempt(connection, job)
     if outcome.error is not None:
         if not connection.in_transaction:

@@ -1,10 +1,10 @@
-"""Whether a database is sound and has all that was committed, and what SQLite's refusals mean.
+"""Checks that a database is sound and has all commits, and translates SQLite's refusals.
 
-A part of the file is read at every start, and all of it when asked. The tally is for what the files
-cannot say of themselves. SQLite passes over a write-ahead log that was cut or has a flipped byte:
-it goes back to the last commit that it can read, without a word. An emptied database is a new one
-to it. So each transaction counts itself, and the count is written to a file of its own before
-anything is acknowledged. A database that counts less than the file has lost what was acknowledged.
+A part of the file is read at every start, and all of it on request. The tally covers what the files
+cannot show. SQLite skips a write-ahead log that was cut or has a flipped byte: it silently goes
+back to the last commit that it can read. An emptied database is a new one to it. So each
+transaction counts itself, and the count is written to a file of its own before anything is
+acknowledged. A database that counts less than the file has lost acknowledged writes.
 """
 
 import os
@@ -32,11 +32,11 @@ REMEDIES = {
 """By SQLite's primary result code, https://sqlite.org/rescode.html."""
 DAMAGES = {"CORRUPT", "NOTADB"}
 START_SECONDS = 0.25
-"""What a start spends on it; about 100 MB, where the disk does not have to be read."""
+"""Seconds that a start spends on it; about 100 MB, if the disk does not have to be read."""
 MOST_LISTED = 20
 """Problems that are listed; a damaged page causes many."""
 SYNC_SECONDS = 1.0
-"""A kill leaves what was written; a power cut may set the file back by as much."""
+"""A kill loses nothing written; a power cut may set the file back by as much."""
 TABLE = """\
 CREATE TABLE IF NOT EXISTS tally (commits INTEGER NOT NULL);
 INSERT INTO tally SELECT 0 WHERE NOT EXISTS (SELECT * FROM tally);
@@ -46,7 +46,7 @@ log = structlog.get_logger()
 
 
 def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
-    """The error as people read it; one of local2's own stays as it is."""
+    """Return the error in words for people; one of local2's own stays as it is."""
     if isinstance(error, Local2Error):
         return error
     name = f"The ledger ({path})" if path else "The ledger"
@@ -60,7 +60,7 @@ def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
 
 
 def primary_code(error: Exception) -> str:
-    """As `IOERR` of SQLITE_IOERR_WRITE; errors of Python's own module have none."""
+    """Return the code, such as `IOERR` of SQLITE_IOERR_WRITE; errors of Python itself have none."""
     if isinstance(error, UnicodeDecodeError):  # SQLite quotes bytes of a damaged schema
         return "CORRUPT"
     code = getattr(error, "sqlite_errorname", "")
@@ -68,7 +68,7 @@ def primary_code(error: Exception) -> str:
 
 
 def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
-    """Check as much of the file as a start has time for.
+    """Check as much of the file as there is time for at a start.
 
     Raises:
         DamagedError: A part of it is damaged.
@@ -89,7 +89,7 @@ def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def damages(connection: sqlite3.Connection) -> list[str]:
-    """Everything that SQLite finds in the whole file; takes seconds a gigabyte."""
+    """Return everything that SQLite finds in the whole file; takes seconds a gigabyte."""
     try:
         return _problems(connection, "integrity_check", MOST_LISTED)
     except (connection.DatabaseError, UnicodeDecodeError) as error:
@@ -102,19 +102,19 @@ def _problems(connection: sqlite3.Connection, check: str, most: int) -> list[str
 
 
 class Count(NamedTuple):
-    """`rows`: of the table that is never deleted from, whose number is its last row's."""
+    """`rows` is the highest row number of a table whose rows are never deleted."""
 
     commits: int
     rows: int
 
 
 class Tally:
-    """Used by the writer's thread only, but for `kept`."""
+    """Used by the writer's thread only, except for `count_in_file`."""
 
     def __init__(self, database: Path, table: str | None = None) -> None:
         """`table` is one whose rows, numbered by `row`, are never deleted.
 
-        Without it the number of rows stays as it was.
+        Without a table, the number of rows stays as it was.
         """
         self._database = database
         self.path = database.with_suffix(".tally")
@@ -124,8 +124,8 @@ class Tally:
         self._descriptor = -1
         self._synced = 0.0
 
-    def kept(self) -> Count | None:
-        """What the file says; None if there is none, as beside a ledger of an earlier version."""
+    def count_in_file(self) -> Count | None:
+        """Read the count in the file; None if there is none, as beside an older ledger."""
         try:
             return _parsed(self.path.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -137,36 +137,38 @@ class Tally:
             return None
 
     def refuse_a_missing_database(self) -> None:
-        """Before the database is opened, which would make one.
+        """Refuse a missing database, before opening it would create one.
 
         Raises:
             DamagedError: It is missing or empty, although something was committed to it.
         """
-        kept = self.kept()
-        if kept is not None and kept.commits and not has_content(self._database):
+        stored = self.count_in_file()
+        if stored is not None and stored.commits and not has_content(self._database):
             raise DamagedError(
-                f"{self._database} is missing or empty, and {kept.rows} records were stored in it.",
+                f"{self._database} is missing or empty, and {stored.rows} records were stored in "
+                "it.",
                 remedy="Restore it from a backup. To begin anew, delete the vector index and "
                 f"{self.path}, too.",
             )
 
     def open(self, connection: sqlite3.Connection) -> None:
-        """Compare, and go on counting from what the database says.
+        """Compare the counts, and continue with the database's.
 
         Raises:
             DamagedError: The database has fewer commits or rows than were acknowledged.
-            UnwritableError: There can be no file beside it.
+            UnwritableError: The file of the count cannot be written beside it.
         """
-        kept = self.kept()
-        self._rows = kept.rows if kept else 0
+        stored = self.count_in_file()
+        self._rows = stored.rows if stored else 0
         connection.executescript(f"BEGIN; {TABLE} COMMIT;")
         now = self._count(connection)
-        if kept is not None and (
-            kept.commits > now.commits or (kept.commits == now.commits and kept.rows > now.rows)
+        if stored is not None and (
+            stored.commits > now.commits
+            or (stored.commits == now.commits and stored.rows > now.rows)
         ):
             raise DamagedError(
                 f"{self._database} lacks acknowledged writes: it has {now.commits} commits and "
-                f"{now.rows} records, and {kept.commits} and {kept.rows} were acknowledged.",
+                f"{now.rows} records, and {stored.commits} and {stored.rows} were acknowledged.",
                 remedy="Its files were damaged, or are older ones: restore it from a backup. To go "
                 f"on with what is there, delete {self.path}.",
             )
@@ -182,7 +184,7 @@ class Tally:
         return self._count(connection)
 
     def write(self, count: Count) -> None:
-        """Keep the count; a disk that refuses it undoes no commit."""
+        """Write the count; a disk that refuses it undoes no commit."""
         try:
             os.pwrite(self._descriptor, _line(count), 0)
             if time.monotonic() - self._synced > SYNC_SECONDS:
@@ -200,10 +202,10 @@ class Tally:
 
 
 def has_content(file: Path) -> bool:
-    """Whether there is such a file, and not an empty one.
+    """Return whether the file exists and is not empty.
 
     Raises:
-        UnwritableError: That cannot be told.
+        UnwritableError: This cannot be determined.
     """
     try:
         return file.stat().st_size > 0
@@ -214,13 +216,13 @@ def has_content(file: Path) -> bool:
 
 
 def _line(count: Count) -> bytes:
-    said = f"{count.commits:020} commits {count.rows:020} rows".encode()
-    return said + f" {zlib.crc32(said):08x}\n".encode()
+    line = f"{count.commits:020} commits {count.rows:020} rows".encode()
+    return line + f" {zlib.crc32(line):08x}\n".encode()
 
 
 def _parsed(data: bytes) -> Count:
-    said, _, checksum = data.strip().rpartition(b" ")
-    if int(checksum, 16) != zlib.crc32(said):
+    line, _, checksum = data.strip().rpartition(b" ")
+    if int(checksum, 16) != zlib.crc32(line):
         raise ValueError(checksum)
-    commits, _, rows, _ = said.split()
+    commits, _, rows, _ = line.split()
     return Count(int(commits), int(rows))

@@ -11,7 +11,7 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 def migrations() -> list[Traversable]:
-    """The migrations in their order; released ones never change."""
+    """Return the migrations in their order; released ones never change."""
     return sorted(
         (file for file in _HERE.iterdir() if _MIGRATION.match(file.name)),
         key=lambda file: file.name,
@@ -19,7 +19,7 @@ def migrations() -> list[Traversable]:
 
 
 def statements() -> dict[str, str]:
-    """The named statements of every file that is no migration."""
+    """Return the named statements of every file that is no migration."""
     return named(
         file.read_text(encoding="utf-8")
         for file in _HERE.iterdir()
@@ -28,10 +28,10 @@ def statements() -> dict[str, str]:
 
 
 def named(texts: Iterable[str]) -> dict[str, str]:
-    """The statements of some files by their names.
+    """Return the statements of some files by their names.
 
     Raises:
-        ValueError: Two have one name: which of them runs would be a matter of chance.
+        ValueError: Two have the same name: which one runs would be random.
     """
     found: dict[str, str] = {}
     for text in texts:

@@ -1,18 +1,35 @@
--- name: insert_record
+-- New records are staged in memory and added by one statement: before every statement that inserts
+-- records SQLite has FTS5 write out the words of those before.
+-- name: staging
+CREATE TEMP TABLE IF NOT EXISTS new_record (
+    id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
+    importance, content, metadata, agent, session_id, query_id, turn, stands_at, alias, pending,
+    source_class, stated_by, summary, keywords, queries, confidence, event_time, score,
+    superseded_by, retired_at, retired_why, pairs);
+
+-- name: stage_record
+INSERT INTO temp.new_record
+VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref, :memory_type,
+        :durability, :importance, :content, :metadata, :agent, :session_id, :query_id, :turn,
+        :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
+        :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs);
+
+-- What is added together has one revision: whoever has seen it has seen all of it.
+-- name: insert_records
 INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
                     memory_type, durability, importance, content, metadata, agent, session_id,
                     query_id, turn, stands_at, alias, pending, source_class, stated_by, summary,
                     keywords, queries, confidence, event_time, score, superseded_by, retired_at,
                     retired_why, pairs, revision)
-VALUES (:tenant, :id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref,
-        :memory_type, :durability, :importance, :content, :metadata, :agent,
-        :session_id, :query_id, :turn, :stands_at, :alias, :pending, :source_class, :stated_by, :summary,
-        :keywords, :queries, :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why,
-        :pairs,
-        (SELECT 1 + ifnull(max(revision), 0) FROM record
-         WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(:scope) || 'x'
-               || hex(:owner) || 'x' || hex(:kind) || 'x'))
+SELECT :tenant, new_record.*,
+       (SELECT 1 + ifnull(max(revision), 0) FROM record
+        WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(new_record.scope) || 'x'
+              || hex(new_record.owner) || 'x' || hex(new_record.kind) || 'x')
+FROM temp.new_record WHERE true
 ON CONFLICT (tenant, id) DO NOTHING;
+
+-- name: clear_staging
+DELETE FROM temp.new_record;
 
 -- name: rows_added
 SELECT id, row FROM record WHERE +tenant = :tenant AND row > :last;

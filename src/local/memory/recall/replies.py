@@ -1,0 +1,72 @@
+"""A question that was asked gives way to what was said in reply.
+
+It has the words of whoever asks the same, and so is nearer to what he asks than its answer. That
+holds of what a model asks, and of the same question asked before. What else people ask is
+about them as well ("Shall we try the new hall?"), and stays where it is.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from local.ledger.columns import View
+from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
+from local.ledger.search import Choice, DetailRequest
+from local.memory.recall.likeness import Likeness, Wording
+from local.memory.recall.precedence import APART, is_as_asked
+from local.memory.recall.query import Query
+from local.text.features import HEAD, asks, sentences
+from local.text.words import stems, words
+
+LOOKED_AT = 10
+"""Of the best that a model said and a person answered, or in which the same was asked before."""
+
+
+def give_way(
+    query: Query, wording: Wording, like: Likeness, scores: Array, relevant: Flags
+) -> Choice[Array]:
+    """The scores once questions have given way to replies, which are then relevant."""
+    view, ordered = wording.view, scores.copy()
+    if query.stating or not view.near:
+        return ordered
+    may_ask = relevant & (view.column["machine"] | is_as_asked(query, wording, like))
+    answered = _answered(wording, scores, may_ask)
+    texts = yield from _texts(view, answered)
+    asking = [one for one in answered if _asks_it(texts[one], wording.stems)]
+    replies = {one: int(view.near[0][1][one]) for one in asking}
+    texts = yield from _texts(view, replies.values())
+    for question, reply in replies.items():
+        if not all(map(asks, sentences(texts[reply]))):
+            ordered[reply] = max(ordered[reply], ordered[question])
+            ordered[question] = min(ordered[question], ordered[reply] - APART)
+            relevant[reply] = True
+    return ordered
+
+
+def _answered(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
+    """The best short ones that share a word, and that a person answered a model, or a model one."""
+    column, reply = wording.view.column, wording.view.near[0][1]
+    found: Positions = np.flatnonzero(
+        may_ask & wording.shares_a_word & (column["length"] <= HEAD) & (reply < wording.view.size)
+    )
+    behind = reply[found]
+    others = column["machine"][found] != column["machine"][behind]
+    found = found[others & ~np.isin(column["echo"][behind], (ECHO, UNANSWERED))]
+    best: list[int] = found[np.argsort(-scores[found], kind="stable")][:LOOKED_AT].tolist()
+    return best
+
+
+def _texts(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
+    rows = {one: int(view.column["row"][one]) for one in positions}
+    texts = (yield DetailRequest(texts=list(rows.values()))).texts if rows else {}
+    return {one: texts.get(row, "") for one, row in rows.items()}
+
+
+def _asks_it(text: str, asked: frozenset[str]) -> bool:
+    """Whether it has words of the question where it asks, and none where it states."""
+    every = [(one, asks(one)) for one in sentences(text)]
+    asking, stating = (
+        frozenset(stems(words(" ".join(one for one, wants in every if wants is sought))))
+        for sought in (True, False)
+    )
+    return asked.isdisjoint(stating) and not asked.isdisjoint(asking)
