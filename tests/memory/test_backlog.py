@@ -113,11 +113,17 @@ async def test_what_waits_is_done_in_batches_and_what_comes_later_too(
     assert job.done == [*first, *later]
 
 
-async def test_many_wait_for_more_until_one_is_to_be_done_at_once(
-    ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many tasks wait an hour for more."""
     monkeypatch.setattr(module, "GATHERING", 3600)
     monkeypatch.setattr(module, "LONGEST_GATHERING", 3600)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_many_wait_for_more_until_one_is_to_be_done_at_once(
+    ledger: Ledger, backlog: Backlog
+) -> None:
     job = Recorder(ledger, together=64)
     runner = backlog.add(job)
 
@@ -137,12 +143,11 @@ async def test_many_wait_for_more_until_one_is_to_be_done_at_once(
     assert job.batches == [many]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("which", ["GATHERING", "LONGEST_GATHERING"])
 async def test_many_are_done_when_no_more_come_and_after_a_while_in_any_case(
     ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    monkeypatch.setattr(module, "GATHERING", 3600)
-    monkeypatch.setattr(module, "LONGEST_GATHERING", 3600)
     monkeypatch.setattr(module, which, 0.01)
     job = Recorder(ledger, together=64)
     runner = backlog.add(job)
