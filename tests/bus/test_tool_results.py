@@ -5,14 +5,18 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
 from local.bus.connection import BusMessage, Connection
 from local.client.tools import call_tool
+from local.protocol.envelope import Sender
 from local.protocol.payloads import ToolResult
 from waiting import eventually
+
+IN_TURN = msgspec.structs.replace(RICHARD, query_id="q1")
 
 Answer = Callable[[dict[str, Any]], Awaitable[None]]
 Serve = Callable[[Answer], Awaitable[Connection]]
@@ -40,8 +44,10 @@ async def publish(bus: Connection, payload: object, **envelope: object) -> None:
     await bus.publish("tool.result.weather", message)
 
 
-async def weather(bus: Connection, city: str = "Berlin", **options: Any) -> ToolResult:
-    return await call_tool(bus, "weather", {"city": city}, caller=RICHARD, **options)
+async def weather(
+    bus: Connection, city: str = "Berlin", *, caller: Sender = RICHARD, **options: Any
+) -> ToolResult:
+    return await call_tool(bus, "weather", {"city": city}, caller=caller, **options)
 
 
 def subscriptions(bus: Connection) -> set[str]:
@@ -115,7 +121,7 @@ async def test_a_result_without_correlation_id_is_taken_by_its_session_and_query
 
     theirs = await serve(answer)
 
-    assert (await weather(bus, query_id="q1")).content == "Sunny."
+    assert (await weather(bus, caller=IN_TURN)).content == "Sunny."
 
 
 async def test_results_that_could_be_of_either_call_are_taken_for_neither(
@@ -132,7 +138,7 @@ async def test_results_that_could_be_of_either_call_are_taken_for_neither(
     theirs = await serve(answer)
 
     results = await asyncio.gather(
-        *(weather(bus, city, query_id="q1", timeout=0.5) for city in ("Berlin", "Oslo"))
+        *(weather(bus, city, caller=IN_TURN, timeout=0.5) for city in ("Berlin", "Oslo"))
     )
 
     for result in results:
