@@ -21,9 +21,9 @@ from local.ledger.entries import Array, Flags, Names
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
 from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import Echoes, StandingFacts, in_order, unweighed, weighed
+from local.memory.recall.precedence import Echoes, StandingFacts, in_order, weighed
 from local.memory.recall.query import Query
-from local.memory.recall.replies import give_way
+from local.memory.recall.replies import Replies
 from local.memory.scopes import Reach
 from local.protocol.memories import Owning
 
@@ -144,10 +144,9 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     relevant[view.positions(echoes.sources(hit))] = True
     relevant[echoes.covered_by_sources()] = False
     sums = sums + echoes.share
-    scores = weighed(sums, draft.weights)
-    replied = yield from give_way(draft.query, wording, like, scores, relevant)
-    reply = np.where(replied == scores, 0.0, unweighed(replied, draft.weights) - sums)
-    sums = sums + reply
+    replies = Replies(wording, like, sums, draft.weights)
+    yield from replies.give_way(draft.query, relevant)
+    sums = sums + replies.share
     standing = StandingFacts(view, sums, draft.weights)
     standing.give_way(relevant)
     standing.lift(draft.query, wording, like, min_score)
@@ -162,7 +161,7 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
         **draft.shares,
         **late,
         "echo": echoes.share,
-        "reply": reply,
+        "reply": replies.share,
         "standing": standing.share,
         "named": hops.share,
         "update": update,

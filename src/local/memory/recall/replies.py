@@ -13,7 +13,7 @@ from local.ledger.columns import View
 from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import APART, is_as_asked
+from local.memory.recall.precedence import APART, is_as_asked, unweighed, weighed
 from local.memory.recall.query import Query
 from local.text.features import HEAD, asks, sentences
 from local.text.words import stems, words
@@ -22,25 +22,35 @@ LOOKED_AT = 10
 """Of the best that a model said and a person answered, or in which the same was asked before."""
 
 
-def give_way(
-    query: Query, wording: Wording, like: Likeness, scores: Array, relevant: Flags
-) -> Choice[Array]:
-    """The scores once questions have given way to replies, which are then relevant."""
-    view, ordered = wording.view, scores.copy()
-    if query.stating or not view.near:
-        return ordered
-    may_ask = relevant & (view.column["machine"] | is_as_asked(query, wording, like))
-    answered = _answered(wording, scores, may_ask)
-    texts = yield from _texts(view, answered)
-    asking = [one for one in answered if _asks_it(texts[one], wording.stems)]
-    replies = {one: int(view.near[0][1][one]) for one in asking}
-    texts = yield from _texts(view, replies.values())
-    for question, reply in replies.items():
-        if not all(map(asks, sentences(texts[reply]))):
-            ordered[reply] = max(ordered[reply], ordered[question])
-            ordered[question] = min(ordered[question], ordered[reply] - APART)
-            relevant[reply] = True
-    return ordered
+class Replies:
+    """The questions in a view that give way to their replies. `share` is what each gains by it."""
+
+    def __init__(self, wording: Wording, like: Likeness, sums: Array, weights: Array) -> None:
+        """`sums` are those of the other shares."""
+        self.share: Array = np.zeros(len(sums))
+        self._wording, self._like = wording, like
+        self._sums, self._weights = sums, weights
+
+    def give_way(self, query: Query, relevant: Flags) -> Choice[None]:
+        """Let them change places; the replies are then relevant."""
+        view = self._wording.view
+        if query.stating or not view.near:
+            return
+        may_ask = view.column["machine"] | is_as_asked(query, self._wording, self._like)
+        scores = weighed(self._sums, self._weights)
+        answered = _answered(self._wording, scores, relevant & may_ask)
+        texts = yield from _texts(view, answered)
+        asking = [one for one in answered if _asks_it(texts[one], self._wording.stems)]
+        replies = {one: int(view.near[0][1][one]) for one in asking}
+        texts = yield from _texts(view, replies.values())
+        ordered = scores.copy()
+        for question, reply in replies.items():
+            if not all(map(asks, sentences(texts[reply]))):
+                ordered[reply] = max(ordered[reply], ordered[question])
+                ordered[question] = min(ordered[question], ordered[reply] - APART)
+                relevant[reply] = True
+        gained = unweighed(ordered, self._weights) - self._sums
+        self.share = np.where(ordered == scores, 0.0, gained)
 
 
 def _answered(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
