@@ -223,12 +223,12 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sentence(self) -> str:
-        """The three parts as one sentence."""
+        """Return the three parts as one sentence."""
         text = f"{self.subject} {self.predicate} {self.object}"
         return text if text.endswith((".", "!", "?")) else f"{text}."
 
     def key(self) -> tuple[str, str, str]:
-        """The key, equal for the same fact, however its names are spelled."""
+        """Return the key, equal for the same fact, however its names are spelled."""
         return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
 
 

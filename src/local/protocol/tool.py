@@ -75,7 +75,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     answering: Callable[[Caller, ToolResult], None] | None = None
 
     def schema(self) -> ToolSchema:
-        """The announcement on `tool.schema`; its parameters come from the type of the arguments."""
+        """Return the announcement on `tool.schema`; the type of the arguments is its parameters."""
         function = Function(
             name=self.name, description=self.description, parameters=parameters_of(self.args)
         )

@@ -203,7 +203,7 @@ def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness
 
 
 def is_as_asked(query: Query, wording: Wording, like: Likeness) -> Flags:
-    """Whether each asks, if it asks, what is asked."""
+    """Return which records, if they ask, ask the same as the question."""
     short = wording.view.column["length"] <= MORE * len(query.text)
     return np.asarray((like.meaning >= SAME) | (short & (wording.covers >= SAME)))
 

@@ -1,8 +1,8 @@
-"""A question that was asked gives way to what was said in reply.
+"""A recorded question gives way to its reply.
 
-It has the words of whoever asks the same, and so is nearer to what he asks than its answer. That
-holds of what a model asks, and of the same question asked before. What else people ask is
-about them as well ("Shall we try the new hall?"), and stays where it is.
+It shares the words of a user who asks the same, and so is more like his question than its answer
+is. That holds for a model's questions, and for the same question asked before. Other questions of
+people are also about them ("Shall we try the new hall?"), and stay where they are.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from local.text.features import HEAD, asks, sentences
 from local.text.words import stems, words
 
 LOOKED_AT = 10
-"""Of the best that a model said and a person answered, or in which the same was asked before."""
+"""So many of the best candidates are read."""
 
 
 class Replies:
@@ -54,7 +54,7 @@ class Replies:
 
 
 def _answered(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
-    """The best short ones that share a word, and that a person answered a model, or a model one."""
+    """Return the best short records that share a word, and that the other side answered."""
     column, reply = wording.view.column, wording.view.near[0][1]
     found: Positions = np.flatnonzero(
         may_ask & wording.shares_a_word & (column["length"] <= HEAD) & (reply < wording.view.size)
@@ -73,7 +73,7 @@ def _texts(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
 
 
 def _asks_it(text: str, asked: frozenset[str]) -> bool:
-    """Whether it has words of the question where it asks, and none where it states."""
+    """Return whether a text asks with words of the question, and states nothing with them."""
     every = [(one, asks(one)) for one in sentences(text)]
     asking, stating = (
         frozenset(stems(words(" ".join(one for one, wants in every if wants is sought))))
