@@ -52,10 +52,18 @@ log = structlog.get_logger()
 class TolerantClient(Client):
     """Reads what is readable of a message's headers, and drops a message of an unreadable subject.
 
-    A flood does not keep the loop from its other work, either: nats-py would read on.
+    A flood does not keep the loop from its other work, either: nats-py would read on. And a closed
+    client stays closed: nats-py reconnects for ever if an attempt fails while it is cancelled, as
+    `wait_for` of Python 3.11 loses the cancellation.
     """
 
     _received = 0
+
+    async def _connect_to_server(self, *server: Any) -> None:
+        if not self.is_closed:
+            await super()._connect_to_server(*server)
+        if self.is_closed:
+            raise asyncio.CancelledError
 
     async def _process_msg(self, *message: Any) -> None:
         await super()._process_msg(*message)
