@@ -155,11 +155,8 @@ PARSED = 20_000
 LEAVES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
 
 
-class Heading(msgspec.Struct, frozen=True, gc=False):
-    """`begin` counts characters of the text. A document may have a hundred thousand.
-
-    So they are not looked through by each garbage collection, which everything waits for.
-    """
+class Heading(NamedTuple):
+    """`begin` counts characters of the text."""
 
     level: int
     begin: int
