@@ -63,6 +63,8 @@ class TolerantClient(Client):
         if not self.is_closed:
             await super()._connect_to_server(*server)
         if self.is_closed:
+            if self._transport is not None:
+                self._transport.close()  # type: ignore[no-untyped-call]
             raise asyncio.CancelledError
 
     async def _process_msg(self, *message: Any) -> None:
