@@ -163,7 +163,7 @@ class LocalVectors:
 async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
     """A memory that judges and indexes what is stored in a folder."""
 
-    async def unheard(_: str, change: MemoryChange) -> None:
+    def unheard(_: str, change: MemoryChange) -> None:
         assert change.id
 
     with VectorIndex.open(folder / "chroma", "local2.memory") as index:
@@ -198,7 +198,7 @@ async def all_done(memory: Memory) -> None:
 async def remember(memory: Memory, content: str) -> None:
     record = fact(content, tasks=memory.changes.tasks_of_facts)
     written = await memory.ledger.facts.store(record)
-    await memory.changes.written([written], [record])
+    memory.changes.written([written], [record])
 
 
 def die(*_: object) -> None:

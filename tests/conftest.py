@@ -177,7 +177,7 @@ async def memory(
 ) -> AsyncIterator[Memory]:
     """A memory whose jobs run; its vector worker is absent until `start_worker` is called."""
 
-    async def announce(subject: str, change: MemoryChange) -> None:
+    def announce(subject: str, change: MemoryChange) -> None:
         announced.append((subject, change))
 
     vectors = VectorClient(bus, search_timeout=5.0)

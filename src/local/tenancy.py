@@ -27,7 +27,7 @@ from local.errors import BadRequestError, Local2Error
 from local.generator.agent import GeneratorAgent
 from local.joining import Joined
 from local.llm.models import ChatModel
-from local.memory.changes import AT_ONCE, Announce
+from local.memory.changes import Announce
 from local.memory.recall.recaller import SEARCHES, SEARCHES_OF_TENANTS
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
@@ -43,6 +43,8 @@ LOOK = 0.5
 """Seconds between two checks of the directory's file."""
 AGAIN = 3.0
 """Seconds until a tenant that could not be served is tried again."""
+AT_ONCE = 50
+"""Announcements without a pause; then other work has its turn."""
 SHARED_TOOLS = "shared_tools"
 Shares = Callable[[str], Mapping[str, Sequence[str]]]
 """Of a tenant: its shared tools, each with the tenants that may use it."""
@@ -210,7 +212,7 @@ async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
     waiting: deque[tuple[str, MemoryChange]] = deque()
     added = asyncio.Event()
 
-    async def announce(subject: str, change: MemoryChange) -> None:
+    def announce(subject: str, change: MemoryChange) -> None:
         waiting.append((subject, change))
         added.set()
 

@@ -78,7 +78,7 @@ async def memory(
 ) -> AsyncIterator[Memory]:
     """A memory that reads what users say."""
 
-    async def announce(subject: str, change: MemoryChange) -> None:
+    def announce(subject: str, change: MemoryChange) -> None:
         announced.append((subject, change))
 
     opened = Memory(

@@ -27,7 +27,7 @@ from waiting import eventually
 from workers import vector_worker
 
 
-async def _unheard(subject: str, change: MemoryChange) -> None:
+def _unheard(subject: str, change: MemoryChange) -> None:
     del subject, change
 
 

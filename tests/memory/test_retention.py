@@ -34,7 +34,7 @@ Announced = list[tuple[str, MemoryChange]]
 
 @pytest.fixture
 def of_mode(memory: Memory, announced: Announced) -> OfMode:
-    async def announce(subject: str, change: MemoryChange) -> None:
+    def announce(subject: str, change: MemoryChange) -> None:
         announced.append((subject, change))
 
     def make(mode: Anonymising, days: int = 30) -> Retention:
@@ -131,10 +131,10 @@ async def test_it_goes_on_after_it_was_stopped_between_two_batches(
     memory.clock = lambda: NOW + timedelta(days=31)
     stopped = of_mode("on")
 
-    async def die(_: object) -> None:
+    def die(*_: object) -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(stopped, "_announce_all", die)
+    monkeypatch.setattr(stopped, "_announce", die)
     with suppress(asyncio.CancelledError):
         await stopped.once()
 

@@ -72,7 +72,7 @@ class Audit:
             not_done += [
                 NotDone(id=one.row.record_id, reason=one.problem) for one in tried if one.problem
             ]
-            await self._changes.restored([row for row in made if row.action not in STATES])
+            self._changes.restored([row for row in made if row.action not in STATES])
         undone = list(dict.fromkeys(undone))
         return UndoReport(run=run, undone=undone[:SHOWN], not_done=not_done[:SHOWN], others=others)
 

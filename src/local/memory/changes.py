@@ -1,7 +1,6 @@
 """Announces changes to the bus and the backlog, by id and kind and never by content."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from local.ledger.records import NewRecord, TaskKind, Written, sources_of
 from local.ledger.upkeep import AuditRow, Change
@@ -12,11 +11,9 @@ from local.protocol.payloads import MemoryChange
 
 MANY = 8
 """So many records of one write are likely to be followed by more: another conversation."""
-AT_ONCE = 50
-"""Announcements without a pause; then other work has its turn."""
 
-Announce = Callable[[str, MemoryChange], Awaitable[None]]
-"""Raises nothing: a write stays valid whether or not its announcement arrives."""
+Announce = Callable[[str, MemoryChange], None]
+"""Returns at once: a write stays valid whether or not its announcement arrives."""
 
 
 class Changes:
@@ -36,16 +33,14 @@ class Changes:
         """The tasks for a stated fact."""
         return ("judge",) if self._backlog.takes("judge") else ()
 
-    async def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
+    def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
         """Announce records, of which some are new and may have replaced others."""
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
         self._backlog.wake("index", many=len(new) >= MANY)
         self._backlog.wake(*{kind for record in records for kind in record.tasks})
-        for number, (one, record) in enumerate(new, start=1):
-            if number % AT_ONCE == 0:
-                await asyncio.sleep(0)
+        for one, record in new:
             saved = MemoryChange(
                 id=one.id,
                 kind=record.kind,
@@ -53,23 +48,23 @@ class Changes:
                 memory_type=record.memory_type,
                 sources=sources_of(record),
             )
-            await self._announce(subjects.MEMORY_SAVED, saved)
+            self._announce(subjects.MEMORY_SAVED, saved)
             for replaced in one.replaced:
-                await self._announce_replaced(replaced, record, one.id)
+                self._announce_replaced(replaced, record, one.id)
             if one.superseded_by:
-                await self._announce_replaced(one.id, record, one.superseded_by)
+                self._announce_replaced(one.id, record, one.superseded_by)
 
-    async def replaced(self, record_id: str, by: NewRecord) -> None:
+    def replaced(self, record_id: str, by: NewRecord) -> None:
         """Announce that one record replaced another."""
         self._backlog.wake("unindex")
-        await self._announce_replaced(record_id, by, by.id)
+        self._announce_replaced(record_id, by, by.id)
 
-    async def retired(self, changes: Sequence[Change]) -> None:
+    def retired(self, changes: Sequence[Change]) -> None:
         """Announce facts that upkeep has retired."""
         if not changes:
             return
         self._backlog.wake("unindex")
-        await self._announce_each(
+        self._announce_each(
             subjects.MEMORY_RETIRED,
             [
                 MemoryChange(
@@ -84,20 +79,20 @@ class Changes:
             ],
         )
 
-    async def deleted(self, ids: Sequence[str], kind: Kind) -> None:
+    def deleted(self, ids: Sequence[str], kind: Kind) -> None:
         """Announce records that were retired without a replacement."""
         if not ids:
             return
         self._backlog.wake("unindex")
         changes = [MemoryChange(id=id_, kind=kind, why="archived") for id_ in ids]
-        await self._announce_each(subjects.MEMORY_RETIRED, changes)
+        self._announce_each(subjects.MEMORY_RETIRED, changes)
 
-    async def restored(self, changes: Sequence[AuditRow]) -> None:
+    def restored(self, changes: Sequence[AuditRow]) -> None:
         """Announce retired facts that are active again."""
         if not changes:
             return
         self._backlog.wake("index")
-        await self._announce_each(
+        self._announce_each(
             subjects.MEMORY_RESTORED,
             [
                 MemoryChange(
@@ -110,13 +105,11 @@ class Changes:
             ],
         )
 
-    async def _announce_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
-        for number, change in enumerate(changes, start=1):
-            if number % AT_ONCE == 0:
-                await asyncio.sleep(0)
-            await self._announce(subject, change)
+    def _announce_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
+        for change in changes:
+            self._announce(subject, change)
 
-    async def _announce_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
+    def _announce_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
         """Announce a replacement; both are of one kind, and of one topic if they have any."""
         change = MemoryChange(id=record_id, kind=like.kind, topic=like.topic, superseded_by=by)
-        await self._announce(subjects.MEMORY_SUPERSEDED, change)
+        self._announce(subjects.MEMORY_SUPERSEDED, change)

@@ -162,7 +162,7 @@ class Facts:
             for triplet in tidied
         ]
         written = await self._ledger.knowledge.store(facts)
-        await self._changes.written(written, [fact.record for fact in facts])
+        self._changes.written(written, [fact.record for fact in facts])
         return written
 
     async def known_entities(self, text: str) -> list[str]:
@@ -190,7 +190,7 @@ class Facts:
     async def _write(self, record: NewRecord, *, again: bool = False) -> Written:
         written = await self._ledger.facts.store(record, again=again)
         stored = msgspec.structs.replace(record, topic=written.topic)
-        await self._changes.written([written], [stored])
+        self._changes.written([written], [stored])
         return written
 
 

@@ -165,8 +165,8 @@ class Items:
             top_k *= 4
 
     async def _written(self, written: ItemsWritten) -> ItemsChanged:
-        await self._changes.written(written.written, written.records)
-        await self._changes.deleted(written.retired, EPISODE)
+        self._changes.written(written.written, written.records)
+        self._changes.deleted(written.retired, EPISODE)
         return ItemsChanged(stored=written.stored, deleted=written.deleted)
 
     def _record(self, collection: str, item: ItemPut) -> NewRecord | None:

@@ -89,7 +89,7 @@ async def migrated(old: Path) -> AsyncIterator[Database]:
 async def memory(bus: Connection, migrated: Database) -> Memory:
     """Over the migrated ledger; neither worker nor indexer runs."""
 
-    async def announce(subject: str, change: MemoryChange) -> None:
+    def announce(subject: str, change: MemoryChange) -> None:
         del subject, change
 
     return Memory(
@@ -312,7 +312,7 @@ async def with_turns(tmp_path: Path) -> Path:
 async def test_turns_of_older_ledgers_are_known_again_and_can_be_revised(
     bus: Connection, with_turns: Path
 ) -> None:
-    async def announce(subject: str, change: MemoryChange) -> None:
+    def announce(subject: str, change: MemoryChange) -> None:
         del subject, change
 
     async with Database.open(with_turns, migrations()) as database:

@@ -386,7 +386,7 @@ def test_age_takes_away_what_does_not_last(
 
 
 async def test_the_configured_weight_of_ratings_counts(memory: Memory, database: Database) -> None:
-    async def announce(_: str, change: MemoryChange) -> None:
+    def announce(_: str, change: MemoryChange) -> None:
         assert change.id
 
     settings = MemorySettings(feedback_weight=0.5)

@@ -43,7 +43,7 @@ async def test_a_word_is_found_in_its_endings_only(
 
 @pytest.fixture
 def strict(searchable: Memory, database: Database) -> MemoryService:
-    async def announce(_: str, change: MemoryChange) -> None:
+    def announce(_: str, change: MemoryChange) -> None:
         assert change.id
 
     memory = Memory(

@@ -92,10 +92,10 @@ class Documents:
         check_may_write("tenant", self._caller)
         records = await asyncio.to_thread(_records, document, self._caller, self._clock())
         rewritten = await self._ledger.documents.store(document.source, records)
-        await self._changes.written(rewritten.written, records)
+        self._changes.written(rewritten.written, records)
         last = msgspec.structs.replace(records[-1], id=rewritten.written[-1].id)
         for record_id in rewritten.surplus:
-            await self._changes.replaced(record_id, last)
+            self._changes.replaced(record_id, last)
         new = [one for one in rewritten.written if one.was_new]
         replaced = sum(one.superseded is not None for one in new)
         return StoredDocument(

@@ -102,7 +102,7 @@ class Intake:
         if allow_again:
             await self._ledger.erasures.lift(records)
         written = await self._ledger.conversations.store(records)
-        await self._changes.written(written, records)
+        self._changes.written(written, records)
         return IngestReport(
             session_id=session,
             ids=[one.id for one in written],
@@ -174,7 +174,7 @@ class Intake:
         reading = await self._echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = self._to_read([with_metadata(record, reading.of(record)) for record in made])
         written = await self._ledger.turns.store(records, derived_from=reading.sources)
-        await self._changes.written(written, records)
+        self._changes.written(written, records)
         return written[0]
 
     async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
@@ -192,7 +192,7 @@ class Intake:
         checked = checked_metadata(metadata or {})
         record = new_note(content, checked, self._caller, self._clock())
         (written,) = await self._ledger.turns.store([record])
-        await self._changes.written([written], [record])
+        self._changes.written([written], [record])
         return written
 
     async def store_rating(
@@ -242,7 +242,7 @@ class Intake:
             record = await asyncio.to_thread(read_ahead, record)
         (record,) = self._to_read([record])
         written = await self._ledger.received.store(record)
-        await self._changes.written([written], [record])
+        self._changes.written([written], [record])
         return written
 
 

@@ -221,7 +221,7 @@ class Consolidation:
         begun = time.monotonic()
         failures: list[Exception] = []
         made = await self._attempt(batch, done, actor, failures)
-        await self._changes.retired([change for change in made if change.action != "importance"])
+        self._changes.retired([change for change in made if change.action != "importance"])
         if len(failures) == len(batch) and isinstance(failures[0], StorageError):
             done.refused(failures[0])
         await rest(begun)

@@ -148,7 +148,7 @@ class Extraction(Job):
         new = sum(one.was_new for one in written)
         if new:
             log.info("facts_extracted", messages=len(read), found=len(facts), new=new)
-        await self._changes.written(written, [fact.record for fact in facts])
+        self._changes.written(written, [fact.record for fact in facts])
 
     async def _read(self, group: MessageGroup) -> list[NewRecord]:
         passage = Passage(

@@ -64,7 +64,9 @@ class Retention:
             before=self._due_before(), limit=TOGETHER, agent=AGENT, at=self._clock()
         ):
             done += len(changed)
-            await self._announce_all([MemoryChange(id=one.id, kind=one.kind) for one in changed])
+            for one in changed:
+                change = MemoryChange(id=one.id, kind=one.kind)
+                self._announce(subjects.MEMORY_ANONYMIZED, change)
         if done:
             forget_texts()
             log.info("anonymised", records=done)
@@ -84,7 +86,3 @@ class Retention:
         if due != self._reported:
             log.info("would_anonymise", records=due, remedy="set `anonymise: on` to do so")
         self._reported = due
-
-    async def _announce_all(self, changes: list[MemoryChange]) -> None:
-        for change in changes:
-            await self._announce(subjects.MEMORY_ANONYMIZED, change)

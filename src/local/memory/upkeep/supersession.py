@@ -76,7 +76,7 @@ class Supersession(Job):
             )
             for record in replaced:
                 log.info("fact_superseded", id=record.id, superseded_by=fact.id)
-                await self._changes.replaced(record.id, fact)
+                self._changes.replaced(record.id, fact)
 
     async def _verdicts(self, fact: Record, older: Sequence[Record]) -> Sequence["Verdict"]:
         try:
