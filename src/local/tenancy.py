@@ -9,7 +9,7 @@ through here.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -262,8 +262,9 @@ async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterat
         yield
     finally:
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait({task})  # to await it would lose a cancellation of the one who waits
+        if not task.cancelled():
+            task.result()
 
 
 class SharedTools(Participant):
