@@ -57,8 +57,10 @@ def arm(step: str) -> None:
         kill_amid("insert_audit", lambda action, **_: action == "enriched")
     elif step == "weighed":
         kill_amid("change_importance")
+    elif step == "made":
+        kill_after(Upkeep, "carry_out")
     else:
-        kill_after(*((Upkeep, "carry_out") if step == "made" else (Changes, "retired")))
+        Changes.retired = die  # type: ignore[assignment, method-assign]
 
 
 async def work(folder: Path, step: str) -> None:
