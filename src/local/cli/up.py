@@ -120,7 +120,7 @@ async def _while_used(settings: Settings, linger: float) -> None:
     with Usage(settings.memory.data_dir) as usage:
 
         def wanted() -> bool:
-            return not (stop.is_set() or usage.over(linger))
+            return not (stop.is_set() or usage.is_over(linger))
 
         while wanted():
             with suppress(FolderLockedError):  # held by one that starts, serves or stops

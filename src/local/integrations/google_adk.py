@@ -136,7 +136,7 @@ class LocalMemoryService(BaseMemoryService):
         token = self._token_of(user_id) if self._token_of else None
 
         async def for_user(memory: Memory) -> T:
-            if token is None and not memory.may_be(user_id):
+            if token is None and not memory.can_act_as(user_id):
                 raise ForbiddenError(
                     f"Nothing proves that this is for {quoted(user_id)}.",
                     remedy="Pass `token_of`, which returns a token of the user that it is called "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import structlog
 
 from local.client import READS_ON, Connection, fitting
-from local.client.access import connected, ending_with
+from local.client.access import await_while_connected, connected
 from local.client.embedded import stack_running
 from local.client.tools import OnProgress, Toolbox, call_tool
 from local.errors import (
@@ -112,7 +112,7 @@ class Link:
             Local2Error: The stack is not reached, or was lost meanwhile.
         """
         stack = await self.reached()
-        return await ending_with(stack.bus, work(stack))
+        return await await_while_connected(stack.bus, work(stack))
 
     async def _keep(self) -> None:
         while not self._closing.is_set():
