@@ -14,7 +14,7 @@ from local.hooks.clients.client import Scope
 from local.hooks.installing import (
     Installation,
     Plan,
-    carry_out,
+    apply_plan,
     installed,
     plan_install,
     plan_uninstall,
@@ -83,7 +83,7 @@ def _confirm_and_apply(output: Output, plan: Plan, *, yes: bool) -> bool:
     output.text(plan.diff, as_it_is=True)
     agreed = yes or (not output.json and typer.confirm("Change it?"))
     if agreed:
-        carry_out(plan)
+        apply_plan(plan)
     output.data(Change(file=str(plan.file), diff=plan.diff, done=agreed))
     return agreed
 
