@@ -54,9 +54,9 @@ MEGABYTE = 1_000_000
 
 def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
     # Imported here because `doctor --ready` does not need it.
-    from local.examination import examined  # noqa: PLC0415
+    from local.examination import run_checks  # noqa: PLC0415
 
-    findings = run_async(examined(settings, deep=deep))
+    findings = run_async(run_checks(settings, deep=deep))
     output.data(findings)
     table = Table("", "What", "Finding")
     table.add_column("What to do", overflow="fold")
