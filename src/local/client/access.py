@@ -51,10 +51,11 @@ async def connected(
         ConfigError: The credentials cannot be read.
     """
     as_operator = operator and Entries.read(settings.bus.accounts) is not None
-    if as_operator:
-        credentials = memory_credentials(settings.bus.accounts)
-    else:
-        credentials = credentials_of(settings.bus, user)
+    credentials = (
+        memory_credentials(settings.bus.accounts)
+        if as_operator
+        else credentials_of(settings.bus, user)
+    )
     url = running_url(settings)
     async with connect(url, name=name, patience=patience, credentials=credentials) as bus:
         yield bus
