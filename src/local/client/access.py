@@ -73,8 +73,9 @@ async def ask(  # noqa: PLR0913 - the parts of a request
     """Send a request to a service and return the payload of its reply.
 
     Raises:
-        RequestError: The service refuses the request. OverloadedError and UnavailableError are
-            raised by their codes, too.
+        RequestError: The service refuses the request.
+        OverloadedError: The service is overloaded.
+        UnavailableError: The service cannot answer at the moment.
         BusError: There is no reply, its payload has another form, or the service failed.
     """
     request = encode(seal_from(caller, payload, type="request"))
@@ -88,7 +89,7 @@ async def ask(  # noqa: PLR0913 - the parts of a request
 
 
 async def await_while_connected(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
-    """Await work over the bus, and fail as soon as the connection is lost, since replies are, too.
+    """Await work over the bus; fail once the connection is lost, since its replies are lost, too.
 
     Work that starts during a reconnect waits for the reconnect.
 

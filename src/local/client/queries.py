@@ -79,7 +79,7 @@ class QueryClient:
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
         except TimeoutError as error:
-            raise BusTimeoutError(f"No answer came within {timeout:g} s.") from error
+            raise BusTimeoutError(f"No answer arrived within {timeout:g} s.") from error
         finally:
             del self._answers[query_id], self._listeners[query_id]
 

@@ -88,7 +88,7 @@ class Wire:
                 answers[number] = answer
         except TimeoutError as error:
             if not answers:
-                raise BusTimeoutError("No answer came in time.") from error
+                raise BusTimeoutError("No reply arrived in time.") from error
         except OSError as error:
             raise BusError(f"The connection was lost: {error}.") from error
         if not any(answers.values()):

@@ -188,7 +188,7 @@ RESOURCE_KINDS = {
             folder="topics",
             title="A fact under its key",
             variable="key",
-            description="What stands under a key, e.g. memory://topics/user.name.",
+            description="The fact under a key, e.g. memory://topics/user.name.",
             tool="recall_topic",
             argument="topic",
         ),

@@ -123,7 +123,7 @@ class _Run:
         try:
             unmet = await self._do(session, step)
         except Local2Error as error:
-            unmet = (Problem(expected="the step can be taken", came=str(error)),)
+            unmet = (Problem(expected="the step succeeds", came=str(error)),)
         self._failed = bool(unmet)
         return StepResult(
             session=session.id,
