@@ -171,7 +171,7 @@ class Breaker:
         return self.random.choice(OF_VALUES)(self.random, value)
 
     def _place(self, value: dict[str, Any]) -> str:
-        """Pick a field, preferably one with fields: an envelope has many, and its payload is one."""
+        """Pick a field, preferably one with fields: of an envelope's many, its payload is one."""
         if self._likely(INSIDE):
             within = [key for key, each in value.items() if each and isinstance(each, dict | list)]
             if within:

@@ -93,7 +93,7 @@ class Asker:
             await asyncio.sleep(max(POLL, (time.perf_counter() - begun) / ASKING))
 
     async def turns_stored(self) -> None:
-        """Return when all turns and ratings that JetStream accepted are in the ledger, or refused."""
+        """Return when all turns and ratings from JetStream are in the ledger, or refused."""
         stream = turns_stream(DEFAULT_TENANT)
         while True:
             if not (await self._client.jsm().stream_info(stream)).state.messages:

@@ -90,7 +90,7 @@ class FaultTarget(Target):
         written.replace(self._clock)
 
     async def recovered(self) -> float:
-        """Return the seconds until it writes, stores turns and finds by meaning; negative: never."""
+        """Return the seconds until it writes, stores turns and finds by meaning; < 0: never."""
         begun = time.perf_counter()
         while not await self._is_well():
             if time.perf_counter() - begun > PATIENCE:

@@ -92,7 +92,7 @@ def made_up_vectors(embedder: MiniLM, texts: Sequence[str]) -> FloatMatrix:
 
 
 async def _keep_vectors(ledger: Ledger, vectors: FloatMatrix) -> None:
-    """Store the vectors, so that the records count as indexed; a stack adds what the index lacks."""
+    """Store the vectors; the records then count as indexed, and a stack adds missing ones."""
     tasks = await ledger.backlog.claim({"index": len(vectors)}, now=utc_now())
     waiting = await ledger.index.waiting(tasks, embedder=MODEL)
     waiting.sort(key=lambda record: record.row)

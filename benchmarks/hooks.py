@@ -52,7 +52,7 @@ class HookRuns:
         self._outbox = Outbox(data_dir(folder) / "hooks" / "turns")
 
     def block(self) -> tuple[float, float, float, float]:
-        """Return the p50 of a bare interpreter and of a prompt, one turn, and the share answered."""
+        """Return the p50 of an interpreter and of a prompt, one turn, and the share answered."""
         bare, prompts, answered = [], [], 0
         for _ in range(TRIES):
             bare.append(self._run(BARE, {})[0])
