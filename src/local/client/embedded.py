@@ -77,7 +77,7 @@ class FileLock:
 
 
 class Usage(FileLock):
-    """The lock that clients share, as a client or as the stack."""
+    """The lock that a stack's clients share, used either by a client or by the stack."""
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir / USED)

@@ -70,7 +70,7 @@ class Toolset:
         return answer, record
 
     async def _result(self, call: ToolCall) -> ToolResult:
-        """Return the tool's result, or a preview of a long one, which other teams' hosts lack."""
+        """Return the tool's result, or a preview of a long one: other teams' hosts make none."""
         if call.name not in self._tools:
             names = ", ".join(self._tools) or "none"
             return ToolResult(

@@ -121,7 +121,7 @@ class GeneratorTurn:
         await self._session.end_turn(self._runtime)
 
     async def _publish(self, error: ErrorReply | None) -> None:
-        """Publish the turn; if it failed, remove it from the conversation."""
+        """Publish the turn; if it failed or cannot be stored, remove it from the conversation."""
         self._published = True
         turn = Generation(
             answer=self.answer,

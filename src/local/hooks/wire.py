@@ -45,7 +45,7 @@ class Wire:
     """A connection to a NATS server, open while its context lasts."""
 
     def __init__(self, url: str, credentials: "Credentials | None", *, within: float) -> None:
-        """Prepare a connection, which has `within` seconds from now for everything together."""
+        """Prepare a connection. All requests together have `within` seconds from now."""
         self._url = urlsplit(url if "://" in url else f"nats://{url}")
         self._credentials = credentials
         self._ends = time.monotonic() + within

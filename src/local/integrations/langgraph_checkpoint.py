@@ -203,7 +203,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         return [self._thread(config)]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """`aget_tuple`, from another thread."""
+        """Call `aget_tuple` from another thread."""
         return self._from_thread(self.aget_tuple(config))
 
     def list(
@@ -214,7 +214,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """`alist`, from another thread."""
+        """Call `alist` from another thread."""
         found = self.alist(config, filter=filter, before=before, limit=limit)
         with suppress(StopAsyncIteration):
             while True:
@@ -227,7 +227,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """`aput`, from another thread."""
+        """Call `aput` from another thread."""
         return self._from_thread(self.aput(config, checkpoint, metadata, new_versions))
 
     def put_writes(
@@ -237,29 +237,29 @@ class LocalSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """`aput_writes`, from another thread."""
+        """Call `aput_writes` from another thread."""
         self._from_thread(self.aput_writes(config, writes, task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
-        """`adelete_thread`, from another thread."""
+        """Call `adelete_thread` from another thread."""
         self._from_thread(self.adelete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """`adelete_for_runs`, from another thread."""
+        """Call `adelete_for_runs` from another thread."""
         self._from_thread(self.adelete_for_runs(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """`acopy_thread`, from another thread."""
+        """Call `acopy_thread` from another thread."""
         self._from_thread(self.acopy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """`aprune`, from another thread."""
+        """Call `aprune` from another thread."""
         self._from_thread(self.aprune(thread_ids, strategy=strategy))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """`aget_delta_channel_history`, from another thread."""
+        """Call `aget_delta_channel_history` from another thread."""
         history = self.aget_delta_channel_history(config=config, channels=channels)
         return self._from_thread(history)
 

@@ -44,7 +44,7 @@ Fields = Sequence[str] | Literal[False]
 
 
 class LocalStore(AsyncBatchedBaseStore):
-    """One user's items. Concurrent operations are sent in batches, as by AsyncPostgresStore.
+    """One user's items. Batches concurrent operations, as AsyncPostgresStore does.
 
     A batch reads the state from before it, and its puts are on disk when it returns. Requests for a
     time to live are refused.
