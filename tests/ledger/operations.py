@@ -16,8 +16,8 @@ from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task, TripletFact
 from local.ledger.search import Place
 from local.ledger.sessions import Important, Rating, SessionOf, Storing, Within
-from local.ledger.transfer import Erased, ExportFilter, Lifting, Selection, joined
-from local.ledger.upkeep import Access, Actor, Bearing, Change, ExtractedFact, Relation
+from local.ledger.transfer import Erased, ExportFilter, Lifting, Selection, combined
+from local.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
 from local.protocol.answers import Note
 from local.protocol.envelope import Caller
 from local.protocol.memories import Triplet
@@ -382,8 +382,8 @@ async def extraction__like(ledger: Ledger, says: str) -> object:
 @operation
 async def extraction__store(ledger: Ledger, says: str) -> object:
     made = fact(f"{says} likes osmium most.", 40, id="x1", metadata={"extracted_from": ["m1"]})
-    bearing = Bearing(type="supports", target="f10")
-    found = ExtractedFact(record=made, sources=["m1"], replaces=["f2"], bearings=[bearing])
+    relation = FactRelation(type="supports", target="f10")
+    found = ExtractedFact(record=made, sources=["m1"], replaces=["f2"], relations=[relation])
     waiting = await tasks(ledger, extract=9)
     return await ledger.extraction.store([found], waiting, sources=["m1"])
 
@@ -626,7 +626,7 @@ async def erasures__erase(ledger: Ledger, _: str) -> object:
 async def _erase(ledger: Ledger, selection: Selection) -> Erased:
     selected = await ledger.erasures.select(selection)
     how = Lifting(at=DAY)
-    return joined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
+    return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
 
 @operation

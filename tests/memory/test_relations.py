@@ -186,8 +186,8 @@ async def test_a_memory_has_a_bounded_number_of_relations(
     richard: MemoryService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("local.ledger.sqlite.relations.MOST_RELATIONS", 2)
-    assert ledger_relations.MOST_RELATIONS == 100
+    monkeypatch.setattr("local.ledger.sqlite.relations.MAX_RELATIONS", 2)
+    assert ledger_relations.MAX_RELATIONS == 100
     ids = [await remember(richard, f"Part {n}.") for n in range(4)]
     edges = [{"source": id_, "type": "part_of", "target": ids[0]} for id_ in ids[1:]]
 

@@ -1,6 +1,6 @@
-"""The ledger for code that stores or finds something; today's ledger is SQLite's.
+"""The entry point to the ledger, which is currently implemented with SQLite.
 
-This is a module of its own, because the types beside it are imported by many that need no database.
+It is separate from the types beside it, because many modules that import those need no database.
 """
 
 from local.ledger.sqlite.backlog import TaskQueue

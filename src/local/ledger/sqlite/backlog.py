@@ -11,7 +11,7 @@ from datetime import datetime
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
-from local.ledger.records import LAST_RETRY, Task, TaskCounts, TaskKind, stamp
+from local.ledger.records import LONGEST_RETRY_DELAY, Task, TaskCounts, TaskKind, stamp
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import TenantRows
@@ -63,7 +63,7 @@ class TaskQueue:
                     "due_task",
                     kind=kind,
                     now=stamp(now),
-                    latest=stamp(now + LAST_RETRY),
+                    latest=stamp(now + LONGEST_RETRY_DELAY),
                     but=busy,
                 ).fetchone()
                 rows = [due["record"]] if due and retry else []

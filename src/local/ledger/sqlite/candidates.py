@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
+from local.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
 from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local.ledger.search import Echo, Related, Search
 from local.ledger.sqlite.database import Row, SqlConnection
@@ -110,10 +110,10 @@ class Pool:
         """Add the visible ones of the rows, best first, and their neighbours in the session."""
         self._take(rows=sorted(set(rows)))
         best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:NEIGHBOURED])
-        first = [one.row for one in best if one is not None and one.kind in SPOKEN]
+        first = [one.row for one in best if one is not None and one.kind in SPOKEN_KINDS]
         if not first:
             return
-        links = _links(self._all("around", rows=as_json(first), span=SPAN))
+        links = _links(self._all("around", rows=as_json(first), span=NEIGHBOUR_SPAN))
         self.links += links
         self._take(rows=sorted({row for link in links for row in (link.row, link.behind)}))
 

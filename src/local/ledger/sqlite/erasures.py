@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 
-from local.ledger.records import OF_ACTIVE, NewRecord, stamp
+from local.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, stamp
 from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
 from local.ledger.sqlite.record_columns import as_json
@@ -74,7 +74,7 @@ class Erasures:
             for forget in self._held:
                 forget()
             yield erased
-        if selection.by_session:
+        if selection.includes_unreferenced:
             asked = {"owner": selection.owner, "session_id": selection.session_id}
             while await self._rows.change("drop_items_of", **asked, limit=TOGETHER):
                 pass
@@ -164,7 +164,9 @@ class Erasures:
         numbers = as_json(rows)
         for statement in ("drop_vectors", "drop_features", "drop_access"):
             self._rows.execute(connection, statement, rows=numbers)
-        self._rows.execute(connection, "drop_tasks", rows=numbers, kinds=as_json(OF_ACTIVE))
+        self._rows.execute(
+            connection, "drop_tasks", rows=numbers, kinds=as_json(ACTIVE_RECORD_TASKS)
+        )
         self._rows.execute(connection, "drop_ratings", ids=as_json(ids))
 
     def _restore(self, connection: SqlConnection, merged: Sequence[Row], how: Lifting) -> None:
@@ -187,10 +189,10 @@ class Erasures:
     ) -> None:
         if how.allow_again:
             self._tombstones.lift_all(connection, selection)
-        elif selection.by_session:
+        elif selection.includes_unreferenced:
             self._tombstones.add_beside(connection, selection, how)
         owner = selection.owner
-        if selection.by_session:
+        if selection.includes_unreferenced:
             asked = {"owner": owner, "session_id": selection.session_id}
             self._rows.execute(connection, "drop_notes", **asked)
             self._rows.execute(connection, "drop_ratings_of", **asked)

@@ -211,9 +211,9 @@ class Extractions:
         if later is not None and self._is_there(connection, later):
             cause = Cause(agent=record.agent, superseded_by=later, at=utc_now())
             self._records.supersede(connection, record.id, cause)
-        for bearing in fact.bearings:
-            if self._stands(connection, bearing.target):
-                self._records.relate(connection, record.id, bearing.type, bearing.target)
+        for relation in fact.relations:
+            if self._stands(connection, relation.target):
+                self._records.relate(connection, record.id, relation.type, relation.target)
         return Written(
             id=record.id,
             was_new=True,

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from local.ledger.records import Record, read_ahead
+from local.ledger.records import Record, with_features
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.record_columns import as_json, record_of
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
@@ -80,7 +80,7 @@ class Imports:
 
 def _records_of(lines: Sequence[Stored]) -> dict[str, Record]:
     of_records = [line for line in lines if isinstance(line, RecordLine)]
-    return {line.id: read_ahead(_record_of(line)) for line in of_records}
+    return {line.id: with_features(_record_of(line)) for line in of_records}
 
 
 class _DryRunError(Exception):

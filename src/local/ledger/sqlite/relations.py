@@ -26,7 +26,7 @@ from local.ledger.records import (
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.record_columns import as_json, record_of
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
-from local.ledger.upkeep import MOST_RELATIONS, Permit, RelatedRecord, Relation
+from local.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
 from local.text.names import Run, entity_key, runs
@@ -97,9 +97,9 @@ class Relations:
 
     def _check_number(self, connection: SqlConnection, record_id: str) -> None:
         """Raise if there are too many relations; the error undoes the addition."""
-        if len(self._related(connection, record_id)) > MOST_RELATIONS:
+        if len(self._related(connection, record_id)) > MAX_RELATIONS:
             raise InvalidArgumentsError(
-                f"The memory {record_id} has {MOST_RELATIONS} relations, the most that one may "
+                f"The memory {record_id} has {MAX_RELATIONS} relations, the most that one may "
                 "have.",
                 remedy="Take one back before.",
             )

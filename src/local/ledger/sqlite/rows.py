@@ -12,7 +12,7 @@ import msgspec
 
 from local.errors import QuotaError
 from local.ledger.records import (
-    OF_ACTIVE,
+    ACTIVE_RECORD_TASKS,
     UNLIMITED,
     NewRecord,
     Quota,
@@ -257,7 +257,9 @@ class RecordRows:
         ).fetchall()
         if changed:
             row = changed[0]["row"]
-            self._rows.execute(connection, "withdraw_tasks", row=row, kinds=as_json(OF_ACTIVE))
+            self._rows.execute(
+                connection, "withdraw_tasks", row=row, kinds=as_json(ACTIVE_RECORD_TASKS)
+            )
             self._rows.execute(connection, "add_task", kind="unindex", row=row)
             self.note(
                 connection, cause.why, record_id, cause, {"superseded_by": cause.superseded_by}

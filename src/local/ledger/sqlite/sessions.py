@@ -12,8 +12,8 @@ import msgspec
 from local.ledger.records import Record, stamp
 from local.ledger.search import Place
 from local.ledger.sessions import (
-    CHARACTERS,
-    LONGEST,
+    COUNTED_CHARACTERS,
+    SESSION_CHARACTERS,
     Important,
     Merge,
     SessionOf,
@@ -74,11 +74,11 @@ class Sessions:
         asked = msgspec.structs.asdict(session)
         found = self._rows.execute(connection, "session_messages", **asked, limit=limit + 1)
         for row in found:
-            if len(messages) == limit or characters >= CHARACTERS:
+            if len(messages) == limit or characters >= SESSION_CHARACTERS:
                 found.close()
                 return messages[::-1], True
             messages.append(_message(row))
-            characters += min(len(row["content"]), LONGEST)
+            characters += min(len(row["content"]), COUNTED_CHARACTERS)
         return messages[::-1], False
 
     def _facts(

@@ -116,7 +116,7 @@ class Selections:
         every = selection.whole_owner
         outputs = execute(connection, "count_outputs", owner=owner, keys=keys, every=every)
         counts = {"long tool outputs": int(outputs.fetchone()["outputs"])}
-        if selection.by_session:
+        if selection.includes_unreferenced:
             asked = {"owner": owner, "session_id": selection.session_id}
             return counts | dict(execute(connection, "count_others", **asked).fetchone())
         ids = as_json([row["id"] for row in found])

@@ -10,7 +10,13 @@ from typing import Any
 import msgspec
 
 from local.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
-from local.ledger.sessions import COMPARED, Rating, is_same_call, is_same_result, with_args_in_id
+from local.ledger.sessions import (
+    COMPARED_CHARACTERS,
+    Rating,
+    is_same_call,
+    is_same_result,
+    with_args_in_id,
+)
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
@@ -115,9 +121,14 @@ class ReceivedRows:
             name: getattr(result, name)
             for name in ("owner", "session_id", "query_id", "label", "content")
         }
-        long = len(result.content) >= COMPARED
+        long = len(result.content) >= COMPARED_CHARACTERS
         return self._rows.execute(
-            connection, statement, **values, long=long, compared=COMPARED, limit=MOST_COMPARED
+            connection,
+            statement,
+            **values,
+            long=long,
+            compared=COMPARED_CHARACTERS,
+            limit=MOST_COMPARED,
         )
 
 

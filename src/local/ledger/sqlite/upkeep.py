@@ -22,7 +22,7 @@ from local.ledger.sqlite.records import RecentTopics
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.upkeep import (
-    LONGEST,
+    COMPARED_FACT_CHARACTERS,
     Access,
     ActiveFact,
     Actor,
@@ -208,7 +208,7 @@ class Upkeep:
         return await self._rows.read(lambda c: self._facts(c, rows))
 
     def _facts(self, connection: SqlConnection, rows: Sequence[int]) -> list[ActiveFact]:
-        asked = {"rows": as_json(list(rows)), "longest": LONGEST}
+        asked = {"rows": as_json(list(rows)), "longest": COMPARED_FACT_CHARACTERS}
         found = self._rows.execute(connection, "facts_at", **asked)
         return [
             msgspec.convert({**dict(row), "extracted": bool(row["extracted"])}, ActiveFact)
