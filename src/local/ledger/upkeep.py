@@ -112,8 +112,8 @@ Permit = Callable[[Record | None, Record | None], None]
 class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
     """An active fact, with what consolidation needs.
 
-    `content` is empty if it is longer than `COMPARED_FACT_CHARACTERS`. `topic` is folded. `recalls` counts the
-    recalls that `importance` does not reflect yet.
+    `content` is empty if it is longer than `COMPARED_FACT_CHARACTERS`. `topic` is folded. `recalls`
+    counts the recalls that `importance` does not reflect yet.
     """
 
     row: int

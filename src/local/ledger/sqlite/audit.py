@@ -63,7 +63,7 @@ class Audit:
     async def deny(self, action: str, caller: Caller, reason: str, at: datetime) -> None:
         """Record that a request was denied."""
         cause = Cause(agent=caller.agent, user=caller.user, superseded_by="", at=at, reason=reason)
-        await self._rows.write(lambda c: self._records.note(c, DENIED, action, cause, {}))
+        await self._rows.write(lambda c: self._records.add_to_audit(c, DENIED, action, cause, {}))
 
     async def _read(self, record_id: str | None, run: str | None, before: int) -> list[AuditRow]:
         def read(connection: SqlConnection) -> list[AuditRow]:
@@ -118,7 +118,7 @@ class Audit:
                 run=actor.run,
             )
             detail = {"action": change.action, "row": change.row}
-            self._records.note(connection, "undone", change.record_id, cause, detail)
+            self._records.add_to_audit(connection, "undone", change.record_id, cause, detail)
         return problem
 
     def _weigh(self, connection: SqlConnection, change: AuditRow) -> str | None:
@@ -135,7 +135,7 @@ class Audit:
         given = change.record_id, change.detail["messages"], change.detail["targets"]
         if not self._sources.has(connection, *given):
             return CHANGED
-        self._sources.part(connection, *given)
+        self._sources.remove(connection, *given)
         return None
 
     def _restore(self, connection: SqlConnection, change: AuditRow) -> str | None:

@@ -1,6 +1,6 @@
-"""The content of the ledger, page by page, as lines of an export file.
+"""Exports the content of the ledger, page by page, as lines of an export file.
 
-A page reads a bounded number of rows, even if few of them are wanted: questions wait behind it.
+A page reads a bounded number of rows, even if few of them are wanted, because queries wait for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,15 +32,17 @@ from local.protocol.portable import (
 )
 
 SCANNED = 2_000
-"""Rows of a table that one page reads."""
+"""Number of rows of a table that one page reads."""
 ROWS_OF = {"place": "record", "access": "record"}
-"""Sections that are read by the rows of another table than their own."""
+"""Sections whose rows are numbered by another table than the one they are named after."""
 OF_TALKS = frozenset({"feedback", "note", "output", "item"})
+"""Sections that are exported only if `ExportFilter.talks` is set."""
 FIRST_RELATION = ("", "", "")
+"""The key before that of every relation."""
 
 Key = int | tuple[str, str, str]
 Keyed = Iterator[tuple[Key, Line | None]]
-"""Lines with the keys after which the next page continues; None is a row that is left out."""
+"""Lines, each with the key after which the next page continues; None is a row that is left out."""
 
 
 class Exports:
@@ -50,17 +52,17 @@ class Exports:
         self._rows = rows
 
     async def count(self, wanted: ExportFilter) -> int:
-        """Return how many records an export has."""
+        """Return the number of records in an export."""
         row = await self._rows.one("count_exported", **self._asked(wanted))
         return int(row["records"]) if row else 0
 
     async def page(self, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
-        """Return the next lines after a cursor, and where to continue."""
+        """Return the next lines after a cursor, and the cursor of the next page."""
         asked = self._asked(wanted)
 
         def read(connection: SqlConnection) -> ExportPage:
-            found = _Reader(self._rows, connection, asked)
-            return _page(found, cursor, talks=wanted.talks)
+            reader = _Reader(self._rows, connection, asked)
+            return _page(reader, cursor, talks=wanted.talks)
 
         return await self._rows.read(read)
 
@@ -77,14 +79,14 @@ class Exports:
         }
 
 
-def _page(found: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
+def _page(reader: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
     section, after, skip = cursor.section, cursor.after, cursor.skip
     lines: list[msgspec.Raw] = []
     size = 0
-    for key, line in found.lines(section, after):
+    for key, line in reader.lines(section, after):
         data = msgspec.json.encode(line) if line is not None else b""
         if len(data) > LINE_BYTES and not lines:
-            return _piece(data, cursor=ExportCursor(section, after, skip), key=key)
+            return _page_of_piece(data, cursor=ExportCursor(section, after, skip), key=key)
         if size + len(data) > LINE_BYTES:
             break
         after = key
@@ -92,12 +94,12 @@ def _page(found: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
             lines.append(msgspec.Raw(data))
             size += len(data) + 1
     else:
-        return _whole(section, lines, found.following(section, after, talks=talks))
-    return _whole(section, lines, ExportCursor(section, after))
+        return _page_of_lines(section, lines, reader.following(section, after, talks=talks))
+    return _page_of_lines(section, lines, ExportCursor(section, after))
 
 
-def _piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
-    """Return a part of a line that no page holds."""
+def _page_of_piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
+    """Return the next piece of a line that is too long for a page."""
     until = cursor.skip + LINE_BYTES
     cut = until < len(data)
     after = ExportCursor(cursor.section, cursor.after, until)
@@ -109,7 +111,9 @@ def _piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
     )
 
 
-def _whole(section: str, lines: list[msgspec.Raw], cursor: ExportCursor | None) -> ExportPage:
+def _page_of_lines(
+    section: str, lines: list[msgspec.Raw], cursor: ExportCursor | None
+) -> ExportPage:
     return ExportPage(
         lines=lines,
         counts={section: len(lines)} if lines else {},
@@ -127,7 +131,7 @@ class _Reader:
         self._scanned = 0
 
     def lines(self, section: str, after: Key) -> Keyed:
-        """Yield the lines of a section after a key, as many as one page reads."""
+        """Yield the lines of a section after a key, at most those that one page reads."""
         if isinstance(after, tuple):
             yield from self._relations(after)
             return
@@ -142,7 +146,7 @@ class _Reader:
         yield until, None
 
     def following(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
-        """Return where to continue after the rows that were read; None at the end."""
+        """Return the cursor after the rows that were read; None at the end of the export."""
         if isinstance(after, tuple):
             more = self._scanned == SCANNED
         else:
@@ -166,7 +170,7 @@ class _Reader:
             yield key, _of(RelationLine, row) if row["wanted"] else None
 
     def _place(self, row: Row) -> PlaceLine | None:
-        """Return the place by the record there, since rows differ from ledger to ledger."""
+        """Return a position relative to a record, since row numbers differ between ledgers."""
         at = row["stands_at"]
         asked = {"owner": row["owner"], "session_id": row["session_id"]}
         base = self._rows.execute(
@@ -178,7 +182,7 @@ class _Reader:
 
 
 def _of(type_: type[Line], row: Row, **other: Any) -> Line:
-    """Return the line of a row; what has a value in `other` is not read."""
+    """Return the line of a row; the fields in `other` are not read from it."""
     names = [name for name in type_.__struct_fields__ if name not in other]
     return type_(**{name: row[name] for name in names}, **other)
 

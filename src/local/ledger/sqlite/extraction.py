@@ -39,7 +39,7 @@ class Sources:
         self._rows = rows
         self._records = records
 
-    def unite(self, connection: SqlConnection, older: str, newer: str, cause: Cause) -> None:
+    def merge(self, connection: SqlConnection, older: str, newer: str, cause: Cause) -> None:
         """Add the sources of the older fact to the newer one."""
         known, related = self._messages(connection, newer), self._targets(connection, newer)
         messages = [one for one in self._messages(connection, older) if one not in known]
@@ -50,7 +50,7 @@ class Sources:
             self._records.relate(connection, newer, DERIVED_FROM, target)
         if messages or targets:
             detail = {"merged": older, "messages": messages, "targets": targets}
-            self._records.note(connection, "enriched", newer, cause, detail)
+            self._records.add_to_audit(connection, "enriched", newer, cause, detail)
 
     def add(self, connection: SqlConnection, record_id: str, messages: Sequence[str]) -> None:
         """Add messages to a fact's sources."""
@@ -70,14 +70,14 @@ class Sources:
         known = self._messages(connection, record_id), self._targets(connection, record_id)
         return set(messages) <= set(known[0]) and set(targets) <= set(known[1])
 
-    def part(
+    def remove(
         self,
         connection: SqlConnection,
         record_id: str,
         messages: Collection[str],
         targets: Collection[str],
     ) -> None:
-        """Remove from a fact the sources that `unite` added, or that were erased."""
+        """Remove from a fact the sources that `merge` added, or that were erased."""
         if messages:
             known = self._messages(connection, record_id)
             self._write(connection, record_id, [one for one in known if one not in messages])

@@ -112,7 +112,7 @@ class Relations:
         if changed.rowcount < 1:
             return False
         cause = Cause(agent=relation.agent, superseded_by="", at=relation.at, user=relation.user)
-        self._records.note(connection, action, relation.source, cause, edge)
+        self._records.add_to_audit(connection, action, relation.source, cause, edge)
         return True
 
     def _record(self, connection: SqlConnection, record_id: str) -> Record | None:

@@ -270,7 +270,7 @@ class Upkeep:
             return False
         retired = self._records.supersede(connection, change.fact.id, cause)
         if retired and change.action == "merged":
-            self._sources.unite(connection, change.fact.id, newer, cause)
+            self._sources.merge(connection, change.fact.id, newer, cause)
         return retired
 
     def _weigh(self, connection: SqlConnection, change: Change, cause: Cause) -> bool:
@@ -279,7 +279,7 @@ class Upkeep:
         changed = self._rows.execute(connection, "change_importance", id=fact.id, **detail).rowcount
         if changed:
             self._rows.execute(connection, "weigh_recalls", row=fact.row, recalls=fact.recalls)
-            self._records.note(connection, "importance", fact.id, cause, detail)
+            self._records.add_to_audit(connection, "importance", fact.id, cause, detail)
         return bool(changed)
 
     async def begin(self, run: str, began_at: datetime) -> None:
