@@ -132,7 +132,7 @@ async def test_changes_are_made_all_or_none(
 ) -> None:
     one, two = await stored(ledger, "One", "Two")
     broken = weigh(two, 0.6)
-    monkeypatch.setattr(ledger.upkeep, "_weigh", lambda *_: 1 / 0)
+    monkeypatch.setattr(ledger.upkeep, "_change_importance", lambda *_: 1 / 0)
 
     with pytest.raises(ZeroDivisionError):
         await ledger.upkeep.carry_out([archive(one), broken], ACTOR)

@@ -22,9 +22,9 @@ SESSION_CHARACTERS = 500_000
 exceeds the limit."""
 COUNTED_CHARACTERS = 100_000
 """Maximum number of characters that one message counts for: longer messages are cut for display."""
-COMPARED_CHARACTERS = 3_000
-"""Number of leading characters compared in long results; results that agree in all of them are the
-same, since some are reported cut."""
+LONG_RESULT = 3_000
+"""Length in characters from which results are compared by their beginnings of this length only,
+since some are reported cut."""
 PREVIEW_START = "[Output of "
 """Beginning of the line that precedes a preview of a tool output."""
 
@@ -85,8 +85,8 @@ def is_same_result(one: str, other: str) -> bool:
     """Return whether two texts are the same tool result; either may be cut, or a preview."""
     if one == other:
         return True
-    first, second = (_body(text)[:COMPARED_CHARACTERS] for text in (one, other))
-    return first == second and len(first) == COMPARED_CHARACTERS
+    first, second = (_body(text)[:LONG_RESULT] for text in (one, other))
+    return first == second and len(first) == LONG_RESULT
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -176,7 +176,9 @@ class Erasures:
         cause = Cause(agent=None, superseded_by="", at=how.at, reason=reason)
         for row in merged:
             if self._records.restore(connection, row):
-                self._records.add_to_audit(connection, "undone", row["id"], cause, {"action": "merged"})
+                self._records.add_to_audit(
+                    connection, "undone", row["id"], cause, {"action": "merged"}
+                )
 
     def _forget_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
         """Remove erased messages from the sources of facts that also have other sources."""

@@ -91,9 +91,9 @@ class FullText:
         within = ""
         if narrow or filter_.session_word is not None or share < BROAD:
             within = f" AND places: ({_within(filter_)})"
-        elif not filter_.in_time:
+        elif not filter_.limits_time:
             limit = int(MARGIN * limit / share) + 1
-        statement = "search_text_in_time" if filter_.in_time else "search_text"
+        statement = "search_text_in_time" if filter_.limits_time else "search_text"
         times = {"places": filter_.places, "since": filter_.since, "until": filter_.until}
         found: dict[int, float] = {}
         for words_ in _parts(words, rare):

@@ -112,8 +112,7 @@ def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Why a record is retired, by whom and when, for the audit.
 
-    `superseded_by` is empty if nothing replaces the record. Changes of one `run` are undone
-    together.
+    `superseded_by` is empty if nothing replaces the record. Changes of a `run` are undone together.
     """
 
     agent: str | None

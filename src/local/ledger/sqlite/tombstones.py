@@ -45,7 +45,8 @@ NAMES: dict[str, str] = {
 }
 """User-facing names of the kinds of records."""
 MIN_CHARACTERS = 25
-"""Minimum length of a text that identifies a record: shorter ones are repeated by chance."""
+"""Minimum length of a text that identifies its record, unless it is a fact: shorter texts are
+repeated by chance."""
 EXPLICIT_CLASSES = frozenset({"asserted", "document"})
 """Source classes of records that somebody added explicitly, and may add again."""
 
@@ -259,7 +260,9 @@ class Tombstones:
         received_live = record.turn is not None or record.pending is not None
         stated_again = EXTRACTED_FROM in record.metadata  # its message was not erased
         text = record.content.strip()
-        if not (received_live or stated_again) and (record.kind == "fact" or len(text) >= MIN_CHARACTERS):
+        if not (received_live or stated_again) and (
+            record.kind == "fact" or len(text) >= MIN_CHARACTERS
+        ):
             yield self._digest("text", principal_of(record) or TENANT_OWNED, text)
 
     def _chosen(self, selection: Selection) -> str:
