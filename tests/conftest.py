@@ -276,4 +276,4 @@ def reranking() -> Iterator[RerankStandIn]:
 def either_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small memory is searched whole, of a large one what words and vectors point to."""
     if request.param == "candidates":
-        monkeypatch.setattr(working_sets, "MOST", -1)
+        monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)

@@ -31,7 +31,7 @@ Damage = Callable[[Path], None]
 @pytest.fixture
 def vectors_from_chroma(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a small memory would be compared in the ledger's columns."""
-    monkeypatch.setattr(working_sets, "MOST", 0)
+    monkeypatch.setattr(working_sets, "MAX_RECORDS", 0)
 
 
 @pytest.fixture

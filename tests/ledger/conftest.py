@@ -33,7 +33,7 @@ async def sqlite(folder: Path) -> AsyncIterator[OfTenant]:
 @asynccontextmanager
 async def sqlite_of_candidates(folder: Path) -> AsyncIterator[OfTenant]:
     """As every memory is searched that is large."""
-    with patch.object(working_sets, "MOST", -1):
+    with patch.object(working_sets, "MAX_RECORDS", -1):
         async with sqlite(folder) as opened:
             yield opened
 

@@ -1,9 +1,9 @@
-"""Full-text search whose cost hardly grows with the table: only rows with a rare word are scored.
+"""Full-text search whose cost hardly grows with the table: it scores only rows with a rare word.
 
-Scoring a row costs thirty times what finding it costs. Rows that match only by common words of the
-question come last anyway, so they are left out where there would be too many matches. Which words
-are rare is counted in the searched places, whatever others have; only BM25 itself weighs words by
-all rows of the file (decision 0066).
+Scoring a row takes thirty times as long as finding it. Rows that match only common words of the
+question rank last anyway, so they are left out if there would be too many matches. How rare a word
+is depends on the searched places alone; only BM25 itself weighs words by all rows of the file
+(decision 0066).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,26 +20,27 @@ from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import Held, PlaceRows
 from local.text.words import stems
 
-BY_WORDS = 70
-"""The best rows by words, from which a search goes on."""
-FURTHER_LOOK = 1_500
-"""Rows that are read where the best are not the caller's."""
+WORD_CANDIDATES = 70
+"""Number of best rows by words that become candidates."""
+WIDER_LIMIT = 1_500
+"""Number of rows or hits that a second, wider search reads if too few of the best are visible."""
 SCORED = 2_000
-"""Rows scored for a question because of its rare words."""
+"""Maximum number of rows scored for a question, as estimated from the counts of its rare words."""
 PROBE = 2_000
-"""Rows up to which those of a word are counted; beyond, they are estimated from the newest."""
-BROAD = 0.5
-"""A scope with a larger share of all rows than this narrows nothing."""
+"""Maximum number of rows that are counted for a word; if there are more, the number is estimated
+from the newest ones."""
+BROAD_SHARE = 0.5
+"""Share of all rows from which a filter by places no longer makes a search cheaper."""
 MARGIN = 1.5
-"""Rows found in all places over those expected, since not all of them are in the scope."""
+"""Factor by which more rows are read without that filter, since some are in other places."""
 GROWTH = 1.25
-"""Growth of the table after which words are counted again."""
+"""Growth factor of the table after which cached word counts are dropped."""
 
 COLUMNS = "{content topic label said pairs}"
 
 
 class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates that the ledger finds without vectors."""
+    """The candidates found by words and topics, without vectors."""
 
     pool: Pool
     columns: Columns
@@ -48,7 +49,7 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
     counts: StemCounts
 
     def with_later(self, pool: Pool) -> WordMatches:
-        """Return the words' matches, with the candidates that came since."""
+        """Return the matches, with the candidates that were added to the pool since."""
         known = self.pool.candidates
         self.columns.add(one for row, one in pool.candidates.items() if row not in known)
         return WordMatches(
@@ -60,7 +61,7 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FullText:
-    """BM25 over one database; it caches how frequent words are. Used inside reads only."""
+    """BM25 search of one database, with cached word counts; used inside reads."""
 
     def __init__(self, rows: TenantRows, held: Held) -> None:
         self._rows = rows
@@ -78,9 +79,9 @@ class FullText:
         *,
         narrow: bool = False,
     ) -> list[int]:
-        """Return the best rows first; at most `limit` within the places, perhaps others' too.
+        """Return the best rows first: at most `limit` of the places, and possibly others.
 
-        `narrow`: leave out rows that others own or that are retired, at any cost.
+        `narrow`: always leave out rows of other places, even if that is slower.
         """
         words = [f'"{word}"' for word in (*search.terms, *search.phrases)]
         if not words or not filter_.words:
@@ -89,8 +90,8 @@ class FullText:
         rare = self._rare(connection, words, filter_.words)
         share = self._share(connection, rare, filter_.words)
         within = ""
-        if narrow or filter_.session_word is not None or share < BROAD:
-            within = f" AND places: ({_within(filter_)})"
+        if narrow or filter_.session_word is not None or share < BROAD_SHARE:
+            within = f" AND places: ({_places_of(filter_)})"
         elif not filter_.limits_time:
             limit = int(MARGIN * limit / share) + 1
         statement = "search_text_in_time" if filter_.limits_time else "search_text"
@@ -105,17 +106,17 @@ class FullText:
     def pool(
         self, connection: SqlConnection, search: Search, filter_: Filter, pool: Pool
     ) -> PoolMatches:
-        """Return what words and topics of a question find, and how many records have them."""
-        found = self.search(connection, search, filter_, BY_WORDS)
-        words = pool.first(found, BY_WORDS)
-        if len(found) >= BY_WORDS and len(words) < BY_WORDS:
-            # The best are others', retired, or of another session or time.
-            found = self.search(connection, search, filter_, FURTHER_LOOK, narrow=True)
-            words = pool.first(found, BY_WORDS)
+        """Return the candidates by words and topics, and how many records have each word."""
+        found = self.search(connection, search, filter_, WORD_CANDIDATES)
+        words = pool.first(found, WORD_CANDIDATES)
+        if len(found) >= WORD_CANDIDATES and len(words) < WORD_CANDIDATES:
+            # Some of the best are others', retired, or of another session or time.
+            found = self.search(connection, search, filter_, WIDER_LIMIT, narrow=True)
+            words = pool.first(found, WORD_CANDIDATES)
         counts = self.counts(connection, search, filter_)
         topics, retired = pool.by_topics(search.topics), pool.retired_since()
         active = [row for row in words if row not in set(retired)]
-        words = _by_own_counts([pool.candidates[row] for row in active], counts)
+        words = _ranked_by_counts([pool.candidates[row] for row in active], counts)
         pool.add([*words, *topics, *retired])
         columns = Columns(only=frozenset(stems(search.terms)))
         columns.add(pool.candidates[row] for row in sorted(pool.candidates))
@@ -130,8 +131,8 @@ class FullText:
     def phrases(
         self, connection: SqlConnection, search: Search, filter_: Filter
     ) -> list[list[int]]:
-        """Return the rows of the places that have each of the question's phrases."""
-        within = _any_of(filter_.words)
+        """Return for each phrase of the question the rows of the places that have it."""
+        within = _any_place(filter_.words)
         asked = [f'({COLUMNS}: "{phrase}") AND {within}' for phrase in search.phrases]
         found = (
             self._rows.execute(connection, "search_phrase", match=match, limit=PROBE)
@@ -140,7 +141,7 @@ class FullText:
         return [[row for (row,) in rows] for rows in found]
 
     def counts(self, connection: SqlConnection, search: Search, filter_: Filter) -> StemCounts:
-        """Return how many records the places have, and how many have each stem of the question."""
+        """Return the number of records in the places, in total and with each stem of the question."""
         if not filter_.words:
             return StemCounts(total=0.0, having={})
         self._refresh(connection)
@@ -160,7 +161,7 @@ class FullText:
         rare: dict[str, float] = {}
         total = 0.0
         for word in sorted(words, key=lambda w: counts[w]):
-            if total > 0 and total + counts[word] > SCORED:  # words that no row has find nothing
+            if total > 0 and total + counts[word] > SCORED:  # at least one word that some row has
                 break
             total += counts[word]
             rare[word] = counts[word]
@@ -169,18 +170,18 @@ class FullText:
     def _share(
         self, connection: SqlConnection, rare: Mapping[str, float], places: Sequence[str]
     ) -> float:
-        """Return the places' share of all rows, or of the rare words' if that is less."""
+        """Return the places' share of all rows or, if smaller, of the rows with a rare word."""
         of_all = self._total(connection, places) / self._counted
         found = sum(self._count(connection, f"{COLUMNS}: {word}") for word in rare)
         return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
 
     def _total(self, connection: SqlConnection, places: Sequence[str]) -> float:
         """Return the number of active rows of the places."""
-        return self._estimated(connection, _any_of(places), places)
+        return self._estimated(connection, _any_place(places), places)
 
     def _count_within(self, connection: SqlConnection, word: str, places: Sequence[str]) -> float:
-        """Return the rows of the places that match, counted without all others."""
-        match = f"({word}) AND {_any_of(places)}"
+        """Return how many rows of the places match, without counting the rows of other places."""
+        match = f"({word}) AND {_any_place(places)}"
         if match not in self._known and self._count(connection, word) < PROBE:
             found = self._rows.execute(connection, "search_phrase", match=word, limit=PROBE)
             rows = np.array([row for (row,) in found], np.int64)
@@ -188,17 +189,17 @@ class FullText:
         return self._estimated(connection, match, places)
 
     def _estimated(self, connection: SqlConnection, match: str, places: Sequence[str]) -> float:
-        """Return how many rows of the places match, exactly if few, else judged by the newest."""
+        """Return how many rows of the places match: counted if few, else estimated."""
         if match not in self._known:
             asked = {"match": match, "probe": PROBE}
             count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
             if count == PROBE:
-                count *= self._places.over(connection, places, oldest)
+                count *= self._places.ratio_from(connection, places, oldest)
             self._known[match] = float(count)
         return self._known[match]
 
     def _count(self, connection: SqlConnection, match: str) -> float:
-        """Return how many rows match, exactly if they are few."""
+        """Return how many rows of all places match: counted if few, else estimated."""
         if match not in self._known:
             asked = {"match": match, "probe": PROBE}
             count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
@@ -214,8 +215,8 @@ class FullText:
         self._words.use(self, len(self._known), self._known.clear)
 
 
-def _by_own_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
-    """Return their rows, best first, weighed without others' rows: BM25 itself counts all."""
+def _ranked_by_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
+    """Return the rows, best first, weighing words by the counts in the places, unlike BM25."""
     columns = Columns(only=counts.having.keys())
     columns.add(found)
     scores = np.zeros(len(found))
@@ -227,22 +228,25 @@ def _by_own_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
 
 
 def _parts(words: Sequence[str], rare: Collection[str]) -> list[str]:
-    """Return one match for all words; or rows with a rare one, with and without any other."""
+    """Return the FTS5 queries to run: rows with a rare word, without and with a common one."""
     common = [word for word in words if word not in rare]
     if not common:
-        return [_any(rare)]
-    return [f"({_any(rare)}) NOT ({_any(common)})", f"({_any(rare)}) AND ({_any(common)})"]
+        return [_any_word(rare)]
+    return [
+        f"({_any_word(rare)}) NOT ({_any_word(common)})",
+        f"({_any_word(rare)}) AND ({_any_word(common)})",
+    ]
 
 
-def _within(filter_: Filter) -> str:
-    """Return the places as FTS5 looks for them. This saves work; the ledger decides visibility."""
-    within = " OR ".join(f'"{word}"' for word in filter_.words)
-    return f"({within}) AND {filter_.session_word}" if filter_.session_word else within
+def _places_of(filter_: Filter) -> str:
+    """Return the FTS5 query for the places; it only saves work, `visible` decides visibility."""
+    places = " OR ".join(f'"{word}"' for word in filter_.words)
+    return f"({places}) AND {filter_.session_word}" if filter_.session_word else places
 
 
-def _any_of(places: Sequence[str]) -> str:
+def _any_place(places: Sequence[str]) -> str:
     return f"places: ({' OR '.join(places)})"
 
 
-def _any(words: Collection[str]) -> str:
+def _any_word(words: Collection[str]) -> str:
     return f"{COLUMNS}: ({' OR '.join(words)})"
