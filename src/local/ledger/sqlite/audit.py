@@ -1,4 +1,4 @@
-"""The audit: who changed which state, when and why; and how the changes of a run are undone."""
+"""Reads the audit (who changed which state, when and why), and undoes the changes of a run."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,14 +15,15 @@ from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
 from local.protocol.envelope import Caller, utc_now
 
-READ = 1_000
-"""Rows of one read, which others wait behind."""
-READS = 20
-"""Reads of one page at most: where a caller may see next to nothing, it ends before it is full."""
-LAST = 2**62
+READ_ROWS = 1_000
+"""Number of rows per read; other reads wait for it."""
+MAX_READS = 20
+"""Maximum number of reads per page; a caller who may see few rows gets a page that is not full."""
+AFTER_ALL = 2**62
+"""A row number higher than any other."""
 CHANGED = "it has changed since"
 DENIED = "denied"
-"""What was denied takes the place of a record's id."""
+"""Audit action of a denied request; its row has the name of the request instead of a record id."""
 
 Seen = Callable[[AuditRow], bool]
 
@@ -45,17 +46,17 @@ class Audit:
         run: str | None = None,
         before: int | None = None,
     ) -> AuditPage:
-        """Return the newest rows that `seen` permits: all, or those of a record or of a run."""
+        """Return the newest rows that `seen` permits, optionally of one record or one run."""
         found: list[AuditRow] = []
-        position = LAST if before is None else before
-        for _ in range(READS):
+        position = AFTER_ALL if before is None else before
+        for _ in range(MAX_READS):
             rows = await self._read(record_id, run, position)
             for row in rows:
                 if seen(row) and record_id in {None, row.record_id}:
                     found.append(row)
                 if len(found) == limit:
                     return AuditPage(rows=found, next=row.row)
-            if len(rows) < READ:
+            if len(rows) < READ_ROWS:
                 return AuditPage(rows=found, next=None)
             position = rows[-1].row
         return AuditPage(rows=found, next=position)
@@ -76,7 +77,7 @@ class Audit:
     def _row_numbers(
         self, connection: SqlConnection, record_id: str | None, run: str | None, before: int
     ) -> list[int]:
-        asked = {"before": before, "limit": READ}
+        asked = {"before": before, "limit": READ_ROWS}
         if run is not None:
             found = self._rows.execute(connection, "audit_rows_of_run", run=run, **asked)
         elif record_id is not None:
@@ -88,9 +89,9 @@ class Audit:
         return [row["row"] for row in found]
 
     async def undo(self, changes: Sequence[AuditRow], actor: Actor) -> list[Undone]:
-        """Undo changes, except where something has changed the state since.
+        """Undo changes in one transaction, except those whose state has changed since.
 
-        All in one transaction, each with a row of its own in the audit.
+        Each undone change adds a row to the audit.
         """
         try:
             return await self._rows.write(
@@ -101,13 +102,13 @@ class Audit:
                 self._topics.forget_topic(one.scope, one.owner, one.topic)
 
     def _undo(self, connection: SqlConnection, change: AuditRow, actor: Actor) -> str | None:
-        """Undo one change, or return why not."""
+        """Undo one change; return why that is not possible, else None."""
         if change.action == "importance":
-            problem = self._weigh(connection, change)
+            problem = self._restore_importance(connection, change)
         elif change.action == "enriched":
-            problem = self._part(connection, change)
+            problem = self._remove_sources(connection, change)
         else:
-            problem = self._restore(connection, change)
+            problem = self._restore_fact(connection, change)
         if problem is None:
             cause = Cause(
                 agent=actor.agent,
@@ -121,7 +122,7 @@ class Audit:
             self._records.add_to_audit(connection, "undone", change.record_id, cause, detail)
         return problem
 
-    def _weigh(self, connection: SqlConnection, change: AuditRow) -> str | None:
+    def _restore_importance(self, connection: SqlConnection, change: AuditRow) -> str | None:
         changed = self._rows.execute(
             connection,
             "change_importance",
@@ -131,14 +132,14 @@ class Audit:
         )
         return None if changed.rowcount else CHANGED
 
-    def _part(self, connection: SqlConnection, change: AuditRow) -> str | None:
-        given = change.record_id, change.detail["messages"], change.detail["targets"]
-        if not self._sources.has(connection, *given):
+    def _remove_sources(self, connection: SqlConnection, change: AuditRow) -> str | None:
+        added = change.record_id, change.detail["messages"], change.detail["targets"]
+        if not self._sources.has(connection, *added):
             return CHANGED
-        self._sources.remove(connection, *given)
+        self._sources.remove(connection, *added)
         return None
 
-    def _restore(self, connection: SqlConnection, change: AuditRow) -> str | None:
+    def _restore_fact(self, connection: SqlConnection, change: AuditRow) -> str | None:
         """Make a retired fact active again, and index it."""
         retired = self._rows.execute(
             connection,
@@ -151,7 +152,7 @@ class Audit:
         if retired is None:
             return CHANGED
         if not self._records.restore(connection, retired):
-            return "another fact stands under its topic"
+            return "another fact has its topic"
         return None
 
 

@@ -141,7 +141,7 @@ class FullText:
         return [[row for (row,) in rows] for rows in found]
 
     def counts(self, connection: SqlConnection, search: Search, filter_: Filter) -> StemCounts:
-        """Return the number of records in the places, in total and with each stem of the question."""
+        """Return the numbers of records in the places, in total and with each of the stems."""
         if not filter_.words:
             return StemCounts(total=0.0, having={})
         self._refresh(connection)
