@@ -19,7 +19,7 @@ from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import MemorySettings, Settings
 from local.tenants.credentials import CONTENT_KEY
 from local.tenants.directory import FILE, Entries
-from local.vectors.config import count_vectors, name_of
+from local.vectors.config import collection_name, count_vectors
 
 OF_TENANT = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 
@@ -164,7 +164,7 @@ def refuse_a_missing_ledger(
     if key is not None:
         _refuse_plain_content(settings, tenant)
     tally = Tally(path, COUNTED)
-    collection = name_of(settings.collection, tenant, "serving")
+    collection = collection_name(settings.collection, tenant, "serving")
     if vectors := count_vectors(index, collection):
         raise DamagedError(
             f"{path} is missing or empty, and {index} holds {vectors} vectors of its records.",

@@ -280,5 +280,5 @@ def test_vectors_of_another_length_than_before_are_refused(
 ) -> None:
     assert embedder.dimensions == len(embed("any"))
     answer_with(monkeypatch, [0.6, 0.8])
-    with pytest.raises(VectorError, match="answered vectors of 2 numbers"):
+    with pytest.raises(VectorError, match="returned vectors of 2 numbers"):
         embedder.embed_queries(["x"])
