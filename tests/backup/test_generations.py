@@ -225,14 +225,14 @@ async def test_who_stops_a_backup_leaves_none(folder: Path, backups: Path) -> No
     progress = Progress()
     progress.stop()
     with pytest.raises(Stopped):
-        taking.take(ask_of(folder, backups), progress)
+        taking.make_backup(plan_of(folder, backups), progress)
 
     assert generations(backups) == []
 
 
-def ask_of(folder: Path, backups: Path) -> taking.Ask:
+def plan_of(folder: Path, backups: Path) -> taking.BackupPlan:
     data = data_dir(folder)
-    return taking.Ask(
+    return taking.BackupPlan(
         data_dir=data,
         ledgers=with_keys(data, plain),
         folder=backups,

@@ -40,7 +40,7 @@ T = TypeVar("T")
 MakeEmbedder = Callable[[str], Embedder]
 """Loads the embedder with a name; may raise VectorError."""
 Guard = Callable[[], AbstractContextManager[None]]
-"""Makes sure that its body ends, even if Chroma hangs."""
+"""Ends the process if a call in its body hangs."""
 
 
 def no_other_embedder(name: str) -> Embedder:
