@@ -11,7 +11,7 @@ from local.backup.files import with_keys
 from local.backup.generations import BackupFolder, Generation
 from local.backup.restoring import Restored, RestoreRequest, restore
 from local.backup.sealing import Opener, Seal
-from local.backup.taking import BackupPlan, FinishedBackup, Progress
+from local.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
 from local.content_key import ContentKey, KeyOf
 from local.ledger.records import NewRecord
 from local.protocol.envelope import utc_now

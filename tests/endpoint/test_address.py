@@ -64,9 +64,9 @@ def test_operations_stand_under_the_base_url(base: str, full: str) -> None:
 @pytest.mark.parametrize(
     ("status", "content", "text"),
     [
-        (500, b'{"error": {"message": "boom"}}', "failed (500): boom. Ask again later."),
-        (500, b'{"error": "It broke."}', "failed (500): It broke. Ask again later."),
-        (401, b"", "or let the key use its models; then"),
+        (500, b'{"error": {"message": "boom"}}', "failed (500): boom. Try again later."),
+        (500, b'{"error": "It broke."}', "failed (500): It broke. Try again later."),
+        (401, b"", "or give it access to its models; then"),
     ],
 )
 def test_an_error_is_whole_sentences(status: int, content: bytes, text: str) -> None:

@@ -284,15 +284,18 @@ async def test_an_endpoint_that_hangs_is_given_up_after_its_time(
             id="no model, by 400",
         ),
         pytest.param(
-            Failure(status=404, raw=b"<html>"), ModelError, "no such address", id="no such path"
+            Failure(status=404, raw=b"<html>"),
+            ModelError,
+            "the address is wrong",
+            id="no such path",
         ),
         pytest.param(
-            Failure(status=402), ModelError, "has nothing left (402)", id="no money, by 402"
+            Failure(status=402), ModelError, "has no quota left (402)", id="no money, by 402"
         ),
         pytest.param(
             Failure(status=429, code="insufficient_quota"),
             ModelError,
-            "has nothing left (429)",
+            "has no quota left (429)",
             id="no money, by 429",
         ),
         pytest.param(Failure(status=301), ModelError, "redirects", id="elsewhere"),

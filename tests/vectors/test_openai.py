@@ -150,7 +150,7 @@ def test_a_long_pause_is_an_error_at_once_and_nothing_is_sent_until_then(
     openai.headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m"}
     embedder.embed_queries(["x"])
     for _ in range(2):
-        with pytest.raises(VectorError, match=r"asked again in \d+ s") as caught:
+        with pytest.raises(VectorError, match=r"sent in \d+ s") as caught:
             list(embedder.embed_documents(["x"]))
         assert caught.value.retry_after == pytest.approx(60, abs=30)
     assert len(openai.requests) == 1
@@ -166,12 +166,12 @@ def test_a_long_pause_is_an_error_at_once_and_nothing_is_sent_until_then(
             "does not have the model",
             id="no model",
         ),
-        pytest.param(Failure(status=404), VectorError, "no such address", id="no such path"),
+        pytest.param(Failure(status=404), VectorError, "the address is wrong", id="no such path"),
         pytest.param(
             Failure(status=400, message="odd text"), VectorFaultError, "odd text", id="refused"
         ),
         pytest.param(
-            Failure(status=429, message="billing"), VectorError, "nothing left", id="no money"
+            Failure(status=429, message="billing"), VectorError, "no quota left", id="no money"
         ),
     ],
 )

@@ -12,7 +12,7 @@ import structlog
 from local.backup.files import LedgerFile
 from local.backup.generations import BackupFolder
 from local.backup.sealing import Seal
-from local.backup.taking import BackupPlan, FinishedBackup, Progress
+from local.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
 from local.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError
 from local.protocol.envelope import Clock
 from local.protocol.maintenance import BackupReport, BackupRequest, BackupStatus

@@ -104,6 +104,7 @@ def _described(ledger: EarlierLedger) -> str:
         else f"{ledger.lost} records are lost"
     )
     return (
-        f"{ledger.name} goes back to schema {ledger.schema} of {ledger.kept_at:%Y-%m-%d %H:%M} UTC, with "
-        f"{ledger.records} records. {lost}, and whatever else was changed since."
+        f"{ledger.name} goes back to schema {ledger.schema} of "
+        f"{ledger.kept_at:%Y-%m-%d %H:%M} UTC, with {ledger.records} records. {lost}, and whatever "
+        "else was changed since."
     )
