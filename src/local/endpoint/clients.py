@@ -29,7 +29,6 @@ LIMITED = {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 CONNECT_SECONDS = 5.0
-"""Timeout in seconds for connecting."""
 
 
 class RateLimit:
@@ -189,9 +188,7 @@ class AsyncEndpointClient:
         return (await self._answer(request, body["model"], within, attempts=attempts)).content
 
     async def begin(self, path: str, body: Json, *, within: float) -> httpx.Response:
-        """Send a body that names a model; return the answer as a stream.
-
-        Close the answer, which ends the connection.
+        """Send a body that names a model; return the answer as a stream, which must be closed.
 
         Raises:
             EndpointError: In all attempts, no answer began in time, or it had an error status.
