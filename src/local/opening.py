@@ -10,7 +10,7 @@ from local.content_key import ContentKey, KeyOf
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
 from local.home import make_private
 from local.ledger.records import UNLIMITED, Quota
-from local.ledger.sqlite.database import Database, has_content, holds
+from local.ledger.sqlite.database import Database, finds_any, has_content
 from local.ledger.sqlite.database.connections import connect_encrypted
 from local.ledger.sqlite.database.soundness import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
@@ -214,7 +214,7 @@ def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
 def _refuse_plain_content(settings: MemorySettings, tenant: str) -> None:
     """Refuse an empty encrypted ledger beside a full plain one; it would look like data loss."""
     plain = ledger_path(settings, tenant)
-    if has_content(plain) and holds(plain, OF_TENANT, {"tenant": tenant}):
+    if has_content(plain) and finds_any(plain, OF_TENANT, {"tenant": tenant}):
         raise LedgerKeyError(
             f"{plain} holds what the tenant {tenant} remembers, and it is not encrypted.",
             remedy="Without the key, run `local2 export`; move the data folder and "

@@ -13,7 +13,7 @@ HERE = Endpoint(url="http://127.0.0.1:1/v1", settings="config/memory.yaml")
 
 
 def failed(*, again: bool = True) -> EndpointError:
-    return EndpointError("failed", "It failed.", again=again)
+    return EndpointError("failed", "It failed.", retryable=again)
 
 
 @pytest.mark.parametrize(

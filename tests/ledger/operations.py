@@ -15,7 +15,7 @@ from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, messag
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task, TripletFact
 from local.ledger.search import Place
-from local.ledger.sessions import Important, Rating, SessionOf, Storing, Within
+from local.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionOf
 from local.ledger.transfer import Erased, ExportFilter, Lifting, Selection, combined
 from local.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
 from local.protocol.answers import Note
@@ -29,7 +29,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 KEY = "tout_" + "a" * 24
 SESSION = SessionOf(OWNER, "s1")
-STORING = Storing(at=DAY, agent="test", user=OWNER, session_id="s1")
+STORING = ItemWriter(at=DAY, agent="test", user=OWNER, session_id="s1")
 ACTOR = Actor(agent="cli", user=OWNER, run="run1")
 FACTS = Place("user", OWNER, "fact")
 ALL_TASKS = {"index": 99, "unindex": 99, "embed": 99, "extract": 99, "judge": 99}
@@ -224,18 +224,18 @@ async def items__get(ledger: Ledger, _: str) -> object:
 
 @operation
 async def items__within(ledger: Ledger, _: str) -> object:
-    exact = Within(namespace=("metals",), exact=True)
-    return [await ledger.items.within(ITEMS, one) for one in (Within(), exact)]
+    exact = ItemSelection(namespace=("metals",), exact=True)
+    return [await ledger.items.within(ITEMS, one) for one in (ItemSelection(), exact)]
 
 
 @operation
 async def items__keys(ledger: Ledger, _: str) -> object:
-    return await ledger.items.keys(ITEMS, Within(namespace=("metals",), offset=1))
+    return await ledger.items.keys(ITEMS, ItemSelection(namespace=("metals",), offset=1))
 
 
 @operation
 async def items__of_records(ledger: Ledger, _: str) -> object:
-    return await ledger.items.of_records(ITEMS, ["i1", "i2", "i3"], Within())
+    return await ledger.items.of_records(ITEMS, ["i1", "i2", "i3"], ItemSelection())
 
 
 @operation
@@ -315,14 +315,14 @@ async def outputs__read(ledger: Ledger, _: str) -> object:
 
 @operation
 async def sessions__load(ledger: Ledger, _: str) -> object:
-    important = Important(whose=(("user", OWNER),), types=("fact",), least=0.4, limit=9)
+    important = FactSelection(whose=(("user", OWNER),), types=("fact",), least=0.4, limit=9)
     return await ledger.sessions.load(SESSION, 4, [important], lambda stored: stored)
 
 
 @operation
 async def sessions__important(ledger: Ledger, _: str) -> object:
-    important = Important(whose=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9)
-    standing = Important(
+    important = FactSelection(whose=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9)
+    standing = FactSelection(
         whose=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, standing=True
     )
     return await ledger.sessions.important([important, standing])

@@ -55,7 +55,10 @@ def test_a_known_model_gets_its_prefixes_and_others_the_text_as_it_is(
     embedder.embed_queries(["Who?"])
     list(embedder.embed_documents(["Richard."]))
     openai.models += ["plain", "mine"]
-    for other in (make(openai, "plain"), make(openai, "mine", form=KnownModel("mine", "D ", "Q "))):
+    for other in (
+        make(openai, "plain"),
+        make(openai, "mine", properties=KnownModel("mine", "D ", "Q ")),
+    ):
         other.embed_queries(["Who?"])
         other.close()
 

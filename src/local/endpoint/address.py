@@ -55,13 +55,13 @@ class EndpointError(UnavailableError):
         *,
         remedy: str | None = None,
         reply: str = "",
-        again: bool = False,
+        retryable: bool = False,
     ) -> None:
         full = f"{message[:-1]}: {echoed(reply).rstrip('.')}." if reply else message
         super().__init__(full, remedy=remedy, logged=message)
         self.kind = kind
         self.reply = reply
-        self.again = again
+        self.retryable = retryable
         """Whether a retry may succeed."""
 
 
@@ -185,16 +185,16 @@ class _Answer(msgspec.Struct, frozen=True):
     detail: Any = None
 
 
-def unreachable(endpoint: Endpoint, error: Exception) -> EndpointError:
+def unreachable_error(endpoint: Endpoint, error: Exception) -> EndpointError:
     return EndpointError(
         "unreachable",
         f"No answer from {endpoint.shown} ({type(error).__name__}).",
         remedy=f"Start it, or correct openai_url in {endpoint.settings}.",
-        again=True,
+        retryable=True,
     )
 
 
-def silent(endpoint: Endpoint, seconds: float) -> EndpointError:
+def timeout_error(endpoint: Endpoint, seconds: float) -> EndpointError:
     return EndpointError(
         "silent",
         f"{endpoint.shown} did not answer within {seconds:g} s.",
@@ -202,7 +202,7 @@ def silent(endpoint: Endpoint, seconds: float) -> EndpointError:
     )
 
 
-def unreadable(endpoint: Endpoint, error: Exception) -> EndpointError:
+def unreadable_error(endpoint: Endpoint, error: Exception) -> EndpointError:
     """Return the error for an unreadable answer, without its text, which may contain memories."""
     return EndpointError(
         "failed",
@@ -211,7 +211,7 @@ def unreadable(endpoint: Endpoint, error: Exception) -> EndpointError:
     )
 
 
-def failure(endpoint: Endpoint, status: int, content: bytes, model: str) -> EndpointError:
+def status_error(endpoint: Endpoint, status: int, content: bytes, model: str) -> EndpointError:
     """Return the error for an answer with an error status."""
     reply = endpoint.without_key(_reply_text(content))
     refused = httpx.codes.is_client_error(status) and status not in TEMPORARY
@@ -241,7 +241,7 @@ def _failed(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
         )
     if limited:
         message = f"{endpoint.shown} receives too many requests ({status})."
-        return EndpointError("limited", message, remedy="Try again later.", again=True)
+        return EndpointError("limited", message, remedy="Try again later.", retryable=True)
     if httpx.codes.is_redirect(status):
         return EndpointError(
             "failed",
@@ -249,7 +249,7 @@ def _failed(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
             remedy=f"Correct openai_url in {endpoint.settings}.",
         )
     message = f"{endpoint.shown} failed ({status})."
-    return EndpointError("failed", message, reply=reply, again=True, remedy="Try again later.")
+    return EndpointError("failed", message, reply=reply, retryable=True, remedy="Try again later.")
 
 
 def _key_refused(endpoint: Endpoint, status: int, model: str) -> EndpointError:

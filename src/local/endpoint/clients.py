@@ -16,7 +16,13 @@ from typing import Any, Self
 import httpx
 import msgspec
 
-from local.endpoint.address import Endpoint, EndpointError, failure, silent, unreachable
+from local.endpoint.address import (
+    Endpoint,
+    EndpointError,
+    status_error,
+    timeout_error,
+    unreachable_error,
+)
 
 ATTEMPTS = 4
 FIRST_PAUSE = 0.5
@@ -24,8 +30,7 @@ FIRST_PAUSE = 0.5
 that requests which were refused together are not retried together."""
 LONGEST_PAUSE = 300.0
 """Maximum number of seconds without requests to an endpoint, whatever delay it asks for."""
-LIMITED = {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE}
-"""Statuses of refusals that state how long to wait."""
+LIMITING_STATUSES = {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 CONNECT_SECONDS = 5.0
@@ -40,7 +45,7 @@ class RateLimit:
     def note(self, status: int, headers: Mapping[str, str]) -> None:
         """Update the limit from an answer's headers: a requested delay, or an exhausted limit."""
         pause = _seconds_until_reset(headers)
-        if status in LIMITED:
+        if status in LIMITING_STATUSES:
             pause = _requested_delay(headers) or pause
         if pause:
             self._free_at = time.monotonic() + min(pause, LONGEST_PAUSE)
@@ -103,14 +108,14 @@ class Retries:
             EndpointError: No attempt is left, or retrying is pointless.
         """
         self._made += 1
-        if not error.again or self._made >= self._attempts:
+        if not error.retryable or self._made >= self._attempts:
             raise error
         self._error = error
         self._back_off = FIRST_PAUSE * 2 ** (self._made - 1) * random.uniform(0.75, 1.25)  # noqa: S311 - no secret
 
-    def silent(self) -> EndpointError:
+    def timeout_error(self) -> EndpointError:
         """Return the error of an attempt that ran out of time."""
-        return silent(self._endpoint, self._within)
+        return timeout_error(self._endpoint, self._within)
 
 
 def _requested_delay(headers: Mapping[str, str]) -> float:
@@ -224,13 +229,13 @@ class AsyncEndpointClient:
                         return response
                     content = await _content(response)
             except TimeoutError as error:
-                raise retries.silent() from error
+                raise retries.timeout_error() from error
             except httpx.HTTPError as error:
-                problem = unreachable(self.endpoint, error)
+                problem = unreachable_error(self.endpoint, error)
             else:
                 if response.is_success:
                     return response
-                problem = failure(self.endpoint, response.status_code, content, model)
+                problem = status_error(self.endpoint, response.status_code, content, model)
             retries.failed(problem)
 
 
@@ -254,12 +259,7 @@ class EndpointClient:
     ) -> bytes:
         """Send a body that names a model; return the content of the answer.
 
-        Args:
-            path: Path of the operation.
-            body: Sent as JSON.
-            within: Seconds for all attempts.
-            patience: Maximum number of seconds for one pause between attempts.
-            attempts: Maximum number of attempts.
+        `within`: seconds for all attempts. `patience`: seconds for one pause between attempts.
 
         Raises:
             EndpointError: All attempts got no answer in time, or one with an error status.
@@ -273,13 +273,13 @@ class EndpointClient:
             try:
                 status, answer = self._exchange(url, content, retries)
             except httpx.ReadTimeout as error:
-                raise retries.silent() from error
+                raise retries.timeout_error() from error
             except httpx.HTTPError as error:
-                problem = unreachable(self.endpoint, error)
+                problem = unreachable_error(self.endpoint, error)
             else:
                 if httpx.codes.is_success(status):
                     return answer
-                problem = failure(self.endpoint, status, answer, body["model"])
+                problem = status_error(self.endpoint, status, answer, body["model"])
             retries.failed(problem)
 
     def close(self) -> None:

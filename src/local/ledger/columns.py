@@ -131,7 +131,7 @@ class Columns:
         self._position[candidate.row] = position
         self._records[position] = (
             candidate.row,
-            candidate.stands,
+            candidate.session_position,
             True,
             -1 if candidate.session_id is None else names.sessions.of(session),
             candidate.kind in SPOKEN_KINDS,
@@ -284,7 +284,7 @@ def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
     if not len(spoken):
         return []
     sessions = column["session"][spoken]
-    order = np.lexsort((column["stands"][spoken], sessions))
+    order = np.lexsort((column["session_position"][spoken], sessions))
     ordered, sessions = spoken[order], sessions[order]
     near = []
     for distance in range(1, NEIGHBOUR_SPAN + 1):

@@ -23,7 +23,7 @@ Flags = npt.NDArray[np.bool_]
 
 COLUMNS = np.dtype([
     ("row", np.int64),
-    ("stands", np.float64),      # position in the session: row of the first version, or between two
+    ("session_position", np.float64),  # row of the first version, or between two rows
     ("active", np.bool_),
     ("session", np.int32),       # number of the session; -1: none
     ("spoken", np.bool_),
@@ -74,7 +74,7 @@ class Candidate(NamedTuple):
     topic: str | None
     content: str | None
     """The text to extract features from, if none are stored."""
-    stands: float
+    session_position: float
     """Position in the session: the row of the first version, or a number between two rows."""
     memory_type: MemoryType | None
     source_class: SourceClass

@@ -50,11 +50,11 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Json
 
 
-Merge = Callable[[Sequence[Note]], Note | None]
+MergeNotes = Callable[[Sequence[Note]], Note | None]
 """Given the notes before a new one, returns a note that replaces all notes up to its position."""
 
 
-class Important(msgspec.Struct, frozen=True, kw_only=True):
+class FactSelection(msgspec.Struct, frozen=True, kw_only=True):
     """A selection of important facts of these scopes, owners and types, `limit` at most.
 
     It includes facts without a type. A fact is selected if its importance is at least `least` or
@@ -109,7 +109,7 @@ def _body(text: str) -> str:
     return text.partition("\n")[2] if text.startswith(PREVIEW_START) else text
 
 
-Wanted = Callable[[Any], bool]
+ItemPredicate = Callable[[Any], bool]
 """Returns whether an item with this value matches; called off the event loop."""
 
 
@@ -146,7 +146,7 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     record: NewRecord | None = None
 
 
-class Storing(msgspec.Struct, frozen=True, kw_only=True):
+class ItemWriter(msgspec.Struct, frozen=True, kw_only=True):
     """Who stores items, when, and in which session."""
 
     at: datetime
@@ -169,13 +169,13 @@ class ItemsWritten(msgspec.Struct, kw_only=True):
     retired: list[str] = []
 
 
-class Within(msgspec.Struct, frozen=True, kw_only=True):
+class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):
     """A selection of items: all below a namespace or, with `exact`, only directly in it."""
 
     namespace: tuple[str, ...] = ()
     exact: bool = False
     before: str | None = None
-    wanted: Wanted | None = None
+    wanted: ItemPredicate | None = None
     limit: int = 10
     offset: int = 0
 

@@ -86,7 +86,7 @@ def _chosen(chat_model: ChatModel, *, reason: str) -> ChatModel:
 async def _problem(model: OpenAIModel) -> str | None:
     """Return why an endpoint's model cannot answer now, None if it can."""
     try:
-        return None if await model.has() else "The endpoint does not have it."
+        return None if await model.is_available() else "The endpoint does not have it."
     except ModelError as error:
         return str(error)
 
@@ -133,7 +133,7 @@ async def _structured_openai(settings: GeneratorSettings, model: str) -> Structu
     """Open a model even if it is unreachable, so that its tasks wait for it."""
     opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(settings))
     try:
-        there = await opened.has()
+        there = await opened.is_available()
     except ModelError as error:
         log.warning("structured_model_unavailable", model=model, reason=str(error))
         return opened

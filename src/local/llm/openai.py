@@ -18,9 +18,9 @@ from local.endpoint.address import (
     Endpoint,
     EndpointError,
     is_too_large,
-    silent,
-    unreachable,
-    unreadable,
+    timeout_error,
+    unreachable_error,
+    unreadable_error,
 )
 from local.endpoint.clients import AsyncEndpointClient
 from local.errors import ModelError, ModelRefusedError, PromptTooLargeError, echoed
@@ -85,7 +85,7 @@ class OpenAIModel:
         client = await AsyncEndpointClient.open(endpoint)
         return cls(client, model, temperature=temperature)
 
-    async def listed(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
+    async def list_models(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
         """Return the models that the endpoint lists, None if it lists none.
 
         Raises:
@@ -101,13 +101,13 @@ class OpenAIModel:
             pass
         return None
 
-    async def has(self, *, within: float = PROBE_SECONDS) -> bool:
+    async def is_available(self, *, within: float = PROBE_SECONDS) -> bool:
         """Return whether the endpoint lists the model, or accepts it without listing it.
 
         Raises:
             ModelError: The endpoint is unreachable, or refuses the key.
         """
-        listed = await self.listed(within=within)
+        listed = await self.list_models(within=within)
         if listed is None or any(self.name in {name, name.rpartition("/")[2]} for name in listed):
             return True
         try:
@@ -118,7 +118,7 @@ class OpenAIModel:
             return False
         return True
 
-    async def tried(self, *, within: float) -> None:
+    async def try_out(self, *, within: float) -> None:
         """Request one word, since only that shows whether key and model are accepted.
 
         Raises:
@@ -246,7 +246,7 @@ class OpenAIModel:
             async with asyncio.timeout(SILENCE_SECONDS):
                 piece = await anext(pieces, None)
         except TimeoutError as error:
-            raise silent(self._client.endpoint, SILENCE_SECONDS) from error
+            raise timeout_error(self._client.endpoint, SILENCE_SECONDS) from error
         if piece is not None and piece.error is not None:
             endpoint = self._client.endpoint
             problem = piece.error
@@ -272,9 +272,9 @@ class OpenAIModel:
         except EndpointError as error:
             raise _model_error(error) from error
         except httpx.HTTPError as error:  # in the middle of an answer
-            raise _model_error(unreachable(endpoint, error)) from error
+            raise _model_error(unreachable_error(endpoint, error)) from error
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise _model_error(unreadable(endpoint, error)) from error
+            raise _model_error(unreadable_error(endpoint, error)) from error
 
 
 def _model_error(error: EndpointError) -> ModelError:

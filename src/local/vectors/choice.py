@@ -21,7 +21,7 @@ def named_embedder(config: WorkerConfig, name: str) -> Embedder:
     if name in {minilm.MODEL, "minilm"}:
         return minilm.MiniLM.load(config.models_dir)
     if not name.startswith(served.OPENAI_PREFIX):
-        return served.OllamaEmbedder(config.ollama_url, name, config.form_of(name))
+        return served.OllamaEmbedder(config.ollama_url, name, config.properties_of(name))
     if config.openai is None:
         raise VectorError(
             f"{name} is a model of an endpoint, and none is configured.",
@@ -29,7 +29,7 @@ def named_embedder(config: WorkerConfig, name: str) -> Embedder:
         )
     model = name.removeprefix(served.OPENAI_PREFIX)
     return served.OpenAIEmbedder(
-        config.openai, model, config.form_of(model), batch=config.embedding_batch
+        config.openai, model, config.properties_of(model), batch=config.embedding_batch
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from local.endpoint.address import Endpoint, endpoint_of
 from local.errors import IndexDamagedError, StorageError
-from local.ledger.sqlite.database import read_only
+from local.ledger.sqlite.database import read_row
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import EmbedderChoice, MemorySettings, Settings
 from local.tenants.credentials import Credentials
@@ -126,16 +126,16 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             overwrites_memory=memory.content_key_file is not None,
         )
 
-    def form_of(self, model: str) -> KnownModel:
+    def properties_of(self, model: str) -> KnownModel:
         """Return the known properties of a model; settings override those of `embedding_model`."""
-        form = known(model)
+        properties = known(model)
         if model.removesuffix(":latest") != self.embedding_model.removesuffix(":latest"):
-            return form
+            return properties
         return msgspec.structs.replace(
-            form,
-            document_prefix=_unless_auto(self.document_prefix, form.document_prefix),
-            query_prefix=_unless_auto(self.query_prefix, form.query_prefix),
-            floor=form.floor if self.cosine_floor is None else self.cosine_floor,
+            properties,
+            document_prefix=_unless_auto(self.document_prefix, properties.document_prefix),
+            query_prefix=_unless_auto(self.query_prefix, properties.query_prefix),
+            floor=properties.floor if self.cosine_floor is None else self.cosine_floor,
         )
 
     def to_line(self) -> bytes:
@@ -165,7 +165,7 @@ def count_vectors(folder: Path, collection: str) -> int:
     No process may have the folder open: the SQLite file is read without Chroma.
     """
     try:
-        return int(read_only(folder / "chroma.sqlite3", COUNT_VECTORS, {"name": collection})[0])
+        return int(read_row(folder / "chroma.sqlite3", COUNT_VECTORS, {"name": collection})[0])
     except StorageError:
         return 0
 
@@ -183,7 +183,7 @@ def segments_of(folder: Path, collection: str) -> set[str]:
         IndexDamagedError: Chroma's file cannot be read.
     """
     try:
-        row = read_only(folder / "chroma.sqlite3", SEGMENTS_OF, {"collection": collection})
+        row = read_row(folder / "chroma.sqlite3", SEGMENTS_OF, {"collection": collection})
     except StorageError as error:
         raise IndexDamagedError(f"Chroma's file cannot be read: {error}") from error
     return set((row[0] or "").split(","))

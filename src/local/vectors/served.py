@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import ollama
 
-from local.endpoint.address import Endpoint, EndpointError, is_too_large, unreadable
+from local.endpoint.address import Endpoint, EndpointError, is_too_large, unreadable_error
 from local.endpoint.clients import EndpointClient
 from local.errors import VectorError, VectorFaultError, without_credentials
 from local.vectors.embedder import FloatMatrix, KnownModel, known, unit_rows
@@ -46,19 +46,19 @@ class ServedEmbedder(ABC):
 
     is_served = True
 
-    def __init__(self, form: KnownModel, *, batch: int) -> None:
-        """`form`: the prefixes and scores of the model. `batch`: number of texts per request."""
-        self._form = form
+    def __init__(self, properties: KnownModel, *, batch: int) -> None:
+        """`properties`: prefixes and scores of the model. `batch`: number of texts per request."""
+        self._properties = properties
         self._batch = batch
         self._dimensions: int | None = None
 
     @property
     def min_score(self) -> float:
-        return self._form.min_score
+        return self._properties.min_score
 
     @property
     def floor(self) -> float:
-        return self._form.floor
+        return self._properties.floor
 
     @property
     def dimensions(self) -> int:
@@ -72,7 +72,7 @@ class ServedEmbedder(ABC):
         return self._dimensions
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        prefix, size = self._form.query_prefix, self._batch
+        prefix, size = self._properties.query_prefix, self._batch
         batches = [
             self._embed([prefix + text for text in texts[start : start + size]], query=True)
             for start in range(0, len(texts), size)
@@ -82,7 +82,7 @@ class ServedEmbedder(ABC):
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
         """Yield positions in `texts` with their vectors, the shortest texts first."""
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
-        prefix, size = self._form.document_prefix, self._batch
+        prefix, size = self._properties.document_prefix, self._batch
         for start in range(0, len(order), size):
             positions = order[start : start + size]
             yield positions, self._embed([prefix + texts[i] for i in positions], query=False)
@@ -118,13 +118,18 @@ class OpenAIEmbedder(ServedEmbedder):
     """A model of an endpoint."""
 
     def __init__(
-        self, endpoint: Endpoint, model: str, form: KnownModel | None = None, *, batch: int = 32
+        self,
+        endpoint: Endpoint,
+        model: str,
+        properties: KnownModel | None = None,
+        *,
+        batch: int = 32,
     ) -> None:
-        """`form`: the properties of the model, if they differ from the known ones.
+        """`properties`: those of the model, if they differ from the known ones.
 
         `batch`: number of texts per request.
         """
-        super().__init__(form or known(model), batch=batch)
+        super().__init__(properties or known(model), batch=batch)
         self.name = OPENAI_PREFIX + model
         self._model = model
         self._client = EndpointClient(endpoint)
@@ -158,7 +163,7 @@ class OpenAIEmbedder(ServedEmbedder):
             with np.errstate(over="ignore"):  # becomes infinite, and is refused below
                 vectors = _matrix(msgspec.json.decode(answer, type=_Answer).data)
         except (msgspec.MsgspecError, RecursionError, ValueError, binascii.Error) as error:
-            raise unreadable(self._client.endpoint, error) from error
+            raise unreadable_error(self._client.endpoint, error) from error
         if problem := self._problem(vectors, len(inputs)):
             raise EndpointError(
                 "failed",
@@ -216,9 +221,9 @@ def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
 class OllamaEmbedder(ServedEmbedder):
     """A model of an Ollama server."""
 
-    def __init__(self, url: str, model: str, form: KnownModel | None = None) -> None:
-        """`form`: the properties of the model, if they differ from the known ones."""
-        super().__init__(form or known(model), batch=OLLAMA_BATCH_SIZE)
+    def __init__(self, url: str, model: str, properties: KnownModel | None = None) -> None:
+        """`properties`: those of the model, if they differ from the known ones."""
+        super().__init__(properties or known(model), batch=OLLAMA_BATCH_SIZE)
         self.name = model.removesuffix(":latest")
         self._url = without_credentials(url)
         self._client = _client(url, read_timeout=OLLAMA_READ_TIMEOUT)

@@ -17,7 +17,7 @@ from local.ledger.search import Search, StemCounts, WordMatches
 from local.ledger.sqlite.candidates import Filter, Pool
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.working_sets import Held, PlaceRows
+from local.ledger.sqlite.working_sets import Budgets, PlaceRows
 from local.text.words import stems
 
 WORD_CANDIDATES = 70
@@ -63,7 +63,7 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
 class FullText:
     """BM25 search of one database, with cached word counts; used inside reads."""
 
-    def __init__(self, rows: TenantRows, held: Held) -> None:
+    def __init__(self, rows: TenantRows, held: Budgets) -> None:
         self._rows = rows
         self._words = held.words
         self._known: dict[str, float] = {}

@@ -11,11 +11,11 @@ from local.ledger.records import NewRecord
 from local.ledger.sessions import (
     FoundKey,
     ItemPage,
+    ItemSelection,
     ItemsOf,
     ItemsWritten,
+    ItemWriter,
     NewItem,
-    Storing,
-    Within,
 )
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json
@@ -36,7 +36,7 @@ class Items:
         self._rows = rows
         self._records = records
 
-    async def put(self, of: ItemsOf, items: Sequence[NewItem], by: Storing) -> ItemsWritten:
+    async def put(self, of: ItemsOf, items: Sequence[NewItem], by: ItemWriter) -> ItemsWritten:
         """Store items, and delete those without a value, all or none.
 
         An item whose text is unchanged keeps its record.
@@ -54,7 +54,7 @@ class Items:
         return await self._rows.write(put)
 
     async def delete(
-        self, of: ItemsOf, keys: Sequence[ItemKey], namespaces: Sequence[Path], by: Storing
+        self, of: ItemsOf, keys: Sequence[ItemKey], namespaces: Sequence[Path], by: ItemWriter
     ) -> ItemsWritten:
         """Delete items by key, and all items in or below some namespaces, in one transaction."""
 
@@ -81,7 +81,7 @@ class Items:
 
         return await self._rows.read(get)
 
-    async def within(self, of: ItemsOf, within: Within) -> ItemPage:
+    async def within(self, of: ItemsOf, within: ItemSelection) -> ItemPage:
         """Return the selected items, the newest first."""
 
         def find(connection: SqlConnection) -> ItemPage:
@@ -91,11 +91,13 @@ class Items:
 
         return await self._rows.read(find)
 
-    async def keys(self, of: ItemsOf, within: Within) -> list[FoundKey]:
+    async def keys(self, of: ItemsOf, within: ItemSelection) -> list[FoundKey]:
         """Return the keys of the selected items."""
         return await self._rows.read(lambda c: [_key(row) for row in self._chosen(c, of, within)])
 
-    async def of_records(self, of: ItemsOf, ids: Sequence[str], within: Within) -> list[FoundKey]:
+    async def of_records(
+        self, of: ItemsOf, ids: Sequence[str], within: ItemSelection
+    ) -> list[FoundKey]:
         """Return the keys of the items that belong to these records and match the selection."""
         listed = as_json(ids)
 
@@ -120,7 +122,9 @@ class Items:
 
         return await self._rows.read(find)
 
-    def _chosen(self, connection: SqlConnection, of: ItemsOf, within: Within) -> Iterator[Row]:
+    def _chosen(
+        self, connection: SqlConnection, of: ItemsOf, within: ItemSelection
+    ) -> Iterator[Row]:
         """Yield the rows of the selected items lazily."""
         name = "items_in" if within.exact else "items_within"
         asked = _asked(of) | _bounds(within.namespace)
@@ -138,7 +142,7 @@ class _Writing:
         records: RecordRows,
         connection: SqlConnection,
         of: ItemsOf,
-        by: Storing,
+        by: ItemWriter,
     ) -> None:
         self._rows = rows
         self._records = records
@@ -233,7 +237,7 @@ def _bounds(namespace: Path) -> dict[str, str]:
     return {"namespace": text, "beyond": f"{text[:-1]}-" if text else "#"}
 
 
-def _is_wanted(row: Row, within: Within) -> bool:
+def _is_wanted(row: Row, within: ItemSelection) -> bool:
     if within.wanted is None:
         return True
     return within.wanted(msgspec.json.decode(row["value"] or bytes(NOTHING)))

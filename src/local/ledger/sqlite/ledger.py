@@ -30,7 +30,7 @@ from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.turns import Received, Turns
 from local.ledger.sqlite.upkeep import IndexedRecords, Upkeep
-from local.ledger.sqlite.working_sets import held_of
+from local.ledger.sqlite.working_sets import budgets_of
 from local.text.features import features_of, pairs_of
 
 COUNTED = "record"
@@ -52,7 +52,7 @@ class Ledger:
         tombstones = Tombstones(rows)
         record_rows = RecordRows(rows, tombstones.match_record)
         self.records = Records(rows, record_rows)
-        held = held_of(database)
+        held = budgets_of(database)
         topics = RecentTopics(held.topics)
         self.facts = Facts(rows, record_rows, topics)
         self.extraction = Extractions(rows, record_rows, topics)

@@ -30,7 +30,7 @@ from local.ledger.sqlite.candidates import Filter, Pool
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.fulltext import WIDER_LIMIT, FullText, PoolMatches
 from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.working_sets import Held, WorkingSets
+from local.ledger.sqlite.working_sets import Budgets, WorkingSets
 from local.protocol.vectors import VectorHits
 
 NEAREST = 50
@@ -196,7 +196,7 @@ def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
 class Searches:
     """One tenant's searches; memories that are searched repeatedly stay in RAM."""
 
-    def __init__(self, rows: TenantRows, held: Held) -> None:
+    def __init__(self, rows: TenantRows, held: Budgets) -> None:
         """`held`: the budgets of what is held in RAM, which all tenants share."""
         self._rows = rows
         self._full_text = FullText(rows, held)

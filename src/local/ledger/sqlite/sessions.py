@@ -14,8 +14,8 @@ from local.ledger.search import Place
 from local.ledger.sessions import (
     COUNTED_CHARACTERS,
     SESSION_CHARACTERS,
-    Important,
-    Merge,
+    FactSelection,
+    MergeNotes,
     SessionOf,
     StoredMessage,
     StoredOutput,
@@ -41,7 +41,7 @@ class Sessions:
         self,
         session: SessionOf,
         limit: int,
-        important: Sequence[Important],
+        important: Sequence[FactSelection],
         make: Callable[[StoredSession], T],
     ) -> T:
         """Load a session; return the result of `make`, called off the event loop.
@@ -61,7 +61,7 @@ class Sessions:
 
         return await self._rows.read(load)
 
-    async def important(self, important: Sequence[Important]) -> list[list[Record]]:
+    async def important(self, important: Sequence[FactSelection]) -> list[list[Record]]:
         """Return the important facts of each selection."""
         return await self._rows.read(lambda c: self._facts(c, important))
 
@@ -82,11 +82,11 @@ class Sessions:
         return messages[::-1], False
 
     def _facts(
-        self, connection: SqlConnection, important: Sequence[Important]
+        self, connection: SqlConnection, important: Sequence[FactSelection]
     ) -> list[list[Record]]:
         return [self._most_important(connection, wanted) for wanted in important]
 
-    def _most_important(self, connection: SqlConnection, wanted: Important) -> list[Record]:
+    def _most_important(self, connection: SqlConnection, wanted: FactSelection) -> list[Record]:
         """Return the facts of a selection, the most important first."""
         tenant = self._rows.tenant
         places = [place_word(tenant, Place(*whose, "fact")) for whose in wanted.whose]
@@ -115,7 +115,7 @@ class Notes:
         self._rows = rows
 
     async def store(
-        self, session: SessionOf, role: str, content: str, at: datetime, *, merge: Merge
+        self, session: SessionOf, role: str, content: str, at: datetime, *, merge: MergeNotes
     ) -> SessionNotes:
         """Add a note, unless the role has already stored the same words in this session."""
 

@@ -77,7 +77,7 @@ class Budget:
         self._size -= size
 
 
-class Held:
+class Budgets:
     """The budgets of one database file."""
 
     def __init__(self) -> None:
@@ -87,12 +87,12 @@ class Held:
         self.words = Budget(HELD_WORDS)
 
 
-_OF: WeakKeyDictionary[Database, Held] = WeakKeyDictionary()
+_BUDGETS: WeakKeyDictionary[Database, Budgets] = WeakKeyDictionary()
 
 
-def held_of(database: Database) -> Held:
+def budgets_of(database: Database) -> Budgets:
     """Return the budgets that all ledgers over a database share."""
-    return _OF.setdefault(database, Held())
+    return _BUDGETS.setdefault(database, Budgets())
 
 
 def place_word(tenant: str, place: Place) -> str:

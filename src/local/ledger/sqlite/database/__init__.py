@@ -22,8 +22,8 @@ from local.ledger.sqlite.database.connections import (
     connect,
     damages_of,
     data_version,
-    holds,
-    read_only,
+    finds_any,
+    read_row,
     truncate,
 )
 from local.ledger.sqlite.database.copies import delete_copies, migrate
@@ -44,9 +44,9 @@ __all__ = [
     "Work",
     "damages",
     "data_version",
+    "finds_any",
     "has_content",
-    "holds",
-    "read_only",
+    "read_row",
 ]
 
 T = TypeVar("T")

@@ -133,7 +133,7 @@ def data_version(connection: SqlConnection) -> int:
     return int(version)
 
 
-def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
+def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
     """Return the first row that a statement finds in another program's file.
 
     Raises:
@@ -145,7 +145,7 @@ def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
     return row
 
 
-def holds(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
+def finds_any(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
     """Return whether a statement finds any row in an unencrypted file.
 
     Raises:
