@@ -227,7 +227,7 @@ class Generation:
             raise BackupError(
                 f"{file} cannot be read: {error.strerror}.", remedy=USE_EARLIER
             ) from error
-        return opener.open(data) if self.encrypted else data
+        return opener.decrypt(data) if self.encrypted else data
 
 
 USE_EARLIER = "Restore an earlier one: --generation NAME."

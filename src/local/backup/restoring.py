@@ -24,8 +24,8 @@ from local.ledger.door import (
     Contents,
     contents_of,
     copies_before_migrations,
-    counted,
-    ensure_known,
+    counts_of,
+    ensure_schema_known,
     forget_again,
 )
 from local.vectors.config import distrust_index
@@ -83,7 +83,7 @@ async def restore(request: RestoreRequest) -> Restored:
     """
     generation = await asyncio.to_thread(_chosen, request)
     manifest = await asyncio.to_thread(generation.manifest, request.opener)
-    keys, unread = _keys(manifest, request.key_of)
+    keys, unread = _keys_of(manifest, request.key_of)
     with folder_lock(request.data_dir):
         former = ledger_files(request.data_dir)
         if former and not (request.replace or request.dry_run):
@@ -91,11 +91,11 @@ async def restore(request: RestoreRequest) -> Restored:
                 f"{request.data_dir} holds a memory.",
                 remedy="--replace moves it aside; --data-dir names another folder.",
             )
-        with _unpacked(request.data_dir) as scratch:
+        with _scratch_folder(request.data_dir) as scratch:
             new = await asyncio.to_thread(
-                _extracted, generation, manifest, scratch, request.opener, keys
+                _extract, generation, manifest, scratch, request.opener, keys
             )
-            forgotten, warnings = 0, [*_waiting(manifest), *unread]
+            forgotten, warnings = 0, [*_turns_warning(manifest), *unread]
             aside = None
             if not request.dry_run:
                 forgotten, missed = await _forget_again(new, former, keys, manifest.at)
@@ -129,7 +129,7 @@ def _chosen(request: RestoreRequest) -> Generation:
 
 
 @contextmanager
-def _unpacked(data_dir: Path) -> Iterator[Path]:
+def _scratch_folder(data_dir: Path) -> Iterator[Path]:
     """Yield an empty folder on the same disk, which is deleted at the end."""
     scratch = data_dir / SCRATCH
     try:
@@ -143,7 +143,7 @@ def _unpacked(data_dir: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _keys(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
+def _keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
     """Return the keys of the ledgers, and warnings about missing ones, which may be added later."""
     keys, unread = {}, []
     for ledger in manifest.ledgers:
@@ -157,7 +157,7 @@ def _keys(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
     return keys, unread
 
 
-def _extracted(
+def _extract(
     generation: Generation, manifest: Manifest, scratch: Path, opener: Opener, keys: Keys
 ) -> dict[str, Path]:
     """Extract every ledger of the backup to a file, and read it completely if its key exists."""
@@ -165,7 +165,7 @@ def _extracted(
     for ledger in manifest.ledgers:
         file = scratch / ledger.path
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ensure_known(file, ledger.schema)
+        ensure_schema_known(file, ledger.schema)
         generation.extract(ledger, file, opener)
         if ledger.path in keys:
             _compare(ledger, contents_of(file, keys[ledger.path]))
@@ -205,7 +205,7 @@ async def _forget_again(
     return forgotten, unknown
 
 
-def _waiting(manifest: Manifest) -> list[str]:
+def _turns_warning(manifest: Manifest) -> list[str]:
     if not manifest.turns_waiting:
         return []
     waiting = f"{manifest.turns_waiting} turns waited to be stored when the backup was made"
@@ -263,7 +263,7 @@ def go_back(data_dir: Path, chroma_path: Path, earlier: list[EarlierLedger]) -> 
 def _earlier_ledger(name: str, current: LedgerFile, schema: int, file: Path) -> EarlierLedger:
     contents = contents_of(file, current.key)
     try:
-        now: Contents | None = counted(*current)
+        now: Contents | None = counts_of(*current)
     except StorageError:
         now = None
     return EarlierLedger(

@@ -55,7 +55,7 @@ class Backups:
             await asyncio.sleep(START_DELAY)
             while True:
                 if folder is not None and await self._is_due(folder):
-                    await self._scheduled(folder)
+                    await self._run_scheduled(folder)
                 await asyncio.sleep(CHECK_INTERVAL)
         finally:
             await self._stop()
@@ -74,7 +74,9 @@ class Backups:
         if request.keep is not None and request.keep < 1:
             raise InvalidArgumentsError("keep: at least 1.")
         self._progress, self._problem = Progress(), None
-        self._task = asyncio.create_task(self._make(request, Path(request.folder), self._progress))
+        self._task = asyncio.create_task(
+            self._make_backup(request, Path(request.folder), self._progress)
+        )
 
     async def status(self) -> BackupStatus:
         """Return the progress of the current backup, and the outcome of the last one."""
@@ -90,7 +92,7 @@ class Backups:
             newest=await asyncio.to_thread(_newest, scheduled) if scheduled else None,
         )
 
-    async def _make(self, request: BackupRequest, folder: Path, progress: Progress) -> None:
+    async def _make_backup(self, request: BackupRequest, folder: Path, progress: Progress) -> None:
         recipient = request.recipient or self._settings.backup_recipient
         try:
             plan = BackupPlan(
@@ -102,7 +104,7 @@ class Backups:
                 turns_waiting=await self._settled(),
                 at=self._clock(),
             )
-            taken = await _in_a_thread(plan, progress)
+            taken = await _make_in_thread(plan, progress)
         except Local2Error as error:
             self._problem = str(error)
             log.warning("backup_failed", reason=error.logged)
@@ -113,7 +115,7 @@ class Backups:
             self._last = _report(plan, taken)
             log.info("backup_made", generation=taken.generation, written=taken.written)
 
-    async def _scheduled(self, folder: Path) -> None:
+    async def _run_scheduled(self, folder: Path) -> None:
         try:
             self.begin(BackupRequest(folder=str(folder)))
         except OverloadedError:
@@ -158,7 +160,7 @@ def _report(plan: BackupPlan, taken: FinishedBackup) -> BackupReport:
     )
 
 
-async def _in_a_thread(plan: BackupPlan, progress: Progress) -> FinishedBackup:
+async def _make_in_thread(plan: BackupPlan, progress: Progress) -> FinishedBackup:
     """Make a backup in a separate thread: it takes minutes, and the loop's threads are shared."""
     executor = ThreadPoolExecutor(1, "backup")
     taking = asyncio.get_running_loop().run_in_executor(executor, make_backup, plan, progress)

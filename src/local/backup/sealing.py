@@ -21,7 +21,8 @@ class Seal:
     def __init__(self, recipients: Sequence[str] = ()) -> None:
         self.recipients = tuple(sorted(set(recipients)))
         self._keys = [
-            _parsed(each, pyrage.x25519.Recipient, pyrage.ssh.Recipient) for each in self.recipients
+            _parse_key(each, pyrage.x25519.Recipient, pyrage.ssh.Recipient)
+            for each in self.recipients
         ]
 
     @classmethod
@@ -34,7 +35,7 @@ class Seal:
         if not recipient:
             return cls()
         try:
-            keys = [recipient] if _is_key(recipient) else _lines(Path(recipient).expanduser())
+            keys = [recipient] if _is_key(recipient) else _read_keys(Path(recipient).expanduser())
             if not keys:
                 raise InvalidArgumentsError(f"{recipient} holds no key.", remedy=KEY_HELP)
             return cls(keys)
@@ -51,7 +52,7 @@ class Seal:
     def encrypts(self) -> bool:
         return bool(self._keys)
 
-    def close(self, data: bytes) -> bytes:
+    def encrypt(self, data: bytes) -> bytes:
         return bytes(pyrage.encrypt(data, self._keys)) if self._keys else data
 
 
@@ -84,7 +85,7 @@ class Opener:
                 remedy="Name the file that `age-keygen` wrote, or a secret key of SSH.",
             ) from error
 
-    def open(self, data: bytes) -> bytes:
+    def decrypt(self, data: bytes) -> bytes:
         """Decrypt data.
 
         Raises:
@@ -107,11 +108,11 @@ def _is_key(text: str) -> bool:
     return text.startswith(("age1", "ssh-"))
 
 
-def _lines(file: Path) -> list[str]:
+def _read_keys(file: Path) -> list[str]:
     lines = file.read_text(encoding="utf-8").splitlines()
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
-def _parsed(text: str, of_age: Any, of_ssh: Any) -> Any:
+def _parse_key(text: str, of_age: Any, of_ssh: Any) -> Any:
     parse: Callable[[str], Any] = (of_ssh if text.startswith("ssh-") else of_age).from_str
     return parse(text)

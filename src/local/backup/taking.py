@@ -20,7 +20,14 @@ from local.backup.files import LedgerFile, digest, sync, write
 from local.backup.generations import FORMAT, PIECES, BackupFolder, CopiedFile, Generation, Manifest
 from local.backup.sealing import Seal
 from local.errors import BackupError, UnwritableError
-from local.ledger.door import Contents, contents_of, copy, counted, ledger_key, refuse_without_room
+from local.ledger.door import (
+    Contents,
+    contents_of,
+    copy,
+    counts_of,
+    ledger_key,
+    refuse_without_room,
+)
 
 SCRATCH = "backup.part"
 """Folder for copies, within the data folder because they are as secret as the ledger."""
@@ -48,8 +55,8 @@ class Pieces:
         """Store or link a piece; return its name."""
         name = digest(piece, key)
         target = self._folder / PIECES / name
-        if not target.exists() and not self._linked(name, piece, target):
-            closed = self._seal.close(piece)
+        if not target.exists() and not self._link_if_stored(name, piece, target):
+            closed = self._seal.encrypt(piece)
             refuse_without_room(self._folder, len(closed))
             write(target, closed, synced=False)
             self._new.append(target)
@@ -61,11 +68,11 @@ class Pieces:
         for piece in self._new:
             sync(piece)
         name = "manifest.age" if self._seal.encrypts else "manifest.json"
-        data = self._seal.close(msgspec.json.encode(manifest))
+        data = self._seal.encrypt(msgspec.json.encode(manifest))
         write(self._folder / name, data)
         self.written += len(data)
 
-    def _linked(self, name: str, piece: bytes, target: Path) -> bool:
+    def _link_if_stored(self, name: str, piece: bytes, target: Path) -> bool:
         """Link a piece if the previous generation has it, undamaged as far as it can be read."""
         if self._earlier is None:
             return False
@@ -168,9 +175,9 @@ def _store_ledger(
     key = pieces.key_of(ledger_key(*ledger))
     with _scratch(data_dir) as scratch:
         copied = scratch / "ledger.sqlite3"
-        before = counted(*ledger)
+        before = counts_of(*ledger)
         size = copy(ledger.path, copied, ledger.key, progress.advance)
-        contents = _checked(LedgerFile(copied, ledger.key), before)
+        contents = _check_copy(LedgerFile(copied, ledger.key), before)
         with copied.open("rb") as file:
             names = []
             while piece := file.read(PIECE_BYTES):
@@ -186,7 +193,7 @@ def _store_ledger(
     )
 
 
-def _checked(copied: LedgerFile, before: Contents) -> Contents:
+def _check_copy(copied: LedgerFile, before: Contents) -> Contents:
     contents = contents_of(*copied)
     if contents.records < before.records:
         raise BackupError(

@@ -29,7 +29,7 @@ TEMPORARY = {
 MAX_REPLY_CHARACTERS = 2_000
 """Maximum number of characters kept of an endpoint's error text."""
 BASE_URL = "openai_url is the base URL, such as http://127.0.0.1:8080/v1"
-_MISSING = re.compile(
+_MISSING_MODEL = re.compile(
     r"\bmodel\b.{0,120}\b(not found|not_found|(does )?not exist)|model_not_found|"
     r"(no such|unknown|invalid|not a valid) model\b",
     re.IGNORECASE,
@@ -216,13 +216,13 @@ def status_error(endpoint: Endpoint, status: int, content: bytes, model: str) ->
     reply = endpoint.without_key(_reply_text(content))
     refused = httpx.codes.is_client_error(status) and status not in TEMPORARY
     if status in KEY_REFUSED:
-        return _key_refused(endpoint, status, model)
-    if status == httpx.codes.NOT_FOUND or (refused and _MISSING.search(reply)):
-        return _missing(endpoint, status, reply, model)
+        return _key_error(endpoint, status, model)
+    if status == httpx.codes.NOT_FOUND or (refused and _MISSING_MODEL.search(reply)):
+        return _missing_model_error(endpoint, status, reply, model)
     if refused:
         message = f"{model} at {endpoint.shown} refused the request ({status})."
         return EndpointError("refused", message, reply=reply)
-    return _failed(endpoint, status, reply)
+    return _temporary_error(endpoint, status, reply)
 
 
 def is_too_large(error: EndpointError) -> bool:
@@ -230,7 +230,7 @@ def is_too_large(error: EndpointError) -> bool:
     return error.kind == "refused" and bool(_TOO_LARGE.search(f"{error.message} {error.reply}"))
 
 
-def _failed(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
+def _temporary_error(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
     """Return the error for a request that may succeed at another time."""
     limited = status == httpx.codes.TOO_MANY_REQUESTS
     if status == httpx.codes.PAYMENT_REQUIRED or (limited and _QUOTA_USED_UP.search(reply)):
@@ -252,7 +252,7 @@ def _failed(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
     return EndpointError("failed", message, reply=reply, retryable=True, remedy="Try again later.")
 
 
-def _key_refused(endpoint: Endpoint, status: int, model: str) -> EndpointError:
+def _key_error(endpoint: Endpoint, status: int, model: str) -> EndpointError:
     """Return the error for a refused key, without the endpoint's text, which may quote the key."""
     if endpoint.key is None:
         return EndpointError(
@@ -268,8 +268,8 @@ def _key_refused(endpoint: Endpoint, status: int, model: str) -> EndpointError:
     )
 
 
-def _missing(endpoint: Endpoint, status: int, reply: str, model: str) -> EndpointError:
-    if _MISSING.search(reply):
+def _missing_model_error(endpoint: Endpoint, status: int, reply: str, model: str) -> EndpointError:
+    if _MISSING_MODEL.search(reply):
         return EndpointError(
             "model",
             f"{endpoint.shown} does not have the model {model} ({status}).",

@@ -42,7 +42,7 @@ class RateLimit:
     def __init__(self) -> None:
         self._free_at = 0.0
 
-    def note(self, status: int, headers: Mapping[str, str]) -> None:
+    def update(self, status: int, headers: Mapping[str, str]) -> None:
         """Update the limit from an answer's headers: a requested delay, or an exhausted limit."""
         pause = _seconds_until_reset(headers)
         if status in LIMITING_STATUSES:
@@ -50,7 +50,7 @@ class RateLimit:
         if pause:
             self._free_at = time.monotonic() + min(pause, LONGEST_PAUSE)
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds until a request may be sent."""
         return max(self._free_at - time.monotonic(), 0.0)
 
@@ -89,7 +89,7 @@ class Retries:
         Raises:
             EndpointError: The wait would exceed the time left, or `patience`.
         """
-        limited = self._limit.left()
+        limited = self._limit.seconds_left()
         pause = max(limited, self._back_off)
         if pause > min(self.left, self._patience):
             error = self._error or EndpointError(
@@ -224,7 +224,7 @@ class AsyncEndpointClient:
             try:
                 async with asyncio.timeout(retries.left):
                     response = await self._client.send(request, stream=True)
-                    self._limit.note(response.status_code, response.headers)
+                    self._limit.update(response.status_code, response.headers)
                     if response.is_success and not whole:
                         return response
                     content = await _content(response)
@@ -291,7 +291,7 @@ class EndpointClient:
         ends = time.monotonic() + left
         timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS))
         with self._client.stream("POST", url, content=content, timeout=timeout) as response:
-            self._limit.note(response.status_code, response.headers)
+            self._limit.update(response.status_code, response.headers)
             pieces: list[bytes] = []
             for piece in response.iter_bytes():
                 pieces.append(piece)

@@ -75,14 +75,16 @@ class Columns:
         """Add records in their current state; remove those that are no longer active."""
         for candidate in candidates:
             self._view = None
-            read = candidate.read() if candidate.active else None
+            read = candidate.features() if candidate.active else None
             position = self._position.get(candidate.row)
             if position is not None and (read is None or self._stems[position] != read.stems):
                 self._records[position]["active"] = False
                 self.outdated += 1
                 position = None
             if read is not None:
-                self._put(self._new(read.stems) if position is None else position, candidate, read)
+                self._write(
+                    self._append(read.stems) if position is None else position, candidate, read
+                )
 
     def whole(self) -> "View":
         """Return a view of all records."""
@@ -117,16 +119,16 @@ class Columns:
         counts = packed >> 1 & MAX_COUNT
         return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
 
-    def _new(self, stems: str) -> int:
+    def _append(self, stems: str) -> int:
         position = len(self)
         if position == len(self._records):
             self._records = np.concatenate([self._records, np.zeros_like(self._records)])
             self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
         self._stems.append(stems)
-        self._index(position, stems)
+        self._add_postings(position, stems)
         return position
 
-    def _put(self, position: int, candidate: Candidate, read: Features) -> None:
+    def _write(self, position: int, candidate: Candidate, read: Features) -> None:
         names, session = self.names, (candidate.scope, candidate.session_id)
         self._position[candidate.row] = position
         self._records[position] = (
@@ -147,11 +149,11 @@ class Columns:
             -1 if candidate.stated_by is None else names.principals.of(candidate.stated_by),
             candidate.echo,
             candidate.feedback or 0.0,
-            names.embedders.of(self._embedder(position, candidate)),
+            names.embedders.of(self._store_vector(position, candidate)),
             *read[1:],
         )
 
-    def _embedder(self, position: int, candidate: Candidate) -> str | None:
+    def _store_vector(self, position: int, candidate: Candidate) -> str | None:
         """Store the vector, if there is one; return the name of its embedder."""
         if candidate.vector is None:
             return None
@@ -162,18 +164,18 @@ class Columns:
         self._vectors[position] = vector
         return candidate.embedder
 
-    def _index(self, position: int, stems: str) -> None:
+    def _add_postings(self, position: int, stems: str) -> None:
         head = stems.index(HEAD_ENDS)
         if self._only is not None:
             for found in self._only.finditer(stems):
-                self._post(found[1], position, int(found[2]), found.start() < head)
+                self._add_posting(found[1], position, int(found[2]), found.start() < head)
             return
         for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_ENDS) :], False)):
             for token in part.split():
                 stem, _, count = token.rpartition("=")
-                self._post(stem, position, int(count), ahead)
+                self._add_posting(stem, position, int(count), ahead)
 
-    def _post(self, stem: str, position: int, count: int, ahead: int) -> None:
+    def _add_posting(self, stem: str, position: int, count: int, ahead: int) -> None:
         packed = position << COUNT_BITS | min(count, MAX_COUNT) << 1 | ahead
         if (known := self._postings.get(stem)) is None:
             known = self._postings[stem] = array("q")

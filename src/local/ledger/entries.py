@@ -81,7 +81,7 @@ class Candidate(NamedTuple):
     stated_by: str | None
     active: int = 1
 
-    def read(self) -> Features:
+    def features(self) -> Features:
         if self.stems is not None:
             return Features._make(self[14:20])
         return features_of(

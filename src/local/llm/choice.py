@@ -44,24 +44,24 @@ async def choose_chat_model(settings: GeneratorSettings) -> ChatModel:
     """
     match provider_of(settings):
         case "rules":
-            return _chosen(RulesModel(), reason="asked for")
+            return _log_choice(RulesModel(), reason="asked for")
         case "openai":
-            return await _endpoints_model(settings)
+            return await _open_endpoint_model(settings)
         case "ollama":
-            return await _ollamas_model(settings)
+            return await _open_ollama_model(settings)
 
 
-async def _endpoints_model(settings: GeneratorSettings) -> ChatModel:
+async def _open_endpoint_model(settings: GeneratorSettings) -> ChatModel:
     endpoint = chat_endpoint(settings)
     model = await OpenAIModel.open(
         settings.model, temperature=settings.temperature, endpoint=endpoint
     )
-    if problem := await _problem(model):
+    if problem := await _problem_of(model):
         log.warning("chat_model_unavailable", model=model.name, reason=problem)
-    return _chosen(model, reason=f"of the endpoint {endpoint.shown}")
+    return _log_choice(model, reason=f"of the endpoint {endpoint.shown}")
 
 
-async def _ollamas_model(settings: GeneratorSettings) -> ChatModel:
+async def _open_ollama_model(settings: GeneratorSettings) -> ChatModel:
     from local.llm.ollama import OllamaModel  # noqa: PLC0415 - an eighth of a start's imports
 
     try:
@@ -74,16 +74,16 @@ async def _ollamas_model(settings: GeneratorSettings) -> ChatModel:
     except ModelError as error:
         if settings.chat == "ollama":
             raise
-        return _chosen(RulesModel(), reason=str(error))
-    return _chosen(model, reason=f"Ollama at {without_credentials(settings.ollama_url)} has it")
+        return _log_choice(RulesModel(), reason=str(error))
+    return _log_choice(model, reason=f"Ollama at {without_credentials(settings.ollama_url)} has it")
 
 
-def _chosen(chat_model: ChatModel, *, reason: str) -> ChatModel:
+def _log_choice(chat_model: ChatModel, *, reason: str) -> ChatModel:
     log.info("chat_model_chosen", model=chat_model.name, reason=reason)
     return chat_model
 
 
-async def _problem(model: OpenAIModel) -> str | None:
+async def _problem_of(model: OpenAIModel) -> str | None:
     """Return why an endpoint's model cannot answer now, None if it can."""
     try:
         return None if await model.is_available() else "The endpoint does not have it."
@@ -106,10 +106,9 @@ async def open_structured_model(settings: GeneratorSettings, model: str) -> Stru
     if provider == "rules" or not model:
         log.info("no_structured_model", reason="not asked for")
         return None
+    open_model = _open_structured_ollama if provider == "ollama" else _open_structured_openai
     try:
-        opened = await (_structured_ollama if provider == "ollama" else _structured_openai)(
-            settings, model
-        )
+        opened = await open_model(settings, model)
     except ModelError as error:
         log.info("no_structured_model", reason=str(error))
         return None
@@ -117,7 +116,7 @@ async def open_structured_model(settings: GeneratorSettings, model: str) -> Stru
     return opened
 
 
-async def _structured_ollama(settings: GeneratorSettings, model: str) -> StructuredModel:
+async def _open_structured_ollama(settings: GeneratorSettings, model: str) -> StructuredModel:
     from local.llm.ollama import OllamaModel  # noqa: PLC0415
 
     return await OllamaModel.open(
@@ -129,7 +128,7 @@ async def _structured_ollama(settings: GeneratorSettings, model: str) -> Structu
     )
 
 
-async def _structured_openai(settings: GeneratorSettings, model: str) -> StructuredModel:
+async def _open_structured_openai(settings: GeneratorSettings, model: str) -> StructuredModel:
     """Open a model even if it is unreachable, so that its tasks wait for it."""
     opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(settings))
     try:

@@ -32,7 +32,7 @@ from local.llm.openai_messages import (
     Json,
     Message,
     pieces_of,
-    strict,
+    strict_schema,
     to_chunk,
     to_openai,
     to_tools,
@@ -111,7 +111,7 @@ class OpenAIModel:
         if listed is None or any(self.name in {name, name.rpartition("/")[2]} for name in listed):
             return True
         try:
-            await self._try(within)
+            await self._request_one_word(within)
         except EndpointError as error:
             if error.kind != "model":
                 raise _model_error(error) from error
@@ -125,7 +125,7 @@ class OpenAIModel:
             ModelError: They are refused, the endpoint is unreachable, or its answer is unreadable.
         """
         with self._as_model_errors():
-            if (answer := await self._try(within)) is not None:
+            if (answer := await self._request_one_word(within)) is not None:
                 msgspec.json.decode(answer, type=Completion)
 
     async def stream(
@@ -146,14 +146,14 @@ class OpenAIModel:
                 aclosing(await self._send(begin, body)) as response,
                 aclosing(pieces_of(response.aiter_bytes())) as pieces,
             ):
-                while (piece := await self._next(pieces)) is not None:
-                    ended = ended or calls.take(piece)
+                while (piece := await self._next_piece(pieces)) is not None:
+                    ended = ended or calls.add(piece)
                     if piece.usage:
                         used(piece.usage.prompt_tokens, piece.usage.completion_tokens)
                     if chunk := to_chunk(piece):
                         yield chunk
             self._check_end(ended)
-            if whole := calls.whole():
+            if whole := calls.assembled():
                 yield ChatChunk(tool_calls=whole)
 
     async def answer_as(
@@ -173,7 +173,7 @@ class OpenAIModel:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _try(self, within: float) -> bytes | None:
+    async def _request_one_word(self, within: float) -> bytes | None:
         """Return the raw answer, None if only a parameter is refused, not the key or the model."""
         body = {"model": self.name, "messages": [{"role": "user", "content": "Hi"}]}
         try:
@@ -223,7 +223,7 @@ class OpenAIModel:
             return {}
         if form == "json_object":
             return {"response_format": {"type": form}}
-        schema = strict(schema_of(into))
+        schema = strict_schema(schema_of(into))
         named = {"name": into.__name__.strip("_"), "strict": True, "schema": schema}
         return {"response_format": {"type": form, form: named}}
 
@@ -240,7 +240,7 @@ class OpenAIModel:
             self._refused.update(named)
             log.info("parameters_refused", model=self.name, parameters=named)
 
-    async def _next(self, pieces: AsyncGenerator[Completion, None]) -> Completion | None:
+    async def _next_piece(self, pieces: AsyncGenerator[Completion, None]) -> Completion | None:
         """Return the next piece of an answer, None at the end; keep-alives do not count."""
         try:
             async with asyncio.timeout(SILENCE_SECONDS):

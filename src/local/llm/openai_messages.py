@@ -65,7 +65,7 @@ class CallsInPieces:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
 
-    def take(self, piece: Completion) -> str:
+    def add(self, piece: Completion) -> str:
         """Add the calls in a piece of the stream; return why the answer ended, empty if not."""
         reason = ""
         for choice in piece.choices[:1]:
@@ -86,7 +86,7 @@ class CallsInPieces:
         else:
             call.arguments += arguments or ""
 
-    def whole(self) -> tuple[ToolCall, ...]:
+    def assembled(self) -> tuple[ToolCall, ...]:
         """Return the assembled calls.
 
         Raises:
@@ -186,7 +186,7 @@ def usage_of(tokens: Tokens | None) -> Usage | None:
     return Usage(prompt_tokens=tokens.prompt_tokens, answer_tokens=tokens.completion_tokens)
 
 
-def strict(schema: Mapping[str, Any]) -> Json:
+def strict_schema(schema: Mapping[str, Any]) -> Json:
     """Return a schema as strict output requires it: all properties required, no others allowed."""
 
     def stricter(node: Any) -> Any:

@@ -56,7 +56,7 @@ class IndexFolder:
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return cls(path, _locked(path / ".lock"))
+            return cls(path, _take_lock(path / ".lock"))
         except OSError as error:
             raise UnwritableError(path, error) from error
 
@@ -80,7 +80,7 @@ class IndexFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = self.path / ".lock"
             if not lock.exists() or not os.path.samestat(lock.stat(), os.fstat(self._lock)):
-                taken = _locked(lock)
+                taken = _take_lock(lock)
                 os.close(self._lock)
                 self._lock = taken
             _write_marker(self.path / DIRTY_MARKER)
@@ -108,7 +108,7 @@ class IndexFolder:
         os.close(self._lock)
 
 
-def _locked(file: Path) -> int:
+def _take_lock(file: Path) -> int:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + LOCK_WAIT
     while True:

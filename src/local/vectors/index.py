@@ -90,15 +90,15 @@ class VectorIndex:
 
     def recorded_embedder(self, tenant: str, slot: Slot = "serving") -> str | None:
         """Return the name of the vectors' embedder, None without a collection."""
-        return self._recorded(tenant, "embedder", slot)
+        return self._metadata(tenant, "embedder", slot)
 
     def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int:
         """Return the length of the vectors, 0 without a collection."""
-        return int(self._recorded(tenant, "dimensions", slot) or 0)
+        return int(self._metadata(tenant, "dimensions", slot) or 0)
 
     def generation(self, tenant: str) -> str | None:
         """Return the unique id of the serving collection's build, None without a collection."""
-        return self._recorded(tenant, "generation")
+        return self._metadata(tenant, "generation")
 
     def ensure(
         self, tenant: str, embedder_name: str, dimensions: int, slot: Slot = "serving"
@@ -262,7 +262,7 @@ class VectorIndex:
     def _name(self, tenant: str, slot: Slot = "serving") -> str:
         return collection_name(self._collection, tenant, slot)
 
-    def _recorded(self, tenant: str, field: str, slot: Slot = "serving") -> str | None:
+    def _metadata(self, tenant: str, field: str, slot: Slot = "serving") -> str | None:
         collection = self._find(tenant, slot)
         return None if collection is None else str(collection.metadata[field])
 

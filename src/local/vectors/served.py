@@ -155,10 +155,10 @@ class OpenAIEmbedder(ServedEmbedder):
             if is_too_large(error) and len(inputs[0]) // 2 >= SHORTEST:
                 self._longest = len(inputs[0]) // 2
                 return self._embed(inputs, query=query)
-            raise self._failed(error, len(inputs)) from error
+            raise self._vector_error(error, len(inputs)) from error
 
     def _vectors(self, inputs: list[str], *, query: bool) -> FloatMatrix:
-        answer = self._answer(inputs, query=query)
+        answer = self._request(inputs, query=query)
         try:
             with np.errstate(over="ignore"):  # becomes infinite, and is refused below
                 vectors = _matrix(msgspec.json.decode(answer, type=_Answer).data)
@@ -172,7 +172,7 @@ class OpenAIEmbedder(ServedEmbedder):
             )
         return unit_rows(vectors)
 
-    def _answer(self, inputs: list[str], *, query: bool) -> bytes:
+    def _request(self, inputs: list[str], *, query: bool) -> bytes:
         """Request vectors in base64, a third of the size, unless the endpoint refuses it."""
         form = "base64" if self._base64 else "float"
         try:
@@ -187,9 +187,9 @@ class OpenAIEmbedder(ServedEmbedder):
             if not (self._base64 and error.kind == "refused" and _names_encoding(error.reply)):
                 raise
         self._base64 = False
-        return self._answer(inputs, query=query)
+        return self._request(inputs, query=query)
 
-    def _failed(self, error: EndpointError, texts: int) -> VectorError:
+    def _vector_error(self, error: EndpointError, texts: int) -> VectorError:
         """Convert an error: a refusal is the texts' fault, any other error the endpoint's."""
         kind = VectorFaultError if error.kind == "refused" else VectorError
         failed = kind(

@@ -25,7 +25,7 @@ CHANGED = "it has changed since"
 DENIED = "denied"
 """Audit action of a denied request; its row has the name of the request instead of a record id."""
 
-Seen = Callable[[AuditRow], bool]
+MaySee = Callable[[AuditRow], bool]
 
 
 class Audit:
@@ -39,20 +39,20 @@ class Audit:
 
     async def page(
         self,
-        seen: Seen,
+        may_see: MaySee,
         limit: int,
         *,
         record_id: str | None = None,
         run: str | None = None,
         before: int | None = None,
     ) -> AuditPage:
-        """Return the newest rows that `seen` permits, optionally of one record or one run."""
+        """Return the newest rows that `may_see` permits, optionally of one record or one run."""
         found: list[AuditRow] = []
         position = AFTER_ALL if before is None else before
         for _ in range(MAX_READS):
             rows = await self._read(record_id, run, position)
             for row in rows:
-                if seen(row) and record_id in {None, row.record_id}:
+                if may_see(row) and record_id in {None, row.record_id}:
                     found.append(row)
                 if len(found) == limit:
                     return AuditPage(rows=found, next=row.row)
@@ -70,7 +70,7 @@ class Audit:
         def read(connection: SqlConnection) -> list[AuditRow]:
             rows = self._row_numbers(connection, record_id, run, before)
             found = self._rows.execute(connection, "audit_entries", rows=as_json(rows))
-            return [_row_of(row) for row in found]
+            return [_audit_row(row) for row in found]
 
         return await self._rows.read(read)
 
@@ -156,5 +156,5 @@ class Audit:
         return None
 
 
-def _row_of(row: Row) -> AuditRow:
+def _audit_row(row: Row) -> AuditRow:
     return msgspec.convert({**dict(row), "detail": json.loads(row["detail"])}, AuditRow)

@@ -143,13 +143,15 @@ class TaskQueue:
 
     async def postpone(self, task: Task, error: str, *, not_before: datetime) -> None:
         """Count a failure, and schedule another attempt, in which the task is alone."""
-        await self._fail(task, "later", error, stamp(not_before))
+        await self._record_failure(task, "later", error, stamp(not_before))
 
     async def set_aside(self, task: Task, error: str) -> None:
         """Count a failure, and stop trying the task."""
-        await self._fail(task, "aside", error, None)
+        await self._record_failure(task, "aside", error, None)
 
-    async def _fail(self, task: Task, state: str, error: str, not_before: str | None) -> None:
+    async def _record_failure(
+        self, task: Task, state: str, error: str, not_before: str | None
+    ) -> None:
         await self._rows.change(
             "fail_task",
             kind=task.kind,

@@ -97,7 +97,7 @@ class Pool:
         self.candidates: dict[int, Candidate] = dict(former.candidates) if former else {}
         self.links: list[Link] = list(former.links) if former else []
 
-    def by_topics(self, topics: Sequence[str]) -> list[int]:
+    def rows_of_topics(self, topics: Sequence[str]) -> list[int]:
         """Return the rows of the facts with these keys."""
         asked = {
             "topics": as_json([folded(topic) for topic in topics]),
@@ -116,29 +116,29 @@ class Pool:
         self.links += links
         self._read(rows=sorted({row for link in links for row in (link.row, link.later)}))
 
-    def first(self, rows: Sequence[int], limit: int) -> list[int]:
+    def take_first(self, rows: Sequence[int], limit: int) -> list[int]:
         """Return the first visible rows, and add them to the candidates."""
         self._read(rows=rows, limit=limit)
         return [row for row in rows if row in self.candidates][:limit]
 
-    def nearest(self, hits: VectorHits, limit: int) -> list[int]:
+    def take_nearest(self, hits: VectorHits, limit: int) -> list[int]:
         """Return the rows of the first visible hits, and add them to the candidates."""
         known = {candidate.id for candidate in self.candidates.values()}
         self._read(ids=[hit.id for hit in hits.hits if hit.id not in known], limit=limit)
         rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
         return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
 
-    def being_asked(self) -> list[int]:
+    def asked_question(self) -> list[int]:
         """Return the row of the question that the caller is answering, if it was received."""
         if self._asked["asking"] is None:
             return []
         return [row for (row,) in self._all("being_asked", **self._asked)]
 
-    def own(self, limit: int = -1) -> list[int]:
+    def own_rows(self, limit: int = -1) -> list[int]:
         """Return the rows that the caller may see, up to the limit."""
         return [row for (row,) in self._all("own_rows", limit=limit, **self._asked)]
 
-    def retired_since(self) -> list[int]:
+    def retired_rows(self) -> list[int]:
         """Return the rows that were retired after `as_of`, the earliest up to a limit."""
         if self._asked["as_of"] is None:
             return []

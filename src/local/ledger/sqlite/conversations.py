@@ -182,7 +182,7 @@ class _Part:
         """Add a new record, or complete the one that was received before it is reported here."""
         if record.kind == "tool_output":
             placed = msgspec.structs.replace(record, stands_at=self._next_position())
-            if (known := self._received.result(self._connection, placed)) is not None:
+            if (known := self._received.report_result(self._connection, placed)) is not None:
                 return known
         if followed:
             record = msgspec.structs.replace(record, stands_at=self._next_position())

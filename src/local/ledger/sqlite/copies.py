@@ -33,8 +33,8 @@ __all__ = [
     "contents_of",
     "copies_before_migrations",
     "copy",
-    "counted",
-    "ensure_known",
+    "counts_of",
+    "ensure_schema_known",
     "forget_again",
     "ledger_key",
     "refuse_without_room",
@@ -60,27 +60,27 @@ def contents_of(file: Path, key: ContentKey | None) -> Contents:
         LedgerKeyError: The key belongs to another ledger.
         StorageError: The file is no ledger, or a newer local2 wrote it.
     """
-    with _read(file, key, immutable=True) as connection:
+    with _opened(file, key, immutable=True) as connection:
         if found := damages(connection):
             raise DamagedError(f"{file} is damaged: {found[0]}.")
-        contents, last = _counted(connection)
-    ensure_known(file, contents.schema)
+        contents, last = _read_counts(connection)
+    ensure_schema_known(file, contents.schema)
     if last != contents.records:
         raise DamagedError(f"{file} lacks {last - contents.records} of {last} records.")
     return contents
 
 
-def counted(file: Path, key: ContentKey | None) -> Contents:
+def counts_of(file: Path, key: ContentKey | None) -> Contents:
     """Return the current counts of a ledger, without reading the rest of it.
 
     Raises:
         StorageError: The ledger cannot be read.
     """
-    with _read(file, key) as connection:
-        return _counted(connection)[0]
+    with _opened(file, key) as connection:
+        return _read_counts(connection)[0]
 
 
-def ensure_known(file: Path, schema: int) -> None:
+def ensure_schema_known(file: Path, schema: int) -> None:
     """Refuse a schema that this local2 cannot read.
 
     Raises:
@@ -109,18 +109,18 @@ def rows_of(file: Path, statement: str, key: ContentKey | None) -> list[sqlite3.
     Raises:
         StorageError: The ledger cannot be read.
     """
-    with _read(file, key) as connection:
+    with _opened(file, key) as connection:
         return connection.execute(SQL[statement]).fetchall()
 
 
-def _counted(connection: sqlite3.Connection) -> tuple[Contents, int]:
+def _read_counts(connection: sqlite3.Connection) -> tuple[Contents, int]:
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
     there, last = connection.execute(SQL["count_rows"]).fetchone()
     return Contents(schema=schema, records=there), last
 
 
 @contextmanager
-def _read(
+def _opened(
     file: Path, key: ContentKey | None, *, immutable: bool = False
 ) -> Iterator[sqlite3.Connection]:
     with closing(open_to_read(file, key, immutable=immutable)) as connection:

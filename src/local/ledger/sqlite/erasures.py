@@ -49,14 +49,14 @@ class Erasures:
         rows: TenantRows,
         records: RecordRows,
         tombstones: Tombstones,
-        held: Sequence[Callable[[], None]],
+        clear_caches: Sequence[Callable[[], None]],
     ) -> None:
-        """`held`: callables that clear what other parts of the ledger hold in memory."""
+        """`clear_caches`: clear what other parts of the ledger hold in memory."""
         self._database = database
         self._rows = rows
         self._records = records
         self._tombstones = tombstones
-        self._held = held
+        self._clear_caches = clear_caches
         self._sources = Sources(rows, records)
         self._selections = Selections(rows)
 
@@ -71,14 +71,14 @@ class Erasures:
         for start in range(0, len(rows), TOGETHER):
             part = rows[start : start + TOGETHER]
             erased = await self._rows.write(partial(self._erase, selection, part, how))
-            for forget in self._held:
+            for forget in self._clear_caches:
                 forget()
             yield erased
         if selection.includes_unreferenced:
             asked = {"owner": selection.owner, "session_id": selection.session_id}
             while await self._rows.change("drop_items_of", **asked, limit=TOGETHER):
                 pass
-        await self._rows.write(partial(self._erase_beside, selection, how, len(rows)))
+        await self._rows.write(partial(self._finish_erasure, selection, how, len(rows)))
 
     async def chosen_among(self, digests: Collection[str]) -> list[tuple[Selection, str]]:
         """Return the selections that have these digests, as far as matching data exists."""
@@ -133,7 +133,7 @@ class Erasures:
         ids = [row["id"] for row in found]
         if not how.allow_again:
             self._tombstones.add(connection, selection, found, how)
-        self._forget_sources(connection, ids)
+        self._remove_from_sources(connection, ids)
         self._clear(connection, rows, ids)
         erased = {"ids": as_json(ids)}
         self._rows.execute(connection, "drop_items_found_by", **erased)
@@ -147,7 +147,7 @@ class Erasures:
         asked = as_json([row["query_id"] for row in found if row["query_id"]])
         self._rows.execute(connection, "drop_waiting_ratings", owner=owner, query_ids=asked)
         self._rows.execute(connection, "erase_records", rows=numbers, at=stamp(how.at))
-        self._restore(connection, merged, how)
+        self._restore_merged(connection, merged, how)
         unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
         leaving = ({"row": one.row, "id": one.id} for one in unindexed)
         self._rows.execute_each(connection, "unindex_as", leaving)
@@ -170,7 +170,9 @@ class Erasures:
         )
         self._rows.execute(connection, "drop_ratings", ids=as_json(ids))
 
-    def _restore(self, connection: SqlConnection, merged: Sequence[Row], how: Lifting) -> None:
+    def _restore_merged(
+        self, connection: SqlConnection, merged: Sequence[Row], how: Lifting
+    ) -> None:
         """Make facts active again that had been merged into an erased one."""
         reason = "what it was merged into was erased"
         cause = Cause(agent=None, superseded_by="", at=how.at, reason=reason)
@@ -180,20 +182,20 @@ class Erasures:
                     connection, "undone", row["id"], cause, {"action": "merged"}
                 )
 
-    def _forget_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
+    def _remove_from_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
         """Remove erased messages from the sources of facts that also have other sources."""
         erased = set(ids)
         facts = self._rows.execute(connection, "extracted_from_erased", ids=as_json(ids)).fetchall()
         for row in facts:
             self._sources.remove(connection, row["id"], erased, ())
 
-    def _erase_beside(
+    def _finish_erasure(
         self, selection: Selection, how: Lifting, records: int, connection: SqlConnection
     ) -> None:
         if how.allow_again:
             self._tombstones.lift_all(connection, selection)
         elif selection.includes_unreferenced:
-            self._tombstones.add_beside(connection, selection, how)
+            self._tombstones.add_selection(connection, selection, how)
         owner = selection.owner
         if selection.includes_unreferenced:
             asked = {"owner": owner, "session_id": selection.session_id}

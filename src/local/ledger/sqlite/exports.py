@@ -31,11 +31,11 @@ from local.protocol.portable import (
     StoredVector,
 )
 
-SCANNED = 2_000
+MAX_ROWS_READ = 2_000
 """Number of rows of a table that one page reads."""
 ROWS_OF = {"place": "record", "access": "record"}
 """Sections whose rows are numbered by another table than the one they are named after."""
-OF_TALKS = frozenset({"feedback", "note", "output", "item"})
+TALK_SECTIONS = frozenset({"feedback", "note", "output", "item"})
 """Sections that are exported only if `ExportFilter.talks` is set."""
 FIRST_RELATION = ("", "", "")
 """The key before that of every relation."""
@@ -94,7 +94,7 @@ def _page(reader: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage
             lines.append(msgspec.Raw(data))
             size += len(data) + 1
     else:
-        return _page_of_lines(section, lines, reader.following(section, after, talks=talks))
+        return _page_of_lines(section, lines, reader.next_cursor(section, after, talks=talks))
     return _page_of_lines(section, lines, ExportCursor(section, after))
 
 
@@ -133,10 +133,10 @@ class _Reader:
     def lines(self, section: str, after: Key) -> Keyed:
         """Yield the lines of a section after a key, at most those that one page reads."""
         if isinstance(after, tuple):
-            yield from self._relations(after)
+            yield from self._relation_lines(after)
             return
-        until = after + SCANNED
-        make = self._place if section == "place" else MAKERS[section]
+        until = after + MAX_ROWS_READ
+        make = self._place_line if section == "place" else LINE_MAKERS[section]
         statement = f"export_{section}"
         found = self._rows.execute(
             self._connection, statement, **self._asked, after=after, until=until
@@ -145,10 +145,10 @@ class _Reader:
             yield row["row"], make(row)
         yield until, None
 
-    def following(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
+    def next_cursor(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
         """Return the cursor after the rows that were read; None at the end of the export."""
         if isinstance(after, tuple):
-            more = self._scanned == SCANNED
+            more = self._scanned == MAX_ROWS_READ
         else:
             lasts = self._rows.execute(self._connection, "last_rows").fetchone()
             more = after < (lasts[ROWS_OF.get(section, section)] or 0)
@@ -156,20 +156,20 @@ class _Reader:
             return ExportCursor(section, after)
         rest = SECTIONS[SECTIONS.index(section) + 1 :]
         for name in rest:
-            if talks or name not in OF_TALKS:
+            if talks or name not in TALK_SECTIONS:
                 return ExportCursor(name, FIRST_RELATION if name == "relation" else 0)
         return None
 
-    def _relations(self, after: tuple[str, str, str]) -> Keyed:
+    def _relation_lines(self, after: tuple[str, str, str]) -> Keyed:
         source, relation, target = after
-        asked = {"source": source, "relation": relation, "target": target, "limit": SCANNED}
+        asked = {"source": source, "relation": relation, "target": target, "limit": MAX_ROWS_READ}
         found = self._rows.execute(self._connection, "export_relation", **self._asked, **asked)
         for row in found:
             self._scanned += 1
             key = (row["source"], row["relation"], row["target"])
-            yield key, _of(RelationLine, row) if row["wanted"] else None
+            yield key, _line_of(RelationLine, row) if row["wanted"] else None
 
-    def _place(self, row: Row) -> PlaceLine | None:
+    def _place_line(self, row: Row) -> PlaceLine | None:
         """Return a position relative to a record, since row numbers differ between ledgers."""
         at = row["stands_at"]
         asked = {"owner": row["owner"], "session_id": row["session_id"]}
@@ -181,13 +181,13 @@ class _Reader:
         return PlaceLine(record=row["id"], at=base["id"], offset=at - base["row"])
 
 
-def _of(type_: type[Line], row: Row, **other: Any) -> Line:
+def _line_of(type_: type[Line], row: Row, **other: Any) -> Line:
     """Return the line of a row; the fields in `other` are not read from it."""
     names = [name for name in type_.__struct_fields__ if name not in other]
     return type_(**{name: row[name] for name in names}, **other)
 
 
-def _record(row: Row) -> Line:
+def _record_line(row: Row) -> Line:
     record = record_of(row)
     vector = None
     if row["vector"] is not None:
@@ -196,17 +196,17 @@ def _record(row: Row) -> Line:
     return RecordLine(**{name: getattr(record, name) for name in names}, vector=vector)
 
 
-def _item(row: Row) -> Line:
+def _item_line(row: Row) -> Line:
     value = msgspec.Raw(row["value"]) if row["value"] is not None else NOTHING
-    return _of(ItemLine, row, namespace=path_of(row["namespace"]), value=value)
+    return _line_of(ItemLine, row, namespace=path_of(row["namespace"]), value=value)
 
 
-MAKERS: dict[str, Callable[[Row], Line]] = {
-    "record": _record,
-    "feedback": lambda row: _of(FeedbackLine, row),
-    "note": lambda row: _of(NoteLine, row),
-    "output": lambda row: _of(OutputLine, row, last=bool(row["last"])),
-    "audit": lambda row: _of(AuditLine, row, detail=msgspec.json.decode(row["detail"])),
-    "access": lambda row: _of(AccessLine, row),
-    "item": _item,
+LINE_MAKERS: dict[str, Callable[[Row], Line]] = {
+    "record": _record_line,
+    "feedback": lambda row: _line_of(FeedbackLine, row),
+    "note": lambda row: _line_of(NoteLine, row),
+    "output": lambda row: _line_of(OutputLine, row, last=bool(row["last"])),
+    "audit": lambda row: _line_of(AuditLine, row, detail=msgspec.json.decode(row["detail"])),
+    "access": lambda row: _line_of(AccessLine, row),
+    "item": _item_line,
 }

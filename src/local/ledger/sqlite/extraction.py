@@ -116,10 +116,10 @@ class Extractions:
         def read(connection: SqlConnection) -> list[MessageGroup]:
             found = self._rows.execute(connection, "records", rows=asked).fetchall()
             records = [record_of(row) for row in found if row["superseded_by"] is None]
-            ordered = sorted(records, key=lambda one: (*_session(one), _position(one)))
+            ordered = sorted(records, key=lambda one: (*_session_key(one), _position(one)))
             return [
                 group
-                for _, messages in groupby(ordered, key=_session)
+                for _, messages in groupby(ordered, key=_session_key)
                 for group in self._groups(connection, list(messages))
             ]
 
@@ -242,7 +242,7 @@ class Extractions:
             self._records.supersede(connection, row["id"], cause)
 
 
-def _session(message: Record) -> tuple[str, str]:
+def _session_key(message: Record) -> tuple[str, str]:
     return message.owner, message.session_id or message.id
 
 

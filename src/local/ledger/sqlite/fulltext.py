@@ -63,12 +63,12 @@ class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
 class FullText:
     """BM25 search of one database, with cached word counts; used inside reads."""
 
-    def __init__(self, rows: TenantRows, held: Budgets) -> None:
+    def __init__(self, rows: TenantRows, budgets: Budgets) -> None:
         self._rows = rows
-        self._words = held.words
-        self._known: dict[str, float] = {}
-        self._counted = self._last = 1
-        self._places = PlaceRows(rows, held.rows)
+        self._words = budgets.words
+        self._counts: dict[str, float] = {}
+        self._rows_at_refresh = self._last_row = 1
+        self._places = PlaceRows(rows, budgets.rows)
 
     def search(
         self,
@@ -87,7 +87,7 @@ class FullText:
         if not words or not filter_.words:
             return []
         self._refresh(connection)
-        rare = self._rare(connection, words, filter_.words)
+        rare = self._rare_words(connection, words, filter_.words)
         share = self._share(connection, rare, filter_.words)
         within = ""
         if narrow or filter_.session_word is not None or share < BROAD_SHARE:
@@ -108,13 +108,13 @@ class FullText:
     ) -> PoolMatches:
         """Return the candidates by words and topics, and how many records have each word."""
         found = self.search(connection, search, filter_, WORD_CANDIDATES)
-        words = pool.first(found, WORD_CANDIDATES)
+        words = pool.take_first(found, WORD_CANDIDATES)
         if len(found) >= WORD_CANDIDATES and len(words) < WORD_CANDIDATES:
             # Some of the best are others', retired, or of another session or time.
             found = self.search(connection, search, filter_, WIDER_LIMIT, narrow=True)
-            words = pool.first(found, WORD_CANDIDATES)
+            words = pool.take_first(found, WORD_CANDIDATES)
         counts = self.counts(connection, search, filter_)
-        topics, retired = pool.by_topics(search.topics), pool.retired_since()
+        topics, retired = pool.rows_of_topics(search.topics), pool.retired_rows()
         active = [row for row in words if row not in set(retired)]
         words = _ranked_by_counts([pool.candidates[row] for row in active], counts)
         pool.add([*words, *topics, *retired])
@@ -146,14 +146,14 @@ class FullText:
             return StemCounts(total=0.0, having={})
         self._refresh(connection)
         return StemCounts(
-            total=self._total(connection, filter_.words),
+            total=self._total_within(connection, filter_.words),
             having={
                 stem: self._count_within(connection, f'{COLUMNS}: "{word}"', filter_.words)
                 for word, stem in zip(search.terms, stems(search.terms), strict=True)
             },
         )
 
-    def _rare(
+    def _rare_words(
         self, connection: SqlConnection, words: Sequence[str], places: Sequence[str]
     ) -> dict[str, float]:
         """Return the words whose rows are scored, each with its count in the places."""
@@ -171,48 +171,48 @@ class FullText:
         self, connection: SqlConnection, rare: Mapping[str, float], places: Sequence[str]
     ) -> float:
         """Return the places' share of all rows or, if smaller, of the rows with a rare word."""
-        of_all = self._total(connection, places) / self._counted
+        of_all = self._total_within(connection, places) / self._rows_at_refresh
         found = sum(self._count(connection, f"{COLUMNS}: {word}") for word in rare)
         return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
 
-    def _total(self, connection: SqlConnection, places: Sequence[str]) -> float:
+    def _total_within(self, connection: SqlConnection, places: Sequence[str]) -> float:
         """Return the number of active rows of the places."""
         return self._estimated(connection, _any_place(places), places)
 
     def _count_within(self, connection: SqlConnection, word: str, places: Sequence[str]) -> float:
         """Return how many rows of the places match, without counting the rows of other places."""
         match = f"({word}) AND {_any_place(places)}"
-        if match not in self._known and self._count(connection, word) < PROBE:
+        if match not in self._counts and self._count(connection, word) < PROBE:
             found = self._rows.execute(connection, "search_phrase", match=word, limit=PROBE)
             rows = np.array([row for (row,) in found], np.int64)
-            self._known[match] = float(self._places.count(connection, places, rows))
+            self._counts[match] = float(self._places.count(connection, places, rows))
         return self._estimated(connection, match, places)
 
     def _estimated(self, connection: SqlConnection, match: str, places: Sequence[str]) -> float:
         """Return how many rows of the places match: counted if few, else estimated."""
-        if match not in self._known:
+        if match not in self._counts:
             asked = {"match": match, "probe": PROBE}
             count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
             if count == PROBE:
                 count *= self._places.ratio_from(connection, places, oldest)
-            self._known[match] = float(count)
-        return self._known[match]
+            self._counts[match] = float(count)
+        return self._counts[match]
 
     def _count(self, connection: SqlConnection, match: str) -> float:
         """Return how many rows of all places match: counted if few, else estimated."""
-        if match not in self._known:
+        if match not in self._counts:
             asked = {"match": match, "probe": PROBE}
             count, oldest = self._rows.execute(connection, "count_text", **asked).fetchone()
-            seen = self._last - oldest + 1 if count == PROBE else self._counted
-            self._known[match] = count * self._counted / max(seen, 1)
-        return self._known[match]
+            seen = self._last_row - oldest + 1 if count == PROBE else self._rows_at_refresh
+            self._counts[match] = count * self._rows_at_refresh / max(seen, 1)
+        return self._counts[match]
 
     def _refresh(self, connection: SqlConnection) -> None:
-        self._last = self._rows.execute(connection, "last_row").fetchone()["last"] or 1
-        if self._last > self._counted * GROWTH or len(self._known) > self._words.most:
-            self._counted = self._last
-            self._known.clear()
-        self._words.use(self, len(self._known), self._known.clear)
+        self._last_row = self._rows.execute(connection, "last_row").fetchone()["last"] or 1
+        if self._last_row > self._rows_at_refresh * GROWTH or len(self._counts) > self._words.most:
+            self._rows_at_refresh = self._last_row
+            self._counts.clear()
+        self._words.use(self, len(self._counts), self._counts.clear)
 
 
 def _ranked_by_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:

@@ -47,13 +47,13 @@ class Imports:
         rows: TenantRows,
         records: RecordRows,
         tombstones: Tombstones,
-        held: Sequence[Callable[[], None]],
+        clear_caches: Sequence[Callable[[], None]],
     ) -> None:
-        """`held`: callables that clear what other parts of the ledger hold in memory."""
+        """`clear_caches`: clear what other parts of the ledger hold in memory."""
         self._rows = rows
         self._records = records
         self._tombstones = tombstones
-        self._held = held
+        self._clear_caches = clear_caches
 
     async def store(
         self, lines: Sequence[Stored], by: Importing, *, dry_run: bool = False
@@ -74,7 +74,7 @@ class Imports:
         except _DryRunError as done:
             return done.report
         finally:
-            for forget in self._held:
+            for forget in self._clear_caches:
                 forget()
 
 

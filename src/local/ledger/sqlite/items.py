@@ -46,10 +46,10 @@ class Items:
         """
 
         def put(connection: SqlConnection) -> ItemsWritten:
-            writing = _Writing(self._rows, self._records, connection, of, by)
+            writer = _Writer(self._rows, self._records, connection, of, by)
             for item in items:
-                writing.put(item)
-            return writing.result
+                writer.put(item)
+            return writer.result
 
         return await self._rows.write(put)
 
@@ -59,12 +59,12 @@ class Items:
         """Delete items by key, and all items in or below some namespaces, in one transaction."""
 
         def delete(connection: SqlConnection) -> ItemsWritten:
-            writing = _Writing(self._rows, self._records, connection, of, by)
+            writer = _Writer(self._rows, self._records, connection, of, by)
             for key in keys:
-                writing.delete(key)
+                writer.delete(key)
             for namespace in namespaces:
-                writing.delete_within(namespace)
-            return writing.result
+                writer.delete_within(namespace)
+            return writer.result
 
         return await self._rows.write(delete)
 
@@ -133,7 +133,7 @@ class Items:
         return islice(matching, within.offset, within.offset + within.limit)
 
 
-class _Writing:
+class _Writer:
     """Writes items inside one transaction."""
 
     def __init__(
@@ -155,7 +155,7 @@ class _Writing:
         if new.put.deletes:
             self.delete(new.put)
             return
-        known = self._state(new.put)
+        known = self._current(new.put)
         if known is not None and new.put.keep:
             return
         value = bytes(new.put.value)
@@ -172,7 +172,7 @@ class _Writing:
         self.result.stored += 1
 
     def delete(self, key: ItemKey) -> None:
-        known = self._state(key)
+        known = self._current(key)
         if known is None:
             return
         self._execute("drop_item", **_place(key))
@@ -215,7 +215,7 @@ class _Writing:
         if self._records.supersede(self._connection, record_id, cause):
             self.result.retired.append(record_id)
 
-    def _state(self, key: ItemKey) -> Row | None:
+    def _current(self, key: ItemKey) -> Row | None:
         row: Row | None = self._execute("item_state", **_place(key)).fetchone()
         return row
 

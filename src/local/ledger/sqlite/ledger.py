@@ -52,8 +52,8 @@ class Ledger:
         tombstones = Tombstones(rows)
         record_rows = RecordRows(rows, tombstones.match_record)
         self.records = Records(rows, record_rows)
-        held = budgets_of(database)
-        topics = RecentTopics(held.topics)
+        budgets = budgets_of(database)
+        topics = RecentTopics(budgets.topics)
         self.facts = Facts(rows, record_rows, topics)
         self.extraction = Extractions(rows, record_rows, topics)
         self.knowledge = Knowledge(rows, record_rows)
@@ -70,7 +70,7 @@ class Ledger:
         self.backlog = TaskQueue(rows)
         self.upkeep = Upkeep(rows, record_rows, topics)
         self.audit = Audit(rows, record_rows, topics)
-        self.searches = Searches(rows, held)
+        self.searches = Searches(rows, budgets)
         self.exports = Exports(rows)
         after_import = topics.forget_all, self.knowledge.forget_held
         self.imports = Imports(rows, record_rows, tombstones, after_import)
@@ -98,7 +98,7 @@ async def backfill(rows: TenantRows) -> None:
             return
         after = done = 0
         while page := await rows.all("without_features", after=after, limit=PAGE):
-            read = await asyncio.to_thread(_read, page)
+            read = await asyncio.to_thread(_extract_features, page)
             await rows.write(partial(_store_features, rows, read))
             after, done = page[-1]["row"], done + len(page)
     except StorageError as error:  # the next start tries again
@@ -107,7 +107,7 @@ async def backfill(rows: TenantRows) -> None:
         log.info("features_read", records=done)
 
 
-def _read(page: list[Row]) -> list[Parameters]:
+def _extract_features(page: list[Row]) -> list[Parameters]:
     """Extract the features of a page of records; keep their content to detect later changes."""
     return [
         {
@@ -135,7 +135,7 @@ async def unsound(database: Database) -> list[str]:
     except StorageError as error:
         found.append(f"The full-text index does not match the records: {error.message}")
     if not found:  # counting needs sound pages
-        found += await database.read(lambda c: list(_missing(c)))
+        found += await database.read(lambda c: list(_missing_records(c)))
     return found
 
 
@@ -143,7 +143,7 @@ def _check_full_text(connection: SqlConnection) -> None:
     connection.execute(SQL["check_full_text"])
 
 
-def _missing(connection: SqlConnection) -> Iterator[str]:
+def _missing_records(connection: SqlConnection) -> Iterator[str]:
     row = connection.execute(SQL["count_rows"]).fetchone()
     if row["there"] != row["last"]:
         yield f"{row['last'] - row['there']} of {row['last']} records are missing."

@@ -44,7 +44,7 @@ ANY_ALIAS = content_id(ALSO_NAMES)
 ROLES = ("subject", "object")
 
 Place = tuple[Owning, str]
-EVERYBODYS: Place = ("tenant", TENANT_OWNED)
+TENANT_PLACE: Place = ("tenant", TENANT_OWNED)
 
 
 class Relations:
@@ -65,8 +65,8 @@ class Relations:
             self._check(connection, relation, permit)
             added = self._change(connection, "relate", relation, "related")
             if added:
-                self._check_number(connection, relation.source)
-                self._check_number(connection, relation.target)
+                self._check_limit(connection, relation.source)
+                self._check_limit(connection, relation.target)
             return added
 
         return await self._rows.write(add)
@@ -95,7 +95,7 @@ class Relations:
     def _check(self, connection: SqlConnection, relation: Relation, permit: Permit) -> None:
         permit(self._record(connection, relation.source), self._record(connection, relation.target))
 
-    def _check_number(self, connection: SqlConnection, record_id: str) -> None:
+    def _check_limit(self, connection: SqlConnection, record_id: str) -> None:
         """Raise if a record has too many relations, which rolls the addition back."""
         if len(self._related(connection, record_id)) > MAX_RELATIONS:
             raise InvalidArgumentsError(
@@ -152,7 +152,7 @@ class Knowledge:
 
         A part of a longer name does not count as a name.
         """
-        named = await asyncio.to_thread(_named, text, partial(_entities_of, places))
+        named = await asyncio.to_thread(_possible_names, text, partial(_entities_of, places))
 
         def read(connection: SqlConnection) -> list[str]:
             spellings = self._spellings(
@@ -181,7 +181,7 @@ class Knowledge:
                 self._has_aliases = any_ is not None
         if not self._has_aliases:
             return []
-        named = await asyncio.to_thread(_named, text, partial(_aliases_of, places))
+        named = await asyncio.to_thread(_possible_names, text, partial(_aliases_of, places))
         names_by_id = {id_: run.text for run, ids in named for id_ in ids}
 
         def read(connection: SqlConnection) -> list[str]:
@@ -195,7 +195,7 @@ class Knowledge:
 
     def _store(self, connection: SqlConnection, fact: TripletFact) -> Written:
         place: Place = (fact.record.scope, fact.record.owner)
-        within = list(dict.fromkeys((place, EVERYBODYS)))
+        within = list(dict.fromkeys((place, TENANT_PLACE)))
         fact = self._as_spelled(connection, within, fact)
         triplet = fact.triplet
         stated = content_id(STATES, *place, *triplet.key())
@@ -213,7 +213,7 @@ class Knowledge:
             key = entity_key(name)
             self._records.relate(connection, written.id, NAMES, _entity(place, role, key))
             for any_name in self._all_names(connection, within, name):
-                for other in self._naming(connection, written.id, within, any_name):
+                for other in self._facts_naming(connection, written.id, within, any_name):
                     self._records.relate(connection, written.id, SHARES_ENTITY, other)
         return written
 
@@ -266,7 +266,7 @@ class Knowledge:
                         waiting.append(alias)
         return list(names.values())[:MAX_NAMES]
 
-    def _naming(
+    def _facts_naming(
         self, connection: SqlConnection, record_id: str, within: Sequence[Place], name: str
     ) -> Iterator[str]:
         """Yield the newest facts that have the name as their subject or object."""
@@ -292,7 +292,9 @@ def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
     return [content_id(ALSO_NAMES, *place, key) for place in places]
 
 
-def _named(text: str, ids_of: Callable[[str], Sequence[str]]) -> list[tuple[Run, Sequence[str]]]:
+def _possible_names(
+    text: str, ids_of: Callable[[str], Sequence[str]]
+) -> list[tuple[Run, Sequence[str]]]:
     """Return the possible names in a text, with their ids."""
     known = cache(ids_of)
     return [(run, known(entity_key(run.text))) for run in runs(text)]

@@ -79,17 +79,19 @@ class SearchRun(Generic[D, T]):
         self._draft = draft
         self._choose = choose
 
-    def draft_of_all(self, columns: Columns, connection: SqlConnection) -> Drafted[D]:
+    def draft_whole(self, columns: Columns, connection: SqlConnection) -> Drafted[D]:
         """Return the draft for a whole memory, made before the question's vector arrives."""
         pool = self._pool(connection)
         worded = WordMatches(
             view=self._view(columns, pool),
-            topics=pool.by_topics(self._search.topics),
+            topics=pool.rows_of_topics(self._search.topics),
             phrases=self._full_text.phrases(connection, self._search, self.filter),
         )
         return worded, self._draft(worded)
 
-    def of_all(self, meaning: Meaning, drafted: Drafted[D], connection: SqlConnection) -> T:
+    def choose_from_whole(
+        self, meaning: Meaning, drafted: Drafted[D], connection: SqlConnection
+    ) -> T:
         """Return the choice from a whole memory."""
         worded, draft = drafted
         pool = self._pool(connection)
@@ -107,14 +109,14 @@ class SearchRun(Generic[D, T]):
 
     def has_retired_since(self, connection: SqlConnection) -> bool:
         """Return whether searched records were retired after `as_of`: the columns lack them."""
-        return bool(self._pool(connection).retired_since())
+        return bool(self._pool(connection).retired_rows())
 
     def pool_by_words(self, connection: SqlConnection) -> PoolMatches:
         """Return the candidates by words and topics."""
         pool = self._pool(connection)
         return self._full_text.pool(connection, self._search, self.filter, pool)
 
-    def of_pooled(
+    def choose_from_pool(
         self,
         pooled: PoolMatches,
         meaning: Meaning,
@@ -154,7 +156,7 @@ class SearchRun(Generic[D, T]):
         """Compare all records that the caller may see, page by page; return the nearest rows."""
         if meaning.hits is None:
             return []
-        own = await self._rows.read(lambda c: self._pool(c).own())
+        own = await self._rows.read(lambda c: self._pool(c).own_rows())
         best: list[tuple[float, int]] = []
         for start in range(0, len(own), OWN_RECORDS):
             page = own[start : start + OWN_RECORDS]
@@ -172,10 +174,10 @@ class SearchRun(Generic[D, T]):
 
     def _view(self, columns: Columns, pool: Pool) -> View:
         """Return the view of what the search may find; the ledger applies the conditions."""
-        asked = pool.being_asked()
+        asked = pool.asked_question()
         if self.filter.is_open:
             return columns.without(asked)
-        return columns.within(set(pool.own()).difference(asked))
+        return columns.within(set(pool.own_rows()).difference(asked))
 
 
 def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
@@ -184,10 +186,10 @@ def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
     Raises:
         HiddenByOthersError: Too few hits are visible, and there are too many records to compare.
     """
-    nearest = pool.nearest(hits, NEAREST)
+    nearest = pool.take_nearest(hits, NEAREST)
     if len(nearest) >= MIN_VISIBLE or len(hits.hits) < NEAREST:
         return nearest
-    own = pool.own(OWN_RECORDS + 1)
+    own = pool.own_rows(OWN_RECORDS + 1)
     if len(own) > OWN_RECORDS:
         raise HiddenByOthersError
     return [row for _, row in pool.compared(own, hits, NEAREST)]
@@ -196,11 +198,11 @@ def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
 class Searches:
     """One tenant's searches; memories that are searched repeatedly stay in RAM."""
 
-    def __init__(self, rows: TenantRows, held: Budgets) -> None:
-        """`held`: the budgets of what is held in RAM, which all tenants share."""
+    def __init__(self, rows: TenantRows, budgets: Budgets) -> None:
+        """`budgets`: the limits of what is held in RAM, which all tenants share."""
         self._rows = rows
-        self._full_text = FullText(rows, held)
-        self._working_sets = WorkingSets(rows, held.records)
+        self._full_text = FullText(rows, budgets)
+        self._working_sets = WorkingSets(rows, budgets.records)
         self._embedder = ""
 
     def expect(self, embedder: str) -> None:
@@ -254,10 +256,10 @@ class Searches:
             meaning, drafted = await asyncio.gather(ask_vectors(0), self._drafted(run))
             _require_same_embedder(meaning, filter_)
             if drafted is not None:
-                return await self._rows.read(partial(run.of_all, meaning, drafted))
+                return await self._rows.read(partial(run.choose_from_whole, meaning, drafted))
         meaning, pooled = await asyncio.gather(ask_vectors(NEAREST), self._pooled(run))
         _require_same_embedder(meaning, filter_)
-        choose_from = partial(run.of_pooled, pooled)
+        choose_from = partial(run.choose_from_pool, pooled)
         with suppress(HiddenByOthersError):
             return await self._rows.read(partial(choose_from, meaning, None))
         wider = await ask_vectors(WIDER_LIMIT)
@@ -271,10 +273,10 @@ class Searches:
     async def _drafted(self, run: SearchRun[D, T]) -> Drafted[D] | None:
         """Return the draft for a whole memory; None if the memory has become too large."""
         await _let_question_leave()
-        columns = await self._working_sets.of(run.filter.words, run.filter.embedder)
+        columns = await self._working_sets.columns_for(run.filter.words, run.filter.embedder)
         if columns is None:
             return None
-        return await self._rows.read(partial(run.draft_of_all, columns))
+        return await self._rows.read(partial(run.draft_whole, columns))
 
     async def _pooled(self, run: SearchRun[D, T]) -> PoolMatches:
         await _let_question_leave()

@@ -31,10 +31,10 @@ from local.protocol.memories import Kind
 from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
 from local.text.names import folded
 
-OWNED: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
-OWN: tuple[Kind, ...] = ("fact", "note", "episode")
+SESSION_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
+USER_KINDS: tuple[Kind, ...] = ("fact", "note", "episode")
 """Kinds that may belong to the user rather than to a session."""
-NAMES: dict[str, str] = {
+DISPLAY_NAMES: dict[str, str] = {
     "chat_message": "messages",
     "transcript": "messages",
     "tool_output": "tool results",
@@ -59,7 +59,7 @@ class Selections:
 
     def of(self, selection: Selection, connection: SqlConnection) -> Selected:
         """Return every row to erase, derived records before their sources, and counts by name."""
-        chosen = self._chosen(selection, connection)
+        chosen = self._chosen_rows(selection, connection)
         rows = dict.fromkeys(chosen)
         new: Iterable[int] = chosen
         while new := [
@@ -69,8 +69,8 @@ class Selections:
         if selection.scopes is not None:
             rows = dict.fromkeys(self._in_scopes(selection.scopes, connection, list(rows)))
         found = self._rows.execute(connection, "to_erase", rows=as_json(list(rows))).fetchall()
-        counts = Counter(NAMES[row["kind"]] for row in found)
-        counts.update(self._beside(selection, connection, found))
+        counts = Counter(DISPLAY_NAMES[row["kind"]] for row in found)
+        counts.update(self._count_related(selection, connection, found))
         return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
 
     def _in_scopes(
@@ -79,7 +79,7 @@ class Selections:
         asked = {"rows": as_json(rows), "scopes": as_json(sorted(scopes))}
         return [row["row"] for row in self._rows.execute(connection, "rows_in_scopes", **asked)]
 
-    def _chosen(self, selection: Selection, connection: SqlConnection) -> list[int]:
+    def _chosen_rows(self, selection: Selection, connection: SqlConnection) -> list[int]:
         owner, execute = selection.owner, self._rows.execute
         if selection.id is not None:
             found = execute(connection, "rows_of_id", owner=owner, id=selection.id)
@@ -88,8 +88,8 @@ class Selections:
             found = execute(connection, "rows_of_topic", owner=owner, topic=topic)
         else:
             tenant = self._rows.tenant
-            places = [place_word(tenant, Place("session", owner, kind)) for kind in OWNED]
-            places += [place_word(tenant, Place("user", owner, kind)) for kind in OWN]
+            places = [place_word(tenant, Place("session", owner, kind)) for kind in SESSION_KINDS]
+            places += [place_word(tenant, Place("user", owner, kind)) for kind in USER_KINDS]
             asked = {"places": as_json(places), "session_id": selection.session_id}
             found = execute(connection, "rows_of_owner", owner=owner, **asked)
         return [row["row"] for row in found]
@@ -113,7 +113,7 @@ class Selections:
         derived = self._rows.execute(connection, "rows_derived", ids=ids, owner=selection.owner)
         return list(dict.fromkeys(row["row"] for row in (*derived.fetchall(), *found)))
 
-    def _beside(
+    def _count_related(
         self, selection: Selection, connection: SqlConnection, found: Sequence[Row]
     ) -> dict[str, int]:
         """Count the notes, tool outputs, ratings and items that are erased with the records."""
@@ -155,7 +155,7 @@ class Tombstones:
         """Return whether a line of an export is older than the erasure of its owner or session."""
         if not self._has_any(connection):
             return False
-        digests = [self._chosen(Selection(owner=line.owner))]
+        digests = [self._selection_digest(Selection(owner=line.owner))]
         match line:
             case OutputLine():
                 since = line.kept_at.replace(" ", "T")  # SQLite's own form of a time
@@ -163,11 +163,11 @@ class Tombstones:
             case NoteLine() | FeedbackLine():
                 since = line.event_time
                 of_session = Selection(owner=line.owner, session_id=line.session_id)
-                digests.append(self._chosen(of_session))
+                digests.append(self._selection_digest(of_session))
             case ItemLine():
                 since = line.updated_at
                 of_session = Selection(owner=line.owner, session_id=line.session_id)
-                digests += [self._chosen(of_session)] if line.session_id else []
+                digests += [self._selection_digest(of_session)] if line.session_id else []
         return self._match(connection, digests, since=since)
 
     def _match(self, connection: SqlConnection, digests: Sequence[str], *, since: str = "") -> bool:
@@ -190,14 +190,14 @@ class Tombstones:
             if row["key"]:
                 names.append(("output", selection.owner, row["key"]))
             digests += [self._digest(*name) for name in names]
-        self._add(connection, selection, digests, how)
+        self._insert(connection, selection, digests, how)
 
-    def add_beside(self, connection: SqlConnection, selection: Selection, how: Lifting) -> None:
+    def add_selection(self, connection: SqlConnection, selection: Selection, how: Lifting) -> None:
         """Prevent older notes, ratings, tool outputs and items from being stored again."""
         self._has_any(connection)
-        self._add(connection, selection, [self._chosen(selection)], how)
+        self._insert(connection, selection, [self._selection_digest(selection)], how)
 
-    def _add(
+    def _insert(
         self,
         connection: SqlConnection,
         selection: Selection,
@@ -207,7 +207,7 @@ class Tombstones:
         same = {
             "erased_at": stamp(how.at),
             "whose": self._digest("owner", selection.owner),
-            "chosen": self._chosen(selection),
+            "chosen": self._selection_digest(selection),
         }
         self._rows.execute_each(
             connection, "add_tombstone", ({"digest": digest, **same} for digest in digests)
@@ -231,7 +231,7 @@ class Tombstones:
                 connection,
                 "lift_tombstones_of",
                 whose=self._digest("owner", selection.owner),
-                chosen=None if selection.whole_owner else self._chosen(selection),
+                chosen=None if selection.whole_owner else self._selection_digest(selection),
             )
             self._any = None
 
@@ -244,7 +244,7 @@ class Tombstones:
             digest: selection
             for row in self._rows.execute(connection, "could_be_chosen")
             for selection in _selections(row)
-            if (digest := self._chosen(selection)) in digests
+            if (digest := self._selection_digest(selection)) in digests
         }
         return [(selection, digest) for digest, selection in found.items()]
 
@@ -265,7 +265,7 @@ class Tombstones:
         ):
             yield self._digest("text", principal_of(record) or TENANT_OWNED, text)
 
-    def _chosen(self, selection: Selection) -> str:
+    def _selection_digest(self, selection: Selection) -> str:
         topic = folded(selection.topic) if selection.topic else None
         return self._digest("chosen", selection.owner, selection.session_id, topic, selection.id)
 

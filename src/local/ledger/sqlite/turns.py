@@ -55,7 +55,7 @@ class ReceivedRows:
                 return Written(id=row["id"], was_new=False)
         return self._records.store(connection, record)
 
-    def question(self, connection: SqlConnection, question: NewRecord) -> str | None:
+    def report_question(self, connection: SqlConnection, question: NewRecord) -> str | None:
         """Mark the question that a turn reports as reported; return its id, None if not stored.
 
         A question received without session id or query id gets those of the turn.
@@ -76,7 +76,7 @@ class ReceivedRows:
         )
         return str(pending["id"])
 
-    def result(self, connection: SqlConnection, result: NewRecord) -> Written | None:
+    def report_result(self, connection: SqlConnection, result: NewRecord) -> Written | None:
         """Complete a tool result that was received before it is reported; None if it was not."""
         known = self._rows.execute(connection, "known_as", id=result.id).fetchone()
         if known is not None:
@@ -190,7 +190,7 @@ class Turns:
         written = [self._store_record(connection, record, known) for record in records]
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
-            self._take_ratings(connection, records[0], answer)
+            self._give_ratings(connection, records[0], answer)
             for record, one in zip(records, written, strict=True):
                 self._annotate(connection, record, one, derived_from)
         return written
@@ -215,7 +215,7 @@ class Turns:
         """Return the records with the id of the stored question as their turn, if it is stored."""
         for record in records:
             if record.id == record.turn:
-                known = self._received.question(connection, record)
+                known = self._received.report_question(connection, record)
                 if known not in {None, record.turn}:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
@@ -239,7 +239,7 @@ class Turns:
         record = self._received.with_unique_id(connection, record)
         received = None
         if record.kind == "tool_output":
-            received = self._received.result(connection, record)
+            received = self._received.report_result(connection, record)
         return received or self._records.store(connection, record)
 
     def _store_answer(self, connection: SqlConnection, record: NewRecord) -> Written:
@@ -277,7 +277,7 @@ class Turns:
         )
         self._records.supersede(connection, record_id, cause)
 
-    def _take_ratings(self, connection: SqlConnection, episode: NewRecord, answer: Written) -> None:
+    def _give_ratings(self, connection: SqlConnection, episode: NewRecord, answer: Written) -> None:
         """Assign waiting ratings to a new answer; ratings of an answer it replaces do not count."""
         asked = {key: getattr(episode, key) for key in ("owner", "query_id", "session_id")}
         waiting = self._rows.execute(connection, "waiting_ratings", **asked).fetchall()

@@ -131,16 +131,16 @@ class PlaceRows:
     def count(self, connection: SqlConnection, places: Iterable[str], rows: Positions) -> int:
         """Return how many of the rows are in any of the places."""
         self._catch_up(connection)
-        return sum(_common(self._of(connection, place), rows) for place in places)
+        return sum(_count_common(self._rows_in(connection, place), rows) for place in places)
 
     def ratio_from(self, connection: SqlConnection, places: Iterable[str], row: int) -> float:
         """Return the ratio of all rows of the places to those from this row on."""
         self._catch_up(connection)
-        every = [self._of(connection, place) for place in places]
+        every = [self._rows_in(connection, place) for place in places]
         newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
         return sum(map(len, every)) / max(newer, 1)
 
-    def _of(self, connection: SqlConnection, place: str) -> "array[int]":
+    def _rows_in(self, connection: SqlConnection, place: str) -> "array[int]":
         if place not in self._places:
             found = self._rows.execute(connection, "rows_of_place", place=place, last=self._last)
             self._places[place] = array("q", sorted(row for (row,) in found))
@@ -161,7 +161,7 @@ class PlaceRows:
         self._last = last
 
 
-def _common(ordered: "array[int]", rows: Positions) -> int:
+def _count_common(ordered: "array[int]", rows: Positions) -> int:
     """Return how many of `rows` are in `ordered`, which is sorted."""
     if not ordered:
         return 0
@@ -189,20 +189,20 @@ class WorkingSets:
         if places not in self._large:
             if await self._rows.read(partial(self._count, places)) <= MAX_RECORDS:
                 return True
-            self._note_large(places)
+            self._remember_large(places)
         return False
 
     async def prepare(self, embedder: str) -> None:
         """Read the memories in use again, with the vectors of another embedder."""
         for places in list(dict.fromkeys(held for _, held in self._sets)):
-            await self.of(places, embedder)
+            await self.columns_for(places, embedder)
 
     def hold_only(self, embedder: str) -> None:
         """Drop the working sets that have vectors of other embedders."""
         for key in [key for key in self._sets if key[0] != embedder]:
             self._drop(key)
 
-    async def of(self, places: Places, embedder: str) -> Columns | None:
+    async def columns_for(self, places: Places, embedder: str) -> Columns | None:
         """Return a memory's current columns with an embedder's vectors; None if it is too large."""
         key = (embedder, places)
         known = self._sets.setdefault(key, _WorkingSet(self._rows, places, embedder))
@@ -212,7 +212,7 @@ class WorkingSets:
         if size > MAX_RECORDS or known.columns.outdated > OUTDATED_SHARE * size:
             self._drop(key)  # it is read again when next used
             if size - known.columns.outdated > MAX_RECORDS:
-                self._note_large(places)
+                self._remember_large(places)
                 return None
         if key in self._sets:
             self._budget.use((self, key), size, partial(self._sets.pop, key, None))
@@ -233,7 +233,7 @@ class WorkingSets:
         ).fetchone()
         return int(count)
 
-    def _note_large(self, places: Places) -> None:
+    def _remember_large(self, places: Places) -> None:
         self._large[places] = None
         if len(self._large) > PAGE:
             self._large.popitem(last=False)

@@ -32,7 +32,7 @@ Copied = Callable[[int], None]
 log = structlog.get_logger()
 
 
-def size_of(connection: sqlite3.Connection) -> int:
+def database_size(connection: sqlite3.Connection) -> int:
     """Return the size of the database in bytes."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -61,7 +61,7 @@ def copy(
         try:
             reading.execute("BEGIN")
             reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # begins the snapshot
-            size = size_of(reading)
+            size = database_size(reading)
             refuse_without_room(target.parent, size)
             _copy_pages(reading, writing, size, copied)
             writing.execute("PRAGMA journal_mode = DELETE")

@@ -79,7 +79,7 @@ def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
     timer = threading.Timer(START_SECONDS, connection.interrupt)
     timer.start()
     try:
-        found = _problems(connection, "quick_check", 1)
+        found = _run_check(connection, "quick_check", 1)
     except connection.OperationalError as error:
         if primary_code(error) != "INTERRUPT":
             raise
@@ -94,12 +94,12 @@ def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
 def damages(connection: sqlite3.Connection) -> list[str]:
     """Return everything that SQLite finds wrong in the whole file; takes seconds per gigabyte."""
     try:
-        return _problems(connection, "integrity_check", MAX_LISTED)
+        return _run_check(connection, "integrity_check", MAX_LISTED)
     except (connection.DatabaseError, UnicodeDecodeError) as error:
         return [str(error)]
 
 
-def _problems(connection: sqlite3.Connection, check: str, limit: int) -> list[str]:
+def _run_check(connection: sqlite3.Connection, check: str, limit: int) -> list[str]:
     found = [str(row[0]) for row in connection.execute(f"PRAGMA {check}({limit})")]
     return [] if found == ["ok"] else [" ".join(problem.split()) for problem in found]
 
@@ -133,7 +133,7 @@ class Tally:
     def count_in_file(self) -> Count | None:
         """Read the count in the file; None if there is no file, as for an older ledger."""
         try:
-            return _parsed(self.path.read_bytes())
+            return _decode(self.path.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -192,7 +192,7 @@ class Tally:
     def write(self, count: Count) -> None:
         """Write the count to the file; a failure is logged, and does not undo the commit."""
         try:
-            os.pwrite(self._descriptor, _line(count), 0)
+            os.pwrite(self._descriptor, _encode(count), 0)
             if time.monotonic() - self._synced > SYNC_SECONDS:
                 os.fsync(self._descriptor)
                 self._synced = time.monotonic()
@@ -221,12 +221,12 @@ def has_content(file: Path) -> bool:
         raise UnwritableError(file, error) from error
 
 
-def _line(count: Count) -> bytes:
+def _encode(count: Count) -> bytes:
     line = f"{count.commits:020} commits {count.rows:020} rows".encode()
     return line + f" {zlib.crc32(line):08x}\n".encode()
 
 
-def _parsed(data: bytes) -> Count:
+def _decode(data: bytes) -> Count:
     line, _, checksum = data.strip().rpartition(b" ")
     if int(checksum, 16) != zlib.crc32(line):
         raise ValueError(checksum)
