@@ -1,8 +1,8 @@
 """Makes one backup, from copying each ledger to storing its pieces; runs in a thread.
 
-Each ledger is first copied beside itself, and the copy is read completely: damaged content never
-becomes a generation, and so never displaces a good one. A piece that the previous generation has is
-linked and not written again.
+Each ledger is first copied within the data folder, and the copy is read completely: damaged content
+never becomes a generation, and so never displaces a good one. A piece that the previous generation
+has is linked and not written again.
 """
 
 import os

@@ -159,7 +159,7 @@ class _Page:
         return True
 
     def _has_right_size(self, vector: StoredVector) -> bool:
-        """Return whether a vector is as long as others of its embedder; if not, it is dropped."""
+        """Return whether a vector is as long as others of its embedder; otherwise it is dropped."""
         if vector.embedder not in self._sizes:
             known = self._first_row("vector_size", embedder=vector.embedder)
             self._sizes[vector.embedder] = known["size"] if known else len(vector.data)

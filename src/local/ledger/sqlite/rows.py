@@ -1,4 +1,4 @@
-"""Executes named statements with the tenant bound to each; no other module executes statements.
+"""Executes named statements, and binds the tenant to each of them, here and nowhere else.
 
 Every record that is stored passes through `RecordRows`, inside one transaction.
 """

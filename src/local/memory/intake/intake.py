@@ -10,7 +10,7 @@ import msgspec
 
 from local.ledger.door import Ledger
 from local.ledger.records import (
-    LONG,
+    LONG_TEXT,
     OWN_ONLY,
     TENANT_OWNED,
     NewRecord,
@@ -96,7 +96,7 @@ class Intake:
             why_not=self.why_not,
             may_be_own=self._echoes.tools.may_be_own,
         )
-        few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG
+        few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG_TEXT
         parts = _parts(conversation) if few else await asyncio.to_thread(_parts, conversation)
         records = self._to_read([part for part in parts if isinstance(part, NewRecord)])
         if allow_again:
@@ -238,7 +238,7 @@ class Intake:
         ]
 
     async def _put(self, record: NewRecord) -> Written:
-        if len(record.content) >= LONG:
+        if len(record.content) >= LONG_TEXT:
             record = await asyncio.to_thread(with_features, record)
         (record,) = self._to_read([record])
         written = await self._ledger.received.store(record)
