@@ -90,7 +90,7 @@ class Candidate(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """The positions that have a stem, its counts, and whether it is in the beginning of the text."""
+    """The positions with a stem, its counts, and whether it is in the beginning of the text."""
 
     positions: Positions
     counts: Array
