@@ -156,9 +156,9 @@ async def test_a_folder_of_something_else_is_left_alone(folder: Path, backups: P
     backups.mkdir()
     (backups / "letters.txt").write_text("Dear Ada")
 
-    with pytest.raises(BackupError, match="no folder of backups, and not empty"):
+    with pytest.raises(BackupError, match="not a folder of backups, and not empty"):
         back_up(folder, backups)
-    with pytest.raises(BackupError, match="no folder of backups"):
+    with pytest.raises(BackupError, match="not a folder of backups"):
         await bring_back(backups, folder, replace=True)
     assert [file.name for file in files_in(backups)] == ["letters.txt"]
 

@@ -194,7 +194,7 @@ async def test_a_memory_has_a_bounded_number_of_relations(
     results = [await ask(bus, "relate", edge) for edge in edges]
 
     assert [one.ok for one in results] == [True, True, False]
-    assert "has 2 relations, the most" in results[-1].content
+    assert "has 2 relations, the maximum" in results[-1].content
     assert (await ask(bus, "relate", edges[0])).ok, "what is known stays so"
     await call(bus, "relate", {**edges[0], "remove": True})
     assert (await ask(bus, "relate", edges[2])).ok
