@@ -15,7 +15,7 @@ from local.cli.import_ import LineChecker
 from local.cli.ingest import batches, sessions_in
 from local.config_files import load_settings
 from local.errors import InvalidArgumentsError, Local2Error
-from local.ledger.records import NewRecord, read_ahead
+from local.ledger.records import NewRecord, with_features
 from local.ledger.transfer import ExportCursor
 from local.memory.intake.conversations import Conversation, Turn, read, records_of_turn
 from local.protocol.conversation import session_of
@@ -158,7 +158,7 @@ def _conversation(messages: list[Any]) -> None:
     )
     for one in read(said):
         if isinstance(one, NewRecord):
-            read_ahead(one)
+            with_features(one)
 
 
 def _messages() -> list[Reader]:
@@ -191,7 +191,7 @@ def _turn(data: bytes) -> object:
         query_id=turn.query_id,
     )
     return [
-        read_ahead(record)
+        with_features(record)
         for record in records_of_turn(
             remembered, Claimed().caller_of(BusMessage("", data), envelope)
         )

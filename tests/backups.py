@@ -9,9 +9,9 @@ import pyrage
 from ledgers import open_ledger
 from local.backup.files import with_keys
 from local.backup.generations import BackupFolder, Generation
-from local.backup.restoring import Restored, Wish, restore
+from local.backup.restoring import Restored, RestoreRequest, restore
 from local.backup.sealing import Opener, Seal
-from local.backup.taking import Ask, Progress, Taken, take
+from local.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
 from local.content_key import ContentKey, KeyOf
 from local.ledger.records import NewRecord
 from local.protocol.envelope import utc_now
@@ -60,9 +60,9 @@ def back_up(
     recipient: str | None = None,
     keep: int = 7,
     key_of: KeyOf = plain,
-) -> Taken:
+) -> FinishedBackup:
     data = data_dir(folder)
-    ask = Ask(
+    plan = BackupPlan(
         data_dir=data,
         ledgers=with_keys(data, key_of),
         folder=to,
@@ -70,7 +70,7 @@ def back_up(
         keep=keep,
         at=utc_now(),
     )
-    return take(ask, Progress())
+    return make_backup(plan, Progress())
 
 
 def generations(of: Path) -> list[Generation]:
@@ -87,7 +87,7 @@ async def bring_back(
     dry_run: bool = False,
     key_of: KeyOf = plain,
 ) -> Restored:
-    wish = Wish(
+    request = RestoreRequest(
         folder=backups,
         data_dir=data_dir(folder),
         chroma_path=settings_in(folder).memory.chroma_path,
@@ -97,7 +97,7 @@ async def bring_back(
         replace=replace,
         dry_run=dry_run,
     )
-    return await restore(wish)
+    return await restore(request)
 
 
 def rows(ledger: Path, table: str = "record") -> list[tuple[object, ...]]:

@@ -276,4 +276,4 @@ def reranking() -> Iterator[RerankStandIn]:
 def either_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test twice: memory searched in full (small), and by candidates (large)."""
     if request.param == "candidates":
-        monkeypatch.setattr(working_sets, "MOST", -1)
+        monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)

@@ -9,7 +9,7 @@ import msgspec
 from ledgers import DAY, ITEMS, fact, index, item, message, record
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, TripletFact
-from local.ledger.sessions import NewItem, Rating, SessionOf, Storing
+from local.ledger.sessions import ItemWriter, NewItem, Rating, SessionOf
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local.protocol.answers import Note
 from local.protocol.maintenance import ExportPage, ImportReport
@@ -76,7 +76,7 @@ async def fill(ledger: Ledger) -> None:
     part = OutputPart(key="tout_" + "a" * 24, offset=0, text="Teapots.")
     await ledger.outputs.store("richard", part)
     await ledger.outputs.store("richard", msgspec.structs.replace(part, offset=8, last=True))
-    storing = Storing(at=DAY, agent="shell", user="richard", session_id="s1")
+    storing = ItemWriter(at=DAY, agent="shell", user="richard", session_id="s1")
     kept = item("lead", {"nested": [1, None, 1e5, "Ő\0"]}, "Heavy.", id="i1")
     data = msgspec.structs.replace(item("gold").put, data=bytes(range(256)))
     await ledger.items.put(ITEMS, [kept, NewItem(put=data)], storing)

@@ -144,7 +144,9 @@ async def test_searches_go_on_as_ever_until_and_after_the_swap(
     settings: Settings, ollama: OllamaStandIn, gate: Gate, size: str, request: pytest.FixtureRequest
 ) -> None:
     if size == "candidates":
-        request.getfixturevalue("monkeypatch").setattr("local.ledger.sqlite.working_sets.MOST", -1)
+        request.getfixturevalue("monkeypatch").setattr(
+            "local.ledger.sqlite.working_sets.MAX_RECORDS", -1
+        )
     async with open_stack(settings) as stack:
         await filled(stack.bus)
         async with searching(stack.bus) as searches:

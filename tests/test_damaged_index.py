@@ -31,7 +31,7 @@ Damage = Callable[[Path], None]
 @pytest.fixture
 def vectors_from_chroma(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a small memory would be compared in the ledger's columns."""
-    monkeypatch.setattr(working_sets, "MOST", 0)
+    monkeypatch.setattr(working_sets, "MAX_RECORDS", 0)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ async def test_until_it_is_rebuilt_answers_and_status_say_what_was_wrong(
         await save(stack.bus, TIDES)
 
         async def explained() -> bool:
-            return "An empty index cannot be made" in str((await status(stack.bus)).problem)
+            return "An empty index cannot be created" in str((await status(stack.bus)).problem)
 
         await eventually(explained)
         found, recalled = (

@@ -139,7 +139,7 @@ def crashing(openai: OpenAIStandIn) -> Callable[[], None]:
     [
         (wrong_key, "refused the key (401)"),
         (no_model, "does not have the model gemma4"),
-        (limited, "is asked too much"),
+        (limited, "receives too many requests"),
         (garbled, "cannot be read"),
         (crashing, "No answer from"),
     ],

@@ -10,7 +10,7 @@ from local.content_key import ContentKey, KeyOf
 from local.errors import DamagedError, LedgerKeyError, UnwritableError
 from local.home import make_private
 from local.ledger.records import UNLIMITED, Quota
-from local.ledger.sqlite.database import Database, has_content, holds
+from local.ledger.sqlite.database import Database, finds_any, has_content
 from local.ledger.sqlite.database.connections import connect_encrypted
 from local.ledger.sqlite.database.soundness import Tally
 from local.ledger.sqlite.ledger import COUNTED, Ledger
@@ -19,7 +19,7 @@ from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import MemorySettings, Settings
 from local.tenants.credentials import CONTENT_KEY
 from local.tenants.directory import FILE, Entries
-from local.vectors.config import count_vectors, name_of
+from local.vectors.config import collection_name, count_vectors
 
 OF_TENANT = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 
@@ -164,7 +164,7 @@ def refuse_a_missing_ledger(
     if key is not None:
         _refuse_plain_content(settings, tenant)
     tally = Tally(path, COUNTED)
-    collection = name_of(settings.collection, tenant, "serving")
+    collection = collection_name(settings.collection, tenant, "serving")
     if vectors := count_vectors(index, collection):
         raise DamagedError(
             f"{path} is missing or empty, and {index} holds {vectors} vectors of its records.",
@@ -214,7 +214,7 @@ def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
 def _refuse_plain_content(settings: MemorySettings, tenant: str) -> None:
     """Refuse an empty encrypted ledger beside a full plain one; it would look like data loss."""
     plain = ledger_path(settings, tenant)
-    if has_content(plain) and holds(plain, OF_TENANT, {"tenant": tenant}):
+    if has_content(plain) and finds_any(plain, OF_TENANT, {"tenant": tenant}):
         raise LedgerKeyError(
             f"{plain} holds what the tenant {tenant} remembers, and it is not encrypted.",
             remedy="Without the key, run `local2 export`; move the data folder and "

@@ -156,9 +156,9 @@ async def test_a_folder_of_something_else_is_left_alone(folder: Path, backups: P
     backups.mkdir()
     (backups / "letters.txt").write_text("Dear Ada")
 
-    with pytest.raises(BackupError, match="no folder of backups, and not empty"):
+    with pytest.raises(BackupError, match="not a folder of backups, and not empty"):
         back_up(folder, backups)
-    with pytest.raises(BackupError, match="no folder of backups"):
+    with pytest.raises(BackupError, match="not a folder of backups"):
         await bring_back(backups, folder, replace=True)
     assert [file.name for file in files_in(backups)] == ["letters.txt"]
 
@@ -225,14 +225,14 @@ async def test_who_stops_a_backup_leaves_none(folder: Path, backups: Path) -> No
     progress = Progress()
     progress.stop()
     with pytest.raises(Stopped):
-        taking.take(ask_of(folder, backups), progress)
+        taking.make_backup(plan_of(folder, backups), progress)
 
     assert generations(backups) == []
 
 
-def ask_of(folder: Path, backups: Path) -> taking.Ask:
+def plan_of(folder: Path, backups: Path) -> taking.BackupPlan:
     data = data_dir(folder)
-    return taking.Ask(
+    return taking.BackupPlan(
         data_dir=data,
         ledgers=with_keys(data, plain),
         folder=backups,

@@ -221,8 +221,8 @@ async def test_a_second_backup_at_once_is_refused_and_a_relative_folder_too(
 async def test_backups_are_made_when_they_are_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "SETTLING", 0.0)
-    monkeypatch.setattr(schedule, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(schedule, "START_DELAY", 0.0)
+    monkeypatch.setattr(schedule, "CHECK_INTERVAL", 0.01)
     backups = tmp_path / "backups"
     async with open_stack(scheduled(tmp_path, backups), with_generator=False) as stack:
 

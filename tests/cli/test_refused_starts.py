@@ -114,7 +114,7 @@ def test_a_ledger_that_is_locked(tmp_path: Path) -> None:
         said = refused(tmp_path)
 
     assert said.error.endswith("refused: database is locked.")
-    assert said.remedy.startswith("Another program has it locked: close that")
+    assert said.remedy.startswith("Another program has locked it: close that")
 
 
 def newer(file: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from local.endpoint.address import Endpoint, endpoint_of, failure
+from local.endpoint.address import Endpoint, endpoint_of, status_error
 from local.errors import ConfigError
 
 URL = "http://127.0.0.1:8080/v1"
@@ -64,12 +64,12 @@ def test_operations_stand_under_the_base_url(base: str, full: str) -> None:
 @pytest.mark.parametrize(
     ("status", "content", "text"),
     [
-        (500, b'{"error": {"message": "boom"}}', "failed (500): boom. Ask again later."),
-        (500, b'{"error": "It broke."}', "failed (500): It broke. Ask again later."),
-        (401, b"", "or let the key use its models; then"),
+        (500, b'{"error": {"message": "boom"}}', "failed (500): boom. Try again later."),
+        (500, b'{"error": "It broke."}', "failed (500): It broke. Try again later."),
+        (401, b"", "or give it access to its models; then"),
     ],
 )
 def test_an_error_is_whole_sentences(status: int, content: bytes, text: str) -> None:
     endpoint = Endpoint(url=URL, key=MARK, settings="config/x.yaml")
 
-    assert text in str(failure(endpoint, status, content, model=""))
+    assert text in str(status_error(endpoint, status, content, model=""))

@@ -13,7 +13,7 @@ HERE = Endpoint(url="http://127.0.0.1:1/v1", settings="config/memory.yaml")
 
 
 def failed(*, again: bool = True) -> EndpointError:
-    return EndpointError("failed", "It failed.", again=again)
+    return EndpointError("failed", "It failed.", retryable=again)
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,15 @@ def test_an_endpoint_is_left_alone_for_as_long_as_it_says(
     status: int, headers: dict[str, str], seconds: float
 ) -> None:
     limit = RateLimit()
-    limit.note(status, headers)
-    assert limit.left() == pytest.approx(seconds, abs=0.02 if seconds < 1 else 1)
+    limit.update(status, headers)
+    assert limit.seconds_left() == pytest.approx(seconds, abs=0.02 if seconds < 1 else 1)
 
 
 def test_a_date_to_return_is_read() -> None:
     limit = RateLimit()
     at = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    limit.note(429, {"retry-after": at})
-    assert limit.left() == pytest.approx(100, abs=5)
+    limit.update(429, {"retry-after": at})
+    assert limit.seconds_left() == pytest.approx(100, abs=5)
 
 
 def test_pauses_become_longer_and_end_after_the_last_attempt() -> None:
@@ -68,10 +68,10 @@ def test_what_will_not_pass_is_not_tried_again() -> None:
 @pytest.mark.parametrize("bounds", [{"within": 30.0}, {"within": 300.0, "patience": 2.0}])
 def test_nobody_waits_longer_than_there_is_time(bounds: dict[str, float]) -> None:
     limit = RateLimit()
-    limit.note(429, {"retry-after": "60"})
+    limit.update(429, {"retry-after": "60"})
     retries = Retries(HERE, limit, **bounds)  # type: ignore[arg-type]
     began = time.monotonic()
-    with pytest.raises(EndpointError, match="wants to be left alone") as caught:
+    with pytest.raises(EndpointError, match="currently accepts no requests") as caught:
         retries.pause()
     assert time.monotonic() - began < 30
     assert caught.value.retry_after == pytest.approx(60, abs=5)

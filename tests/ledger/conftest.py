@@ -33,7 +33,7 @@ async def sqlite(folder: Path) -> AsyncIterator[OfTenant]:
 @asynccontextmanager
 async def sqlite_of_candidates(folder: Path) -> AsyncIterator[OfTenant]:
     """Open a ledger that is searched by candidates, as large memories are."""
-    with patch.object(working_sets, "MOST", -1):
+    with patch.object(working_sets, "MAX_RECORDS", -1):
         async with sqlite(folder) as opened:
             yield opened
 

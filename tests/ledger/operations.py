@@ -15,9 +15,9 @@ from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, messag
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task, TripletFact
 from local.ledger.search import Place
-from local.ledger.sessions import Important, Rating, SessionOf, Storing, Within
-from local.ledger.transfer import Erased, ExportFilter, Lifting, Selection, joined
-from local.ledger.upkeep import Access, Actor, Bearing, Change, ExtractedFact, Relation
+from local.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionOf
+from local.ledger.transfer import Erased, ExportFilter, Lifting, Selection, combined
+from local.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
 from local.protocol.answers import Note
 from local.protocol.envelope import Caller
 from local.protocol.memories import Triplet
@@ -29,7 +29,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 KEY = "tout_" + "a" * 24
 SESSION = SessionOf(OWNER, "s1")
-STORING = Storing(at=DAY, agent="test", user=OWNER, session_id="s1")
+STORING = ItemWriter(at=DAY, agent="test", user=OWNER, session_id="s1")
 ACTOR = Actor(agent="cli", user=OWNER, run="run1")
 FACTS = Place("user", OWNER, "fact")
 ALL_TASKS = {"index": 99, "unindex": 99, "embed": 99, "extract": 99, "judge": 99}
@@ -224,18 +224,18 @@ async def items__get(ledger: Ledger, _: str) -> object:
 
 @operation
 async def items__within(ledger: Ledger, _: str) -> object:
-    exact = Within(namespace=("metals",), exact=True)
-    return [await ledger.items.within(ITEMS, one) for one in (Within(), exact)]
+    exact = ItemSelection(namespace=("metals",), exact=True)
+    return [await ledger.items.within(ITEMS, one) for one in (ItemSelection(), exact)]
 
 
 @operation
 async def items__keys(ledger: Ledger, _: str) -> object:
-    return await ledger.items.keys(ITEMS, Within(namespace=("metals",), offset=1))
+    return await ledger.items.keys(ITEMS, ItemSelection(namespace=("metals",), offset=1))
 
 
 @operation
 async def items__of_records(ledger: Ledger, _: str) -> object:
-    return await ledger.items.of_records(ITEMS, ["i1", "i2", "i3"], Within())
+    return await ledger.items.of_records(ITEMS, ["i1", "i2", "i3"], ItemSelection())
 
 
 @operation
@@ -315,14 +315,14 @@ async def outputs__read(ledger: Ledger, _: str) -> object:
 
 @operation
 async def sessions__load(ledger: Ledger, _: str) -> object:
-    important = Important(whose=(("user", OWNER),), types=("fact",), least=0.4, limit=9)
+    important = FactSelection(whose=(("user", OWNER),), types=("fact",), least=0.4, limit=9)
     return await ledger.sessions.load(SESSION, 4, [important], lambda stored: stored)
 
 
 @operation
 async def sessions__important(ledger: Ledger, _: str) -> object:
-    important = Important(whose=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9)
-    standing = Important(
+    important = FactSelection(whose=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9)
+    standing = FactSelection(
         whose=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, standing=True
     )
     return await ledger.sessions.important([important, standing])
@@ -382,8 +382,8 @@ async def extraction__like(ledger: Ledger, says: str) -> object:
 @operation
 async def extraction__store(ledger: Ledger, says: str) -> object:
     made = fact(f"{says} likes osmium most.", 40, id="x1", metadata={"extracted_from": ["m1"]})
-    bearing = Bearing(type="supports", target="f10")
-    found = ExtractedFact(record=made, sources=["m1"], replaces=["f2"], bearings=[bearing])
+    relation = FactRelation(type="supports", target="f10")
+    found = ExtractedFact(record=made, sources=["m1"], replaces=["f2"], relations=[relation])
     waiting = await tasks(ledger, extract=9)
     return await ledger.extraction.store([found], waiting, sources=["m1"])
 
@@ -626,7 +626,7 @@ async def erasures__erase(ledger: Ledger, _: str) -> object:
 async def _erase(ledger: Ledger, selection: Selection) -> Erased:
     selected = await ledger.erasures.select(selection)
     how = Lifting(at=DAY)
-    return joined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
+    return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
 
 @operation

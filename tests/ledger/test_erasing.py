@@ -12,7 +12,7 @@ from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Task
 from local.ledger.search import Place
 from local.ledger.sessions import Rating
 from local.ledger.sqlite import erasures
-from local.ledger.transfer import Anonymised, Erased, Lifting, Selection, joined
+from local.ledger.transfer import Anonymised, Erased, Lifting, Selection, combined
 from local.ledger.upkeep import Actor, Change
 from local.protocol.envelope import utc_now
 
@@ -23,7 +23,7 @@ LONG = "The key to the shed hangs behind the clock."
 
 async def erase(ledger: Ledger, selection: Selection, how: Lifting = HOW) -> Erased:
     selected = await ledger.erasures.select(selection)
-    return joined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
+    return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
 
 async def there(ledger: Ledger, *records: NewRecord) -> list[str]:

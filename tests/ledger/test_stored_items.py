@@ -10,13 +10,13 @@ from local.errors import QuotaError
 from local.ledger.door import Ledger
 from local.ledger.records import Quota
 from local.ledger.search import Place
-from local.ledger.sessions import NewItem, Storing, Within
+from local.ledger.sessions import ItemSelection, ItemWriter, NewItem
 from local.ledger.sqlite.database import Database
 from local.ledger.transfer import Lifting, Selection
 from local.protocol.items import ItemPut
 
 OF_ITEMS = (Place("user", OWNER, "episode"),)
-STORING = Storing(at=DAY, agent="test", user=OWNER)
+STORING = ItemWriter(at=DAY, agent="test", user=OWNER)
 
 
 async def found(ledger: Ledger, *terms: str) -> list[str]:
@@ -53,7 +53,7 @@ async def test_a_text_of_another_session_is_a_record_of_its_own(ledger: Ledger) 
 
     assert selected.counts == {"episodes": 1}
     assert await found(ledger, "osmium") == ["Osmium."]
-    assert [one.record for one in await ledger.items.keys(ITEMS, Within())] == ["s2"]
+    assert [one.record for one in await ledger.items.keys(ITEMS, ItemSelection())] == ["s2"]
 
 
 async def test_an_item_goes_with_the_record_that_is_forgotten_by_its_id(ledger: Ledger) -> None:
@@ -65,7 +65,7 @@ async def test_an_item_goes_with_the_record_that_is_forgotten_by_its_id(ledger: 
         pass
 
     assert selected.counts == {"episodes": 1, "items": 1}
-    assert [one.key for one in await ledger.items.keys(ITEMS, Within())] == ["b"]
+    assert [one.key for one in await ledger.items.keys(ITEMS, ItemSelection())] == ["b"]
 
 
 async def test_what_is_to_be_kept_is_not_overwritten(ledger: Ledger) -> None:
@@ -73,7 +73,7 @@ async def test_what_is_to_be_kept_is_not_overwritten(ledger: Ledger) -> None:
         put = ItemPut(namespace=("n",), key="k", value=msgspec.Raw(value), keep=True)
         await ledger.items.put(ITEMS, [NewItem(put=put)], STORING)
 
-    (one,) = (await ledger.items.within(ITEMS, Within())).items
+    (one,) = (await ledger.items.within(ITEMS, ItemSelection())).items
     assert bytes(one.value) == b"1"
 
 
@@ -86,8 +86,8 @@ async def test_pages_of_one_namespace_go_by_their_keys_and_not_by_their_times(
     within = ItemPut(namespace=("metals", "noble"), key="z", value=msgspec.Raw(b"1"))
     await ledger.items.put(ITEMS, [NewItem(put=within)], STORING)
 
-    exact = Within(namespace=("metals",), exact=True, before="c", limit=9)
-    everything = Within(namespace=("metals",), limit=9)
+    exact = ItemSelection(namespace=("metals",), exact=True, before="c", limit=9)
+    everything = ItemSelection(namespace=("metals",), limit=9)
 
     assert [one.key for one in await ledger.items.keys(ITEMS, exact)] == ["b", "a"]
     assert [one.key for one in await ledger.items.keys(ITEMS, everything)] == [
@@ -109,4 +109,4 @@ async def test_items_beyond_the_quota_are_refused_and_none_of_them_stored(
     await ledger.items.put(ITEMS, [item("a")], STORING)
     await ledger.items.put(ITEMS, [item("c", "x" * 60)], STORING)
 
-    assert [one.key for one in await ledger.items.keys(ITEMS, Within())] == ["c"]
+    assert [one.key for one in await ledger.items.keys(ITEMS, ItemSelection())] == ["c"]

@@ -59,7 +59,7 @@ async def test_what_is_not_permitted_changes_nothing(ledger: Ledger) -> None:
 
 
 async def test_one_too_many_is_not_stored(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("local.ledger.sqlite.relations.MOST_RELATIONS", 1)
+    monkeypatch.setattr("local.ledger.sqlite.relations.MAX_RELATIONS", 1)
     wheel, axle, cart = await store(ledger, "Wheel.", "Axle.", "Cart.")
     await ledger.relations.add(edge(wheel, cart), anything)
 

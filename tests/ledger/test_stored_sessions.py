@@ -7,7 +7,7 @@ import pytest
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, message
 from local.ledger.door import Ledger
-from local.ledger.sessions import Important, SessionOf, StoredSession
+from local.ledger.sessions import FactSelection, SessionOf, StoredSession
 from local.ledger.upkeep import Relation
 from local.protocol.answers import Note
 from local.protocol.memories import MemoryType, Owning
@@ -19,7 +19,7 @@ Whose = tuple[tuple[Owning, str], ...]
 
 
 async def load(
-    ledger: Ledger, limit: int = 99, important: Sequence[Important] = (), **session: str
+    ledger: Ledger, limit: int = 99, important: Sequence[FactSelection] = (), **session: str
 ) -> StoredSession:
     asked = SessionOf(**{"owner": OWNER, "session_id": "s1", **session})
     return await ledger.sessions.load(asked, limit, important, lambda stored: stored)
@@ -82,9 +82,9 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
     session = await load(
         ledger,
         important=[
-            Important(whose=own, types=TYPES, least=0.5, limit=9),
-            Important(whose=own, types=TYPES, least=0.5, limit=1),
-            Important(whose=shared, types=TYPES, least=0.5, limit=9),
+            FactSelection(whose=own, types=TYPES, least=0.5, limit=9),
+            FactSelection(whose=own, types=TYPES, least=0.5, limit=1),
+            FactSelection(whose=shared, types=TYPES, least=0.5, limit=9),
         ],
     )
 
@@ -94,7 +94,7 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
 
 async def most_important(ledger: Ledger, limit: int = 9, *, standing: bool = False) -> list[str]:
     own: Whose = (("user", OWNER),)
-    wanted = Important(whose=own, types=TYPES, least=0.5, limit=limit, standing=standing)
+    wanted = FactSelection(whose=own, types=TYPES, least=0.5, limit=limit, standing=standing)
     (found,) = await ledger.sessions.important([wanted])
     return [one.content for one in found]
 

@@ -8,7 +8,7 @@ import pytest
 from ledgers import DAY, angle, fact, message, record, to_index, unjudged
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Task, TaskCounts, TaskKind
-from local.ledger.sqlite.backlog import PLACES
+from local.ledger.sqlite.backlog import MAX_PLACES
 
 JUDGED: tuple[TaskKind, ...] = ("judge",)
 LATER = DAY + timedelta(seconds=10)
@@ -64,7 +64,7 @@ async def test_of_facts_to_be_judged_the_oldest_comes_first(ledger: Ledger) -> N
 
 
 async def test_who_asks_for_one_task_at_a_time_serves_every_owner(ledger: Ledger) -> None:
-    owners = [facts(3, f"user{n}") for n in range(2 * PLACES)]
+    owners = [facts(3, f"user{n}") for n in range(2 * MAX_PLACES)]
     await ledger.records.store([one for each in owners for one in each])
 
     first: set[str] = set()

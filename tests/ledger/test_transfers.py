@@ -14,7 +14,7 @@ from local.errors import BadRequestError, InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord
 from local.ledger.search import Place
-from local.ledger.sessions import SessionOf, Storing, Within
+from local.ledger.sessions import ItemSelection, ItemWriter, SessionOf
 from local.ledger.sqlite import exports
 from local.ledger.transfer import ExportCursor, ExportFilter, Lifting, Selection
 from local.protocol.envelope import utc_now
@@ -401,8 +401,8 @@ async def test_they_come_back_with_an_import_once_they_may(ledger: Ledger, other
     assert len(beside(await exported(other))) == len(beside(await exported(ledger)))
 
 
-def storing(at: datetime) -> Storing:
-    return Storing(at=at, agent="shell", user=OWNER, session_id="s1")
+def storing(at: datetime) -> ItemWriter:
+    return ItemWriter(at=at, agent="shell", user=OWNER, session_id="s1")
 
 
 async def test_of_two_items_of_a_key_the_newer_stands_and_only_its_text_is_found(
@@ -416,7 +416,10 @@ async def test_of_two_items_of_a_key_the_newer_stands_and_only_its_text_is_found
 
     first, again = await copy(ledger, other), await copy(ledger, other)
 
-    found = {one.key: bytes(one.value) for one in (await other.items.within(ITEMS, Within())).items}
+    found = {
+        one.key: bytes(one.value)
+        for one in (await other.items.within(ITEMS, ItemSelection())).items
+    }
     assert found == {"a": b'{"of":"them"}', "b": b'{"of":"us"}'}
     search = searching("osmium", places=(Place("user", OWNER, "episode"),))
     assert set((await find(other, search)).contents) == {"Osmium a of them.", "Osmium b of us."}
@@ -438,5 +441,5 @@ async def test_items_that_were_forgotten_do_not_come_back_by_an_import(
 
     report = await copy(ledger, other)
 
-    assert [one.key for one in await other.items.keys(ITEMS, Within())] == ["stays"]
+    assert [one.key for one in await other.items.keys(ITEMS, ItemSelection())] == ["stays"]
     assert (report.erased, report.new) == (1, {})

@@ -132,7 +132,7 @@ async def test_changes_are_made_all_or_none(
 ) -> None:
     one, two = await stored(ledger, "One", "Two")
     broken = weigh(two, 0.6)
-    monkeypatch.setattr(ledger.upkeep, "_weigh", lambda *_: 1 / 0)
+    monkeypatch.setattr(ledger.upkeep, "_change_importance", lambda *_: 1 / 0)
 
     with pytest.raises(ZeroDivisionError):
         await ledger.upkeep.carry_out([archive(one), broken], ACTOR)
@@ -202,7 +202,7 @@ async def test_only_what_was_not_changed_since_is_undone(ledger: Ledger) -> None
 
     problems = await undone(ledger)
 
-    taken = "another fact stands under its topic"
+    taken = "another fact has its topic"
     assert problems == [None, "it has changed since", None, taken]
     standing = await ledger.facts.topic("user", OWNER, "user.city")
     assert standing is not None
@@ -226,7 +226,7 @@ async def test_a_standing_fact_that_is_archived_and_undone_is_asked_for_as_it_is
 async def test_the_audit_is_read_in_pages_of_what_may_be_seen(
     ledger: Ledger, other: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.ledger.sqlite.audit.READ", 3)
+    monkeypatch.setattr("local.ledger.sqlite.audit.READ_ROWS", 3)
     all_facts = await stored(ledger, *(f"Fact {n}" for n in range(8)))
     await ledger.upkeep.carry_out([archive(one) for one in all_facts], ACTOR)
     odd = {one.id for one in all_facts[1::2]}

@@ -142,7 +142,7 @@ async def test_a_pause_longer_than_the_time_is_an_error_that_says_when_to_return
     openai.fail_next(Failure(status=429, headers={"Retry-After": "60"}))
 
     for _ in range(2):
-        with pytest.raises(ModelError, match=r"asked again in \d+ s") as caught:
+        with pytest.raises(ModelError, match=r"sent in \d+ s") as caught:
             await ask(model)
         assert caught.value.retry_after == pytest.approx(60, abs=30)
 

@@ -284,15 +284,18 @@ async def test_an_endpoint_that_hangs_is_given_up_after_its_time(
             id="no model, by 400",
         ),
         pytest.param(
-            Failure(status=404, raw=b"<html>"), ModelError, "no such address", id="no such path"
+            Failure(status=404, raw=b"<html>"),
+            ModelError,
+            "the address is wrong",
+            id="no such path",
         ),
         pytest.param(
-            Failure(status=402), ModelError, "has nothing left (402)", id="no money, by 402"
+            Failure(status=402), ModelError, "has no quota left (402)", id="no money, by 402"
         ),
         pytest.param(
             Failure(status=429, code="insufficient_quota"),
             ModelError,
-            "has nothing left (429)",
+            "has no quota left (429)",
             id="no money, by 429",
         ),
         pytest.param(Failure(status=301), ModelError, "redirects", id="elsewhere"),
@@ -354,25 +357,25 @@ async def test_a_server_that_is_down_is_an_error_with_a_remedy(
 async def test_its_models_are_listed_and_one_that_is_not_is_asked_itself(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
-    assert await model.listed() == ["gemma4", "nomic-embed-text"]
-    assert await model.has()
+    assert await model.list_models() == ["gemma4", "nomic-embed-text"]
+    assert await model.is_available()
     missing = await open_model(openai, "other")
-    assert not await missing.has()
+    assert not await missing.is_available()
     openai.fail_next(Failure(status=404))
-    assert await model.listed() is None
+    assert await model.list_models() is None
     openai.models = ["models/gemma4"]
-    assert await model.has()
+    assert await model.is_available()
     openai.lists = False
-    assert await missing.has()
+    assert await missing.is_available()
     await missing.close()
 
 
 async def test_an_endpoint_whose_answer_is_none_is_not_found_well(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
-    await model.tried(within=10)
+    await model.try_out(within=10)
 
     openai.script_json(Reply(raw=b"<html>Log in</html>"))
     with pytest.raises(ModelError, match="cannot be read") as caught:
-        await model.tried(within=10)
+        await model.try_out(within=10)
     assert caught.value.remedy

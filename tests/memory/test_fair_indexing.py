@@ -11,7 +11,7 @@ from ledgers import to_index
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.ledger.records import NewRecord
-from local.ledger.sqlite.backlog import PLACES
+from local.ledger.sqlite.backlog import MAX_PLACES
 from local.memory.tenant import Memory
 from local.memory.vectors import (
     BATCH_RECORDS,
@@ -66,10 +66,10 @@ async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
 
 
 async def test_every_owner_has_a_turn_however_many_there_are(memory: Memory) -> None:
-    owners = 2 * PLACES + 3
+    owners = 2 * MAX_PLACES + 3
     newest = {(await said(memory, f"user{n}", 50))[-1] for n in range(owners)}
 
-    rounds = [await to_index(memory.ledger, PLACES) for _ in range(3)]
+    rounds = [await to_index(memory.ledger, MAX_PLACES) for _ in range(3)]
 
     assert {record.id for waiting in rounds for record in waiting} >= newest
 

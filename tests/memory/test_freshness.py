@@ -225,7 +225,7 @@ async def test_an_index_full_of_others_hides_nothing_of_ones_own(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """Whoever has few records has all compared; for others the index is asked for more."""
-    monkeypatch.setattr(searches, "OWN", few)
+    monkeypatch.setattr(searches, "OWN_RECORDS", few)
     eve = searchable.of(Caller(tenant="default", user="eve"))
     await eve.intake.store_conversation(
         [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
@@ -245,8 +245,8 @@ async def test_a_further_look_into_the_index_that_fails_hides_nothing(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker ends between two questions: all that is one's own is compared."""
-    monkeypatch.setattr(searches, "OWN", 1)
-    monkeypatch.setattr(working_sets, "MOST", -1)
+    monkeypatch.setattr(searches, "OWN_RECORDS", 1)
+    monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)
     eve = searchable.of(Caller(tenant="default", user="eve"))
     await eve.intake.store_conversation(
         [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]

@@ -6,7 +6,7 @@ from indexed import indexed
 from local.errors import InvalidArgumentsError
 from local.ledger.records import SHARES_ENTITY, Fact, Written
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.relations import LINKS, MOST_LINKED
+from local.ledger.sqlite.relations import LINKED_PER_ROLE, MAX_LINKS
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
@@ -161,7 +161,7 @@ async def test_an_entity_that_everybody_names_gets_a_bounded_number_of_links(
 
     newest = [older for newer, older in await links(database) if newer == ADA_SAID]
     assert newest == [
-        *(f"Clerk {n} works for Northwind." for n in range(50 - LINKS, 50)),
+        *(f"Clerk {n} works for Northwind." for n in range(50 - LINKED_PER_ROLE, 50)),
         "Northwind sells tea.",
     ], "the crowd in one role does not hide those in the other"
 
@@ -173,14 +173,14 @@ async def test_a_fact_is_linked_with_a_bounded_number_of_newer_ones(
     await tell(richard, *((f"Clerk {n}", "works for", "Northwind") for n in range(60)))
 
     linked = [older for _, older in await links(database)]
-    assert linked.count("Northwind sells osmium.") == MOST_LINKED
+    assert linked.count("Northwind sells osmium.") == MAX_LINKS
 
 
 async def test_what_others_know_privately_uses_up_no_link_of_a_fact_for_everybody(
     richard: MemoryService, eve: MemoryService, database: Database
 ) -> None:
     await tell(richard, BOSS, scope="tenant")
-    await tell(eve, *((f"Clerk {n}", "works for", "Northwind") for n in range(MOST_LINKED + 10)))
+    await tell(eve, *((f"Clerk {n}", "works for", "Northwind") for n in range(MAX_LINKS + 10)))
     await tell(richard, ADA)
 
     assert (ADA_SAID, BOSS_SAID) in await links(database)

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from local.ledger import records
-from local.ledger.records import LONG, NewRecord
+from local.ledger.records import LONG_TEXT, NewRecord
 from local.ledger.sqlite import rows
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.conversations import Turn
@@ -15,7 +15,7 @@ from local.text.features import features
 from recalling import DAY, said
 
 RICHARD = Caller(tenant="default", user="richard", session_id="s1")
-TEXT = "I bought osmium in May, and gold. " * (LONG // 30)
+TEXT = "I bought osmium in May, and gold. " * (LONG_TEXT // 30)
 
 
 async def test_a_long_text_is_not_read_by_the_writer(
@@ -37,8 +37,10 @@ async def test_a_long_text_is_not_read_by_the_writer(
     await service.intake.store_conversation([said(TEXT, id="m1"), said("Gold.", id="m2")], "s2")
 
     by_the_writer = [length for thread, length in read if thread == "writer"]
-    assert max(by_the_writer) < LONG
-    assert sum(length >= LONG for _, length in read) == 3  # the episode, the answer, the message
+    assert max(by_the_writer) < LONG_TEXT
+    assert (
+        sum(length >= LONG_TEXT for _, length in read) == 3
+    )  # the episode, the answer, the message
 
     def stems(connection: SqlConnection) -> list[str]:
         rows = connection.execute(

@@ -27,9 +27,9 @@ LONG = "This is what somebody said at length about a metal by the name of osmium
 
 async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> MemoryService:
     """Who has more records than are compared or looked through, one of them in session s1."""
-    monkeypatch.setattr(searches, "OWN", MUCH - 1)
+    monkeypatch.setattr(searches, "OWN_RECORDS", MUCH - 1)
     for module in (searches, fulltext):
-        monkeypatch.setattr(module, "FURTHER_LOOK", MUCH - 20)
+        monkeypatch.setattr(module, "WIDER_LIMIT", MUCH - 20)
     richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
     other = [f"The letter {n} for that precious stuff was sent." for n in range(MUCH)]
     await richard.intake.store_conversation([said(text, timestamp=OLD) for text in other], "s2")
@@ -118,7 +118,7 @@ async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
     eve = searchable.of(Caller(tenant="default", user="eve"))
     nearer = "These letters stand for that precious stuff"
     await eve.intake.store_conversation(
-        [said(f"{nearer}, number {n}.") for n in range(searches.LOOK + 30)]
+        [said(f"{nearer}, number {n}.") for n in range(searches.NEAREST + 30)]
     )
     richard = searchable.of(Caller(tenant="default", user="richard"))
     for number, text in enumerate(texts):
@@ -128,7 +128,7 @@ async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
 
 
 async def test_of_many_behind_others_the_nearest_are_taken(searchable: Memory) -> None:
-    far = [f"Our ice hockey team won final number {n}." for n in range(searches.LOOK + 10)]
+    far = [f"Our ice hockey team won final number {n}." for n in range(searches.NEAREST + 10)]
 
     richard = await behind_others(searchable, *far[:30], GOLD, *far[30:])
 
@@ -139,9 +139,9 @@ async def test_a_large_memory_is_found_however_much_of_others_is_nearer(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than the index is asked for, and more of one's own than one read compares."""
-    monkeypatch.setattr(searches, "OWN", 5)
+    monkeypatch.setattr(searches, "OWN_RECORDS", 5)
     for module in (searches, fulltext):
-        monkeypatch.setattr(module, "FURTHER_LOOK", searches.LOOK + 10)
+        monkeypatch.setattr(module, "WIDER_LIMIT", searches.NEAREST + 10)
     far = [f"Our ice hockey team won final number {n}." for n in range(20)]
 
     richard = await behind_others(searchable, *far[:7], GOLD, *far[7:])
@@ -155,7 +155,7 @@ async def test_some_before_others_do_not_keep_back_those_behind(searchable: Memo
     behind = [f"The symbol of {metal} is {symbol}." for metal, symbol in metals.items()]
     before = [f"{ASKED} I ask for the {n}th time." for n in range(5)]
     richard = await behind_others(searchable, *before, *behind)
-    looked = (await searchable.vectors.search(ASKED, searches.LOOK, tenant="default")).hits
+    looked = (await searchable.vectors.search(ASKED, searches.NEAREST, tenant="default")).hits
 
     items = (await richard.recall(RecallRequest(query=ASKED, top_k=20))).items
 

@@ -186,15 +186,15 @@ async def test_a_memory_has_a_bounded_number_of_relations(
     richard: MemoryService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("local.ledger.sqlite.relations.MOST_RELATIONS", 2)
-    assert ledger_relations.MOST_RELATIONS == 100
+    monkeypatch.setattr("local.ledger.sqlite.relations.MAX_RELATIONS", 2)
+    assert ledger_relations.MAX_RELATIONS == 100
     ids = [await remember(richard, f"Part {n}.") for n in range(4)]
     edges = [{"source": id_, "type": "part_of", "target": ids[0]} for id_ in ids[1:]]
 
     results = [await ask(bus, "relate", edge) for edge in edges]
 
     assert [one.ok for one in results] == [True, True, False]
-    assert "has 2 relations, the most" in results[-1].content
+    assert "has 2 relations, the maximum" in results[-1].content
     assert (await ask(bus, "relate", edges[0])).ok, "what is known stays so"
     await call(bus, "relate", {**edges[0], "remove": True})
     assert (await ask(bus, "relate", edges[2])).ok

@@ -10,7 +10,7 @@ from calling import RICHARD
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import Fact
-from local.ledger.sessions import CHARACTERS
+from local.ledger.sessions import SESSION_CHARACTERS
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import statements
 from local.memory.intake.conversations import Turn
@@ -203,7 +203,7 @@ async def test_reading_stops_where_there_is_more_than_an_answer_carries(
     session = await load(richard, 1_000)
 
     assert [message.source_ref for message in session.messages] == [f"m{n}" for n in range(10, 20)]
-    assert len(session.messages) * size == CHARACTERS
+    assert len(session.messages) * size == SESSION_CHARACTERS
     assert session.earlier
 
 

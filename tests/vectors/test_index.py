@@ -336,7 +336,7 @@ def test_an_index_that_cannot_even_be_made_empty_says_so_until_it_can(tmp_path: 
         shutil.rmtree(folder)
         folder.touch()
         for _ in range(2):
-            with pytest.raises(IndexDamagedError, match="An empty index cannot be made"):
+            with pytest.raises(IndexDamagedError, match="An empty index cannot be created"):
                 index.reset("default", EMBEDDER, DIMENSIONS, whole=True)
             with pytest.raises(IndexDamagedError, match="There is no index"):
                 index.count("default")

@@ -46,9 +46,9 @@ def test_each_model_is_known_once() -> None:
 def test_settings_go_before_what_is_known_of_the_configured_model_only(tmp_path: Path) -> None:
     memory = MemorySettings(embedding_model="bge-m3", query_prefix="Q: ", data_dir=tmp_path)
     config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
-    assert config.form_of("bge-m3:latest").query_prefix == "Q: "
-    assert config.form_of("bge-m3").document_prefix == ""
-    assert config.form_of("nomic-embed-text").query_prefix == "search_query: "
+    assert config.properties_of("bge-m3:latest").query_prefix == "Q: "
+    assert config.properties_of("bge-m3").document_prefix == ""
+    assert config.properties_of("nomic-embed-text").query_prefix == "search_query: "
 
 
 def test_a_floor_is_known_and_may_be_configured() -> None:
@@ -56,12 +56,12 @@ def test_a_floor_is_known_and_may_be_configured() -> None:
     assert known("bge-m3").floor == 0
     memory = MemorySettings(embedding_model="bge-m3", cosine_floor=0.4)
     config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
-    assert config.form_of("bge-m3").floor == 0.4
-    assert config.form_of("multilingual-e5-base") == known("multilingual-e5-base")
+    assert config.properties_of("bge-m3").floor == 0.4
+    assert config.properties_of("multilingual-e5-base") == known("multilingual-e5-base")
 
 
 def test_an_empty_setting_takes_a_known_prefix_away() -> None:
     memory = MemorySettings(document_prefix="")
     config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
-    assert config.form_of("nomic-embed-text").document_prefix == ""
-    assert config.form_of("nomic-embed-text").query_prefix == "search_query: "
+    assert config.properties_of("nomic-embed-text").document_prefix == ""
+    assert config.properties_of("nomic-embed-text").query_prefix == "search_query: "

@@ -95,7 +95,7 @@ async def test_a_question_whose_patience_is_over_is_refused_and_not_answered(
         patient = asyncio.create_task(answers.together.ask("patient", patience=PATIENT, then=str))
         await waits(answers, 2)
 
-    with pytest.raises(VectorError, match="too much to do"):
+    with pytest.raises(VectorError, match="overloaded"):
         await late
     assert await patient == "PATIENT"
     assert [question for batch in answers.asked for question in batch] == ["patient"]

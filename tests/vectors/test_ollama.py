@@ -117,7 +117,7 @@ def test_another_number_of_vectors_than_texts_is_refused(
         handler._send_json({"embeddings": answer})
 
     monkeypatch.setattr("stand_ins.ollama_server._Handler._embed", send_answer)
-    with pytest.raises(VectorError, match=r"answered \d vectors"):
+    with pytest.raises(VectorError, match=r"returned \d vectors"):
         embedder.embed_queries(["x"])
 
 
@@ -154,7 +154,7 @@ def test_vectors_of_another_length_than_before_are_refused(
     assert embedder.dimensions == len(embed("any"))
     monkeypatch.setattr("stand_ins.ollama_server.embed", lambda _: [0.6, 0.8])
 
-    with pytest.raises(VectorError, match="it answered vectors of 2 numbers"):
+    with pytest.raises(VectorError, match="it returned vectors of 2 numbers"):
         embedder.embed_queries(["x"])
 
 

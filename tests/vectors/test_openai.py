@@ -55,7 +55,10 @@ def test_a_known_model_gets_its_prefixes_and_others_the_text_as_it_is(
     embedder.embed_queries(["Who?"])
     list(embedder.embed_documents(["Richard."]))
     openai.models += ["plain", "mine"]
-    for other in (make(openai, "plain"), make(openai, "mine", form=KnownModel("mine", "D ", "Q "))):
+    for other in (
+        make(openai, "plain"),
+        make(openai, "mine", properties=KnownModel("mine", "D ", "Q ")),
+    ):
         other.embed_queries(["Who?"])
         other.close()
 
@@ -150,7 +153,7 @@ def test_a_long_pause_is_an_error_at_once_and_nothing_is_sent_until_then(
     openai.headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m"}
     embedder.embed_queries(["x"])
     for _ in range(2):
-        with pytest.raises(VectorError, match=r"asked again in \d+ s") as caught:
+        with pytest.raises(VectorError, match=r"sent in \d+ s") as caught:
             list(embedder.embed_documents(["x"]))
         assert caught.value.retry_after == pytest.approx(60, abs=30)
     assert len(openai.requests) == 1
@@ -166,12 +169,12 @@ def test_a_long_pause_is_an_error_at_once_and_nothing_is_sent_until_then(
             "does not have the model",
             id="no model",
         ),
-        pytest.param(Failure(status=404), VectorError, "no such address", id="no such path"),
+        pytest.param(Failure(status=404), VectorError, "the address is wrong", id="no such path"),
         pytest.param(
             Failure(status=400, message="odd text"), VectorFaultError, "odd text", id="refused"
         ),
         pytest.param(
-            Failure(status=429, message="billing"), VectorError, "nothing left", id="no money"
+            Failure(status=429, message="billing"), VectorError, "no quota left", id="no money"
         ),
     ],
 )
@@ -280,5 +283,5 @@ def test_vectors_of_another_length_than_before_are_refused(
 ) -> None:
     assert embedder.dimensions == len(embed("any"))
     answer_with(monkeypatch, [0.6, 0.8])
-    with pytest.raises(VectorError, match="answered vectors of 2 numbers"):
+    with pytest.raises(VectorError, match="returned vectors of 2 numbers"):
         embedder.embed_queries(["x"])

@@ -1,1 +1,1 @@
-"""Backups of every ledger, in generations of a folder, and their restoration."""
+"""Backs up all ledgers, as generations in a folder, and restores them."""

@@ -1,8 +1,8 @@
-"""The ledgers of a data folder, how they are replaced, and how files of a backup are written.
+"""Finds and replaces the ledgers of a data folder, and writes the files of a backup.
 
-Where ledgers are replaced, the former files go first and their count of commits last. Until then no
-stack starts on the folder (decision 0035), so a kill in between never leaves a folder that looks
-complete. Files of a backup are readable by their owner only, and known by hashes.
+When ledgers are replaced, the former files are moved first and their commit counts last. Until
+then, no stack starts on the folder (decision 0035), so a kill in between never leaves a folder that
+looks complete. Files of a backup are readable by their owner only, and named by hashes.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class LedgerFile(NamedTuple):
-    """A ledger's file, and the key that decrypts it; None where it is not encrypted."""
+    """A ledger's file, and the key that decrypts it; None if it is not encrypted."""
 
     path: Path
     key: ContentKey | None
@@ -38,34 +38,34 @@ def is_ledger(name: str) -> bool:
 
 
 def ledger_files(data_dir: Path) -> dict[str, Path]:
-    """Return every ledger by its path in the data folder, that of all tenants first."""
+    """Return all ledgers by path in the data folder; the one shared by tenants is first."""
     found = [path for pattern in _PATTERNS for path in sorted(data_dir.glob(pattern))]
     return {path.relative_to(data_dir).as_posix(): path for path in found if path.stat().st_size}
 
 
 def with_keys(data_dir: Path, key_of: KeyOf) -> dict[str, LedgerFile]:
-    """Return every ledger that exists, ready to be read.
+    """Return all ledgers with their keys.
 
     Raises:
-        LedgerKeyError: One is encrypted, and its key is missing or cannot be used.
+        LedgerKeyError: A ledger is encrypted, and its key is missing or unusable.
     """
     files = ledger_files(data_dir).items()
     return {name: LedgerFile(path, key_of_ledger(name, key_of)) for name, path in files}
 
 
 def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
-    """Return the key of a ledger by its path in the data folder; the shared ledger has none.
+    """Return the key of the ledger at a path in the data folder; the shared ledger has none.
 
     Raises:
-        LedgerKeyError: It is a tenant's own, and the key is missing or cannot be used.
+        LedgerKeyError: The ledger is one tenant's, and its key is missing or unusable.
     """
     if name == MAIN:
         return None
     tenant = Path(name).parent.name
     if (key := key_of(tenant)) is None:
         raise LedgerKeyError(
-            f"{name} is encrypted, and there is no key of the tenant {tenant}.",
-            remedy="Put the key back. If it was deleted to erase all that the tenant had, delete "
+            f"{name} is encrypted, and the key of the tenant {tenant} is missing.",
+            remedy="Put the key back. If it was deleted to erase the tenant's data, delete "
             f"{Path(name).parent} in the data folder, too.",
         )
     return key
@@ -74,10 +74,10 @@ def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
 def replace_ledgers(
     data_dir: Path, new: Mapping[str, Path], former: Collection[str], at: datetime
 ) -> Path | None:
-    """Move new ledgers into place and the former ones aside; return the folder of the former.
+    """Move the former ledgers aside and the new ones into place; return the folder of the former.
 
     Raises:
-        UnwritableError: A file cannot be moved; another call goes on.
+        UnwritableError: A file cannot be moved; calling this again continues.
     """
     every = sorted({*former, *new}, key=lambda name: name == MAIN)  # the shared one last
     aside = data_dir / f"aside-{at:%Y%m%dT%H%M%S%fZ}"
@@ -106,7 +106,7 @@ def _move(file: Path, aside: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Sync a file, or the names in a folder, to the disk."""
+    """Sync a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

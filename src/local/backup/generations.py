@@ -1,8 +1,8 @@
-"""The folder of backups: generations, each of which is complete by itself (decision 0058).
+"""Manages a folder of backup generations, each of which is complete by itself (decision 0058).
 
-A generation is a folder of pieces of the copied files, and a manifest that lists how to join them.
-A piece that an earlier generation has is linked, not written again: its name is a keyed hash of its
-content. A generation gets its name once all of it is on the disk.
+A generation is a folder with pieces of the copied files, and a manifest that lists how to join
+them. A piece's name is a keyed hash of its content, so a piece that the previous generation has is
+linked and not written again. A generation gets its final name once all of it is on the disk.
 """
 
 import os
@@ -24,15 +24,15 @@ FORMAT = 1
 MARKER = "local2-backup.json"
 PIECES = "pieces"
 PART = ".part"
-"""Suffix of what is being written or deleted."""
+"""Suffix of a generation that is being written or deleted."""
 TIME = "%Y%m%dT%H%M%SZ"
 NAME = re.compile(r"(\d{6,})-\d{8}T\d{6}Z")
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """The owner of a folder's backups: those of another ledger would push them out.
+    """Identifies the data folder of the backups, since those of another one would displace them.
 
-    `ledger`: the first one of the data folder when the first backup was made.
+    `ledger` is a hash of the key that the data folder's first ledger had at the first backup.
     """
 
     format: int
@@ -40,7 +40,7 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopiedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A ledger in a generation. `key` is that of the hashes by which its pieces are named."""
+    """A ledger in a generation; `key` is the key of the hashes that name its pieces."""
 
     path: str
     size: int
@@ -51,7 +51,7 @@ class CopiedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a generation; `turns_waiting` counts published turns that are not in it."""
+    """The content of a generation; `turns_waiting` counts published turns that it lacks."""
 
     format: int
     local2: str
@@ -69,17 +69,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupFolder:
-    """A folder that holds generations of one ledger's backups, and nothing else."""
+    """A folder that holds the generations of one data folder's backups, and nothing else."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def claim(self, ledgers: Sequence[bytes]) -> None:
-        """Make the folder that of a data folder, whose ledgers are recognised by their keys.
+        """Create or check the folder for the backups of a data folder with these ledgers' keys.
 
         Raises:
-            BackupError: It holds something else.
-            UnwritableError: It cannot be made.
+            BackupError: The folder holds something else.
+            UnwritableError: The folder cannot be created.
         """
         own = [Marker(format=FORMAT, ledger=digest(b"folder", ledger)) for ledger in ledgers]
         try:
@@ -88,14 +88,14 @@ class BackupFolder:
             if marker is None:
                 if any(self.path.iterdir()):
                     raise BackupError(
-                        f"{self.path} is no folder of backups, and not empty.",
-                        remedy="Name an empty folder, or one that is not there yet.",
+                        f"{self.path} is not a folder of backups, and not empty.",
+                        remedy="Name an empty folder, or one that does not exist yet.",
                     )
                 write(self.path / MARKER, msgspec.json.encode(own[0]))
             elif marker not in own:
                 raise BackupError(
                     f"{self.path} holds backups of another ledger, or of another version.",
-                    remedy="Name another folder: these would be deleted in time.",
+                    remedy="Name another folder: these backups would be deleted over time.",
                 )
             for unfinished in self.path.glob(f"*{PART}"):
                 shutil.rmtree(unfinished)
@@ -106,19 +106,19 @@ class BackupFolder:
         """Return the complete generations, the oldest first.
 
         Raises:
-            BackupError: It is no folder of backups, or cannot be read.
+            BackupError: The folder cannot be read, or is not a folder of backups.
         """
         try:
             found = [entry for entry in self.path.iterdir() if NAME.fullmatch(entry.name)]
         except OSError as error:
             raise BackupError(f"{self.path} cannot be read: {error.strerror}.") from error
         if not found and self._marker() is None:
-            raise BackupError(f"{self.path} is no folder of backups.")
+            raise BackupError(f"{self.path} is not a folder of backups.")
         return sorted(map(Generation, found), key=lambda one: one.number)
 
     @contextmanager
     def new(self, at: datetime) -> Iterator[Path]:
-        """Return a folder that becomes the newest generation, or is deleted after a failure."""
+        """Yield a folder that becomes the newest generation, or is deleted after a failure."""
         earlier = self.generations()
         number = earlier[-1].number + 1 if earlier else 1
         name = f"{number:06}-{at.astimezone(UTC):{TIME}}"
@@ -137,17 +137,17 @@ class BackupFolder:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def prune(self, keep: int) -> int:
-        """Delete all but the newest; return how many were deleted.
+        """Delete all but the `keep` newest generations; return how many were deleted.
 
         Raises:
-            UnwritableError: One of them cannot be deleted.
+            UnwritableError: A generation cannot be deleted.
         """
         former = self.generations()[:-keep]
         try:
             for generation in former:
-                leaving = generation.path.with_name(f"{generation.path.name}{PART}")
-                generation.path.rename(leaving)  # a part of it must not look complete
-                shutil.rmtree(leaving)
+                deleted = generation.path.with_name(f"{generation.path.name}{PART}")
+                generation.path.rename(deleted)  # a partly deleted one must not look complete
+                shutil.rmtree(deleted)
         except OSError as error:
             raise UnwritableError(self.path, error) from error
         return len(former)
@@ -174,7 +174,7 @@ class Generation:
 
     @property
     def at(self) -> datetime:
-        """When it was made, to the second, from its name."""
+        """The time of the backup, to the second, as in its name."""
         return datetime.strptime(f"{self.path.name.rpartition('-')[2]}+0000", f"{TIME}%z")
 
     @property
@@ -182,27 +182,27 @@ class Generation:
         return (self.path / "manifest.age").exists()
 
     def manifest(self, opener: Opener) -> Manifest:
-        """Return what it holds.
+        """Read the manifest.
 
         Raises:
-            BackupError: It is damaged, of a newer local2, or opens with another key.
+            BackupError: It is damaged, is of a newer local2, or needs another key.
         """
         name = "manifest.age" if self.encrypted else "manifest.json"
         data = self._read(self.path / name, opener)
         try:
             manifest = msgspec.json.decode(data, type=Manifest)
         except msgspec.MsgspecError as error:
-            raise BackupError(f"{self.path / name} is damaged.", remedy=EARLIER) from error
+            raise BackupError(f"{self.path / name} is damaged.", remedy=USE_EARLIER) from error
         paths = [ledger.path for ledger in manifest.ledgers]
         if manifest.format != FORMAT or not all(map(is_ledger, paths)):
             raise BackupError(f"{self.path} is of a newer local2.", remedy="Update local2.")
         return manifest
 
     def extract(self, ledger: CopiedFile, target: Path, opener: Opener) -> None:
-        """Join the pieces of a file, readable by its owner only, and compare all of it.
+        """Join the pieces of a ledger into a file readable by its owner only, and verify them.
 
         Raises:
-            BackupError: A piece is missing or damaged, or opens with another key.
+            BackupError: A piece is missing or damaged, or needs another key.
             UnwritableError: The target cannot be written.
         """
         refuse_without_room(target.parent, ledger.size)
@@ -211,23 +211,23 @@ class Generation:
                 for name in ledger.pieces:
                     piece = self._read(self.path / PIECES / name, opener)
                     if digest(piece, ledger.key) != name:
-                        raise BackupError(f"{self.path}: a piece is damaged.", remedy=EARLIER)
+                        raise BackupError(f"{self.path}: a piece is damaged.", remedy=USE_EARLIER)
                     file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise UnwritableError(target.parent, error) from error
         if target.stat().st_size != ledger.size:
-            raise BackupError(f"{self.path} is damaged.", remedy=EARLIER)
+            raise BackupError(f"{self.path} is damaged.", remedy=USE_EARLIER)
 
     def _read(self, file: Path, opener: Opener) -> bytes:
         try:
             data = file.read_bytes()
         except OSError as error:
             raise BackupError(
-                f"{file} cannot be read: {error.strerror}.", remedy=EARLIER
+                f"{file} cannot be read: {error.strerror}.", remedy=USE_EARLIER
             ) from error
-        return opener.open(data) if self.encrypted else data
+        return opener.decrypt(data) if self.encrypted else data
 
 
-EARLIER = "Restore an earlier one: --generation NAME."
+USE_EARLIER = "Restore an earlier one: --generation NAME."

@@ -1,8 +1,8 @@
-"""Restores ledgers where no stack runs: from a backup, or from before the last migration.
+"""Restores ledgers while no stack runs: from a backup, or from the copy before a migration.
 
-A backup is put together beside the existing files, all of it is read, and what was forgotten since
-is erased from it. Only then does it replace them. The copy that a migration leaves (decision 0059)
-is complete already, and replaces the ledger at once.
+A backup is extracted beside the existing files and read completely, and what was erased since it
+was made is erased from it. Only then does it replace them. The copy that a migration leaves
+(decision 0059) is complete already, and replaces the ledger at once.
 """
 
 import asyncio
@@ -24,24 +24,25 @@ from local.ledger.door import (
     Contents,
     contents_of,
     copies_before_migrations,
-    counted,
-    ensure_known,
+    counts_of,
+    ensure_schema_known,
     forget_again,
 )
 from local.vectors.config import distrust_index
 
 SCRATCH = "restore.part"
+"""Name of the folder in the data folder that a backup is extracted to."""
 
 Keys = Mapping[str, ContentKey | None]
-"""By paths of ledgers; an encrypted one without its key is left out."""
+"""Keys by path of the ledger; encrypted ledgers whose keys are missing are left out."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A restoration: what, and where. `generation` is its name; None means the newest.
+class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to restore, and where.
 
-    `key_of`: the keys of encrypted ledgers. `chroma_path`: the index of that data folder; None
-    where the index is elsewhere. `replace`: move the existing files aside. `dry_run`: only read all
-    of the backup.
+    `generation` is the name of the backup; None means the newest. `key_of` returns the keys of
+    encrypted ledgers. `chroma_path` is the index of the data folder; None if it is elsewhere.
+    `replace` moves the existing files aside. `dry_run` only reads the backup, completely.
     """
 
     folder: Path
@@ -55,7 +56,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """`forgotten`: records erased since, and again now. `aside`: where the former files are."""
+    """The result of a restoration.
+
+    `forgotten` counts records that were erased since the backup, and are erased again. `aside` is
+    the folder of the former files.
+    """
 
     generation: str
     at: datetime
@@ -66,37 +71,37 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     aside: str | None = None
 
 
-async def restore(wish: Wish) -> Restored:
+async def restore(request: RestoreRequest) -> Restored:
     """Restore a backup, all or nothing.
 
     Raises:
-        BackupError: It is no backup, is damaged, or opens with another key; or a ledger exists and
-            must not be replaced.
-        LedgerKeyError: A ledger in it is encrypted with another key than the one that is there.
+        BackupError: The backup is missing, is damaged, or needs another key; or a ledger exists
+            and must not be replaced.
+        LedgerKeyError: A ledger in the backup is encrypted with another key than the present one.
         FolderLockedError: A stack runs on the data folder.
-        StorageError: There is not enough space, or it is of a newer local2.
+        StorageError: There is not enough space, or the backup is of a newer local2.
     """
-    generation = await asyncio.to_thread(_chosen, wish)
-    manifest = await asyncio.to_thread(generation.manifest, wish.opener)
-    keys, unread = _keys(manifest, wish.key_of)
-    with folder_lock(wish.data_dir):
-        former = ledger_files(wish.data_dir)
-        if former and not (wish.replace or wish.dry_run):
+    generation = await asyncio.to_thread(_chosen, request)
+    manifest = await asyncio.to_thread(generation.manifest, request.opener)
+    keys, unread = _keys_of(manifest, request.key_of)
+    with folder_lock(request.data_dir):
+        former = ledger_files(request.data_dir)
+        if former and not (request.replace or request.dry_run):
             raise BackupError(
-                f"{wish.data_dir} holds a memory.",
+                f"{request.data_dir} holds a memory.",
                 remedy="--replace moves it aside; --data-dir names another folder.",
             )
-        with _unpacked(wish.data_dir) as scratch:
+        with _scratch_folder(request.data_dir) as scratch:
             new = await asyncio.to_thread(
-                _extracted, generation, manifest, scratch, wish.opener, keys
+                _extract, generation, manifest, scratch, request.opener, keys
             )
-            forgotten, warnings = 0, [*_waiting(manifest), *unread]
+            forgotten, warnings = 0, [*_turns_warning(manifest), *unread]
             aside = None
-            if not wish.dry_run:
+            if not request.dry_run:
                 forgotten, missed = await _forget_again(new, former, keys, manifest.at)
                 warnings += missed
-                aside = replace_ledgers(wish.data_dir, new, former, datetime.now(UTC))
-                distrust_index(wish.chroma_path)
+                aside = replace_ledgers(request.data_dir, new, former, datetime.now(UTC))
+                distrust_index(request.chroma_path)
     return Restored(
         generation=generation.path.name,
         at=manifest.at,
@@ -108,24 +113,24 @@ async def restore(wish: Wish) -> Restored:
     )
 
 
-def _chosen(wish: Wish) -> Generation:
-    generations = BackupFolder(wish.folder).generations()
+def _chosen(request: RestoreRequest) -> Generation:
+    generations = BackupFolder(request.folder).generations()
     names = [one.path.name for one in generations]
     if not generations:
-        raise BackupError(f"{wish.folder} holds no whole backup.")
-    if wish.generation is None:
+        raise BackupError(f"{request.folder} holds no complete backup.")
+    if request.generation is None:
         return generations[-1]
-    if wish.generation not in names:
+    if request.generation not in names:
         raise BackupError(
-            f"{wish.folder} holds no backup {wish.generation}.",
+            f"{request.folder} holds no backup {request.generation}.",
             remedy=f"It holds {', '.join(names)}.",
         )
-    return generations[names.index(wish.generation)]
+    return generations[names.index(request.generation)]
 
 
 @contextmanager
-def _unpacked(data_dir: Path) -> Iterator[Path]:
-    """A folder on the same disk, empty at first and gone at the end."""
+def _scratch_folder(data_dir: Path) -> Iterator[Path]:
+    """Yield an empty folder on the same disk, which is deleted at the end."""
     scratch = data_dir / SCRATCH
     try:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -138,29 +143,29 @@ def _unpacked(data_dir: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _keys(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
-    """Return the keys of the ledgers, and what cannot be read: a key may be put back later."""
+def _keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
+    """Return the keys of the ledgers, and warnings about missing ones, which may be added later."""
     keys, unread = {}, []
     for ledger in manifest.ledgers:
         try:
             keys[ledger.path] = key_of_ledger(ledger.path, key_of)
         except LedgerKeyError as error:
             unread.append(
-                f"{ledger.path} is as it was stored, but its pages and records were not read: "
+                f"{ledger.path} is unchanged, but its pages and records were not checked: "
                 f"{error.message}"
             )
     return keys, unread
 
 
-def _extracted(
+def _extract(
     generation: Generation, manifest: Manifest, scratch: Path, opener: Opener, keys: Keys
 ) -> dict[str, Path]:
-    """Return every ledger of the backup as a file, all of it read if its key is there."""
+    """Extract every ledger of the backup to a file, and read it completely if its key exists."""
     files: dict[str, Path] = {}
     for ledger in manifest.ledgers:
         file = scratch / ledger.path
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ensure_known(file, ledger.schema)
+        ensure_schema_known(file, ledger.schema)
         generation.extract(ledger, file, opener)
         if ledger.path in keys:
             _compare(ledger, contents_of(file, keys[ledger.path]))
@@ -171,18 +176,18 @@ def _extracted(
 def _compare(ledger: CopiedFile, found: Contents) -> None:
     if (found.schema, found.records) != (ledger.schema, ledger.records):
         raise BackupError(
-            f"The backup says that {ledger.path} has {ledger.records} records, and it has "
-            f"{found.records}."
+            f"{ledger.path} has {found.records} records, but the backup should have "
+            f"{ledger.records}."
         )
 
 
 async def _forget_again(
     new: Mapping[str, Path], former: Mapping[str, Path], keys: Keys, at: datetime
 ) -> tuple[int, list[str]]:
-    """Erase what was forgotten since; return how much that was, and what could not be known."""
+    """Erase what was erased since; return the number of records, and warnings."""
     forgotten, unknown = 0, []
     for name, file in new.items():
-        why = "There is no ledger that says what."
+        why = "There is no former ledger that records it."
         try:
             if name in former and name in keys:
                 forgotten += await forget_again(file, former[name], keys[name])
@@ -200,17 +205,17 @@ async def _forget_again(
     return forgotten, unknown
 
 
-def _waiting(manifest: Manifest) -> list[str]:
+def _turns_warning(manifest: Manifest) -> list[str]:
     if not manifest.turns_waiting:
         return []
     waiting = f"{manifest.turns_waiting} turns waited to be stored when the backup was made"
     return [f"{waiting}: they are not in it."]
 
 
-class WayBack(msgspec.Struct, frozen=True, kw_only=True):
-    """The way from today's ledger back to the stored one.
+class EarlierLedger(msgspec.Struct, frozen=True, kw_only=True):
+    """A ledger from before a migration that can replace the current one.
 
-    `lost`: how many records only today's has; None where today's cannot be read.
+    `lost` is the number of records that only the current ledger has; None if that cannot be read.
     """
 
     name: str
@@ -221,20 +226,20 @@ class WayBack(msgspec.Struct, frozen=True, kw_only=True):
     lost: int | None
 
 
-def ways_back(data_dir: Path, key_of: KeyOf) -> list[WayBack]:
-    """Return the ledgers to go back to, all of them read; the caller has the folder's lock.
+def earlier_ledgers(data_dir: Path, key_of: KeyOf) -> list[EarlierLedger]:
+    """Read the ledgers from before the last migration; the caller holds the folder's lock.
 
     Raises:
-        BackupError: No earlier ledger is stored.
-        LedgerKeyError: It is encrypted, and its key is missing or another's.
+        BackupError: There is no earlier ledger.
+        LedgerKeyError: It is encrypted, and its key is missing or belongs to another ledger.
         StorageError: The earlier ledger is damaged.
     """
     found = []
     for name, ledger in ledger_files(data_dir).items():
         if copies := copies_before_migrations(ledger):
             schema, file = max(copies.items())
-            now = LedgerFile(ledger, key_of_ledger(name, key_of))
-            found.append(_way_back(name, now, schema, file))
+            current = LedgerFile(ledger, key_of_ledger(name, key_of))
+            found.append(_earlier_ledger(name, current, schema, file))
     if not found:
         raise BackupError(
             f"{data_dir} holds no ledger from before a migration.",
@@ -243,29 +248,29 @@ def ways_back(data_dir: Path, key_of: KeyOf) -> list[WayBack]:
     return found
 
 
-def go_back(data_dir: Path, chroma_path: Path, ways: list[WayBack]) -> Path | None:
-    """Replace today's ledgers by the earlier ones; today's are moved aside.
+def go_back(data_dir: Path, chroma_path: Path, earlier: list[EarlierLedger]) -> Path | None:
+    """Replace the current ledgers by earlier ones; return the folder of the replaced ones.
 
     Raises:
         UnwritableError: A file cannot be moved.
     """
-    copies = {way.name: Path(way.kept) for way in ways}
+    copies = {ledger.name: Path(ledger.kept) for ledger in earlier}
     aside = replace_ledgers(data_dir, copies, list(copies), datetime.now(UTC))
     distrust_index(chroma_path)
     return aside
 
 
-def _way_back(name: str, ledger: LedgerFile, schema: int, file: Path) -> WayBack:
-    there = contents_of(file, ledger.key)
+def _earlier_ledger(name: str, current: LedgerFile, schema: int, file: Path) -> EarlierLedger:
+    contents = contents_of(file, current.key)
     try:
-        now: Contents | None = counted(*ledger)
+        now: Contents | None = counts_of(*current)
     except StorageError:
         now = None
-    return WayBack(
+    return EarlierLedger(
         name=name,
         kept=str(file),
         schema=schema,
-        records=there.records,
+        records=contents.records,
         kept_at=datetime.fromtimestamp(file.stat().st_mtime, UTC),
-        lost=max(now.records - there.records, 0) if now else None,
+        lost=max(now.records - contents.records, 0) if now else None,
     )

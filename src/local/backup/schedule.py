@@ -1,4 +1,4 @@
-"""Makes backups one after the other: those that are requested, and those that are due."""
+"""Makes backups, one at a time: requested ones, and scheduled ones when they are due."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,23 +12,23 @@ import structlog
 from local.backup.files import LedgerFile
 from local.backup.generations import BackupFolder
 from local.backup.sealing import Seal
-from local.backup.taking import Ask, Progress, Taken, take
+from local.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
 from local.errors import BackupError, InvalidArgumentsError, Local2Error, OverloadedError
 from local.protocol.envelope import Clock
 from local.protocol.maintenance import BackupReport, BackupRequest, BackupStatus
 from local.settings import MemorySettings
 
 FAULT = "It failed; the server's log says where."
-SETTLING = 60.0
-"""Seconds after a start that are left to those who wait for it."""
-LOOK_AGAIN = 600.0
-"""Seconds between two looks at the clock: a machine may sleep."""
+START_DELAY = 60.0
+"""Seconds after a start in which no scheduled backup begins, in favour of the first requests."""
+CHECK_INTERVAL = 600.0
+"""Seconds between two checks whether a backup is due; they are repeated because machines sleep."""
 
 log = structlog.get_logger()
 
 
 class Backups:
-    """The backups of all ledgers in a data folder, of all tenants."""
+    """Backups of all ledgers in a data folder, of all tenants."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Backups:
         settled: Callable[[], Awaitable[int]],
         clock: Clock,
     ) -> None:
-        """`settled` waits until the published turns are stored, and returns how many are not."""
+        """`settled` waits for published turns to be stored; it returns how many still are not."""
         self._settings = settings
         self._folder = settings.backup_folder.absolute() if settings.backup_folder else None
         self._ledgers = ledgers
@@ -49,23 +49,23 @@ class Backups:
         self._problem: str | None = None
 
     async def run(self) -> None:
-        """Make a backup every so many hours, until cancelled; then stop the one in progress."""
+        """Make backups when they are due; on cancellation, stop the one in progress."""
         folder = self._folder
         try:
-            await asyncio.sleep(SETTLING)
+            await asyncio.sleep(START_DELAY)
             while True:
                 if folder is not None and await self._is_due(folder):
-                    await self._scheduled(folder)
-                await asyncio.sleep(LOOK_AGAIN)
+                    await self._run_scheduled(folder)
+                await asyncio.sleep(CHECK_INTERVAL)
         finally:
             await self._stop()
 
     def begin(self, request: BackupRequest) -> None:
-        """Start one; `status` reports how far it is.
+        """Start a backup; `status` reports its progress.
 
         Raises:
-            InvalidArgumentsError: No folder is named, or the number to keep is below 1.
-            OverloadedError: Another one is in progress.
+            InvalidArgumentsError: No absolute folder is named, or the number to keep is below 1.
+            OverloadedError: Another backup is in progress.
         """
         if self._task is not None and not self._task.done():
             raise OverloadedError
@@ -74,10 +74,12 @@ class Backups:
         if request.keep is not None and request.keep < 1:
             raise InvalidArgumentsError("keep: at least 1.")
         self._progress, self._problem = Progress(), None
-        self._task = asyncio.create_task(self._make(request, Path(request.folder), self._progress))
+        self._task = asyncio.create_task(
+            self._make_backup(request, Path(request.folder), self._progress)
+        )
 
     async def status(self) -> BackupStatus:
-        """Return how far the one in progress is, and how the one before ended."""
+        """Return the progress of the current backup, and the outcome of the last one."""
         under_way = self._task is not None and not self._task.done()
         progress, scheduled = self._progress, self._folder
         return BackupStatus(
@@ -90,10 +92,10 @@ class Backups:
             newest=await asyncio.to_thread(_newest, scheduled) if scheduled else None,
         )
 
-    async def _make(self, request: BackupRequest, folder: Path, progress: Progress) -> None:
+    async def _make_backup(self, request: BackupRequest, folder: Path, progress: Progress) -> None:
         recipient = request.recipient or self._settings.backup_recipient
         try:
-            ask = Ask(
+            plan = BackupPlan(
                 data_dir=self._settings.data_dir,
                 ledgers=await asyncio.to_thread(self._ledgers),
                 folder=folder,
@@ -102,7 +104,7 @@ class Backups:
                 turns_waiting=await self._settled(),
                 at=self._clock(),
             )
-            taken = await _in_a_thread(ask, progress)
+            taken = await _make_in_thread(plan, progress)
         except Local2Error as error:
             self._problem = str(error)
             log.warning("backup_failed", reason=error.logged)
@@ -110,19 +112,19 @@ class Backups:
             self._problem = FAULT
             log.exception("backup_failed")
         else:
-            self._last = _report(ask, taken)
+            self._last = _report(plan, taken)
             log.info("backup_made", generation=taken.generation, written=taken.written)
 
-    async def _scheduled(self, folder: Path) -> None:
+    async def _run_scheduled(self, folder: Path) -> None:
         try:
             self.begin(BackupRequest(folder=str(folder)))
         except OverloadedError:
-            log.info("backup_delayed", reason="another one is under way")
+            log.info("backup_delayed", reason="another one is in progress")
         else:
             await asyncio.wait([task for task in (self._task,) if task])
 
     async def _is_due(self, folder: Path) -> bool:
-        """Return whether a backup is due; a date in the future, of a wrong clock, is ignored."""
+        """Return whether a backup is due; a newest backup dated in the future does not count."""
         newest = await asyncio.to_thread(_newest, folder)
         age = self._clock() - newest if newest else None
         return age is None or not timedelta() <= age < timedelta(hours=self._settings.backup_hours)
@@ -134,7 +136,7 @@ class Backups:
 
 
 def _newest(folder: Path) -> datetime | None:
-    """Return when the newest backup of a folder was made, by its name."""
+    """Return the time of a folder's newest backup, None without any."""
     try:
         generations = BackupFolder(folder).generations()
     except BackupError:
@@ -142,10 +144,10 @@ def _newest(folder: Path) -> datetime | None:
     return generations[-1].at if generations else None
 
 
-def _report(ask: Ask, taken: Taken) -> BackupReport:
+def _report(plan: BackupPlan, taken: FinishedBackup) -> BackupReport:
     manifest = taken.manifest
     return BackupReport(
-        folder=str(ask.folder),
+        folder=str(plan.folder),
         generation=taken.generation,
         at=manifest.at,
         ledgers=len(manifest.ledgers),
@@ -153,15 +155,15 @@ def _report(ask: Ask, taken: Taken) -> BackupReport:
         size=manifest.size,
         written=taken.written,
         removed=taken.removed,
-        encrypted=ask.seal.encrypts,
+        encrypted=plan.seal.encrypts,
         turns_waiting=manifest.turns_waiting,
     )
 
 
-async def _in_a_thread(ask: Ask, progress: Progress) -> Taken:
-    """Run in a thread of its own: it takes minutes, and others wait for the loop's threads."""
+async def _make_in_thread(plan: BackupPlan, progress: Progress) -> FinishedBackup:
+    """Make a backup in a separate thread: it takes minutes, and the loop's threads are shared."""
     executor = ThreadPoolExecutor(1, "backup")
-    taking = asyncio.get_running_loop().run_in_executor(executor, take, ask, progress)
+    taking = asyncio.get_running_loop().run_in_executor(executor, make_backup, plan, progress)
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:

@@ -1,7 +1,7 @@
-"""Encryption of a backup in the format of age: making a backup needs no secret.
+"""Encrypts backups in the format of age, for which making a backup needs no secret.
 
-A key is age's own (age1…) or one of SSH. An identity, the secret key, is read from a file only,
-because everybody on the machine sees a command's arguments.
+A public key is one of age (age1…) or SSH. An identity, the secret key, is only read from a file,
+because a command's arguments are visible to every user of the machine.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,55 +12,58 @@ import pyrage
 
 from local.errors import BackupError, InvalidArgumentsError
 
-HOW = "It is a public key of age (age1…) or SSH (ssh-…), or a file of such keys, one a line."
+KEY_HELP = "Name a public key of age (age1…) or SSH (ssh-…), or a file of such keys, one per line."
 
 
 class Seal:
-    """Encrypts to some public keys; without any it changes nothing."""
+    """Encrypts data to public keys; without any key, it returns the data unchanged."""
 
     def __init__(self, recipients: Sequence[str] = ()) -> None:
         self.recipients = tuple(sorted(set(recipients)))
         self._keys = [
-            _parsed(each, pyrage.x25519.Recipient, pyrage.ssh.Recipient) for each in self.recipients
+            _parse_key(each, pyrage.x25519.Recipient, pyrage.ssh.Recipient)
+            for each in self.recipients
         ]
 
     @classmethod
     def of(cls, recipient: str | None) -> "Seal":
-        """Return the seal for the keys that a setting or an option names.
+        """Return the seal for the key, or the file of keys, that a setting or an option names.
 
         Raises:
-            InvalidArgumentsError: It is no public key, nor a file of them.
+            InvalidArgumentsError: `recipient` is neither a public key nor a file of public keys.
         """
         if not recipient:
             return cls()
         try:
-            keys = [recipient] if _is_key(recipient) else _lines(Path(recipient).expanduser())
+            keys = [recipient] if _is_key(recipient) else _read_keys(Path(recipient).expanduser())
             if not keys:
-                raise InvalidArgumentsError(f"{recipient} holds no key.", remedy=HOW)
+                raise InvalidArgumentsError(f"{recipient} holds no key.", remedy=KEY_HELP)
             return cls(keys)
         except OSError as error:
             raise InvalidArgumentsError(
-                f"The recipient {recipient!r} cannot be read: {error.strerror}.", remedy=HOW
+                f"The recipient {recipient!r} cannot be read: {error.strerror}.", remedy=KEY_HELP
             ) from error
         except (UnicodeDecodeError, pyrage.RecipientError) as error:
-            raise InvalidArgumentsError(f"The recipient is no key: {error}.", remedy=HOW) from error
+            raise InvalidArgumentsError(
+                f"The recipient is no key: {error}.", remedy=KEY_HELP
+            ) from error
 
     @property
     def encrypts(self) -> bool:
         return bool(self._keys)
 
-    def close(self, data: bytes) -> bytes:
+    def encrypt(self, data: bytes) -> bytes:
         return bytes(pyrage.encrypt(data, self._keys)) if self._keys else data
 
 
 class Opener:
-    """Decrypts with the secret keys of a file; without one, encrypted content stays closed."""
+    """Decrypts data with the secret keys in a file; without a file, it refuses encrypted data."""
 
     def __init__(self, identity: Path | None = None) -> None:
-        """Read the keys.
+        """Read the keys from the file `identity`.
 
         Raises:
-            InvalidArgumentsError: The file cannot be read, or holds no key.
+            InvalidArgumentsError: The file cannot be read, or holds no secret key.
         """
         self._keys: list[Any] = []
         if identity is None:
@@ -79,35 +82,37 @@ class Opener:
         except (UnicodeDecodeError, pyrage.IdentityError) as error:
             raise InvalidArgumentsError(
                 f"{identity} holds no secret key of age or SSH.",
-                remedy="It is the file that `age-keygen` wrote.",
+                remedy="Name the file that `age-keygen` wrote, or a secret key of SSH.",
             ) from error
 
-    def open(self, data: bytes) -> bytes:
-        """Decrypt.
+    def decrypt(self, data: bytes) -> bytes:
+        """Decrypt data.
 
         Raises:
-            BackupError: It is damaged, or none of the keys opens it.
+            BackupError: The data is damaged, or none of the keys decrypts it.
         """
         if not self._keys:
             raise BackupError("The backup is encrypted.", remedy="Name --identity FILE.")
         try:
             return bytes(pyrage.decrypt(data, self._keys))
         except pyrage.DecryptError as error:
-            raise BackupError(f"The backup cannot be decrypted: {error}.", remedy=OTHER) from error
+            raise BackupError(
+                f"The backup cannot be decrypted: {error}.", remedy=OTHER_KEY
+            ) from error
 
 
-OTHER = "It was encrypted to another key, or is damaged."
+OTHER_KEY = "It was encrypted to another key, or is damaged."
 
 
 def _is_key(text: str) -> bool:
     return text.startswith(("age1", "ssh-"))
 
 
-def _lines(file: Path) -> list[str]:
+def _read_keys(file: Path) -> list[str]:
     lines = file.read_text(encoding="utf-8").splitlines()
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
-def _parsed(text: str, of_age: Any, of_ssh: Any) -> Any:
+def _parse_key(text: str, of_age: Any, of_ssh: Any) -> Any:
     parse: Callable[[str], Any] = (of_ssh if text.startswith("ssh-") else of_age).from_str
     return parse(text)

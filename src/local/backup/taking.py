@@ -1,8 +1,8 @@
-"""Makes one backup, from the copy of each ledger to the pieces of its generation, in a thread.
+"""Makes one backup, from copying each ledger to storing its pieces; runs in a thread.
 
-The pages are copied beside the ledger first, and all of the copy is read: damaged content never
-becomes a generation, and never pushes out a complete one. A piece that the generation before has is
-linked, not written again.
+Each ledger is first copied within the data folder, and the copy is read completely: damaged content
+never becomes a generation, and so never displaces a good one. A piece that the previous generation
+has is linked and not written again.
 """
 
 import os
@@ -20,17 +20,24 @@ from local.backup.files import LedgerFile, digest, sync, write
 from local.backup.generations import FORMAT, PIECES, BackupFolder, CopiedFile, Generation, Manifest
 from local.backup.sealing import Seal
 from local.errors import BackupError, UnwritableError
-from local.ledger.door import Contents, contents_of, copy, counted, ledger_key, refuse_without_room
+from local.ledger.door import (
+    Contents,
+    contents_of,
+    copy,
+    counts_of,
+    ledger_key,
+    refuse_without_room,
+)
 
 SCRATCH = "backup.part"
-"""In the data folder: the copies are as secret as the ledger, wherever the backup lies."""
-PIECE = 64 * 1024
-"""Bytes: 16 pages. Smaller pieces would have more in common with earlier ones, and need more
-files."""
+"""Folder for copies, within the data folder because they are as secret as the ledger."""
+PIECE_BYTES = 64 * 1024
+"""Size of a piece in bytes: 16 pages. More of the smaller pieces could be linked, but there would
+be more files."""
 
 
 class Pieces:
-    """Stores files in a generation that is being written, piece by piece."""
+    """Stores files piece by piece in a generation that is being written."""
 
     def __init__(self, folder: Path, earlier: Generation | None, seal: Seal) -> None:
         self._folder = folder
@@ -38,18 +45,18 @@ class Pieces:
         self._seal = seal
         self._new: list[Path] = []
         self.written = 0
-        """Bytes that no earlier generation had."""
+        """Number of bytes that the previous generation did not have."""
 
     def key_of(self, ledger: bytes) -> bytes:
-        """Return the key of the pieces' names; pieces encrypted to other keys share none."""
+        """Derive the key of the pieces' names; pieces encrypted to other keys get other names."""
         return bytes.fromhex(digest("\n".join(self._seal.recipients).encode(), ledger))
 
     def store(self, piece: bytes, key: bytes) -> str:
-        """Store a piece, or link it; return its name."""
+        """Store or link a piece; return its name."""
         name = digest(piece, key)
         target = self._folder / PIECES / name
-        if not target.exists() and not self._linked(name, piece, target):
-            closed = self._seal.close(piece)
+        if not target.exists() and not self._link_if_stored(name, piece, target):
+            closed = self._seal.encrypt(piece)
             refuse_without_room(self._folder, len(closed))
             write(target, closed, synced=False)
             self._new.append(target)
@@ -57,32 +64,32 @@ class Pieces:
         return name
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the manifest, once all pieces are on the disk."""
+        """Sync all pieces to the disk, then write the manifest."""
         for piece in self._new:
             sync(piece)
         name = "manifest.age" if self._seal.encrypts else "manifest.json"
-        data = self._seal.close(msgspec.json.encode(manifest))
+        data = self._seal.encrypt(msgspec.json.encode(manifest))
         write(self._folder / name, data)
         self.written += len(data)
 
-    def _linked(self, name: str, piece: bytes, target: Path) -> bool:
-        """Return whether an earlier generation has it, complete as far as it can be read."""
+    def _link_if_stored(self, name: str, piece: bytes, target: Path) -> bool:
+        """Link a piece if the previous generation has it, undamaged as far as it can be read."""
         if self._earlier is None:
             return False
         former = self._earlier / name
-        with suppress(OSError):  # there is none, or the file system has no links
+        with suppress(OSError):  # no such piece, or a file system without links
             if self._seal.encrypts or former.read_bytes() == piece:
                 os.link(former, target)
                 return True
         return False
 
 
-class Stopped(Exception):  # noqa: N818 - nothing is wrong
-    """The stack stops; the backup is made another time."""
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The stack is stopping; the backup will be made another time."""
 
 
 class Progress:
-    """Counts the bytes that are done; each is copied first, and then stored."""
+    """Counts processed bytes; each byte of a ledger counts twice, when copied and when stored."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -93,7 +100,7 @@ class Progress:
         self._stopping.set()
 
     def advance(self, size: int) -> None:
-        """Add so many bytes.
+        """Count processed bytes.
 
         Raises:
             Stopped: A stop was requested.
@@ -103,8 +110,8 @@ class Progress:
             raise Stopped
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """The ledgers to back up, by their paths in the data folder, and the target."""
+class BackupPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledgers to back up, by path in the data folder, and where and how to store them."""
 
     data_dir: Path
     ledgers: Mapping[str, LedgerFile]
@@ -115,8 +122,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     turns_waiting: int = 0
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """The backup that was made. `written`: bytes that no generation had; `removed`: generations."""
+class FinishedBackup(msgspec.Struct, frozen=True, kw_only=True):
+    """The backup that was made.
+
+    `written` is the number of new bytes, `removed` the number of generations that were deleted.
+    """
 
     generation: str
     manifest: Manifest
@@ -124,7 +134,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     removed: int
 
 
-def take(ask: Ask, progress: Progress) -> Taken:
+def make_backup(plan: BackupPlan, progress: Progress) -> FinishedBackup:
     """Make a backup.
 
     Raises:
@@ -133,42 +143,44 @@ def take(ask: Ask, progress: Progress) -> Taken:
         StorageError: A ledger cannot be read, or the backup cannot be written.
         Stopped: `progress` was stopped.
     """
-    if not ask.ledgers:
-        raise BackupError(f"{ask.data_dir} holds no ledger: nothing is remembered yet.")
-    folder = BackupFolder(ask.folder)
-    folder.claim([ledger_key(*ledger) for ledger in ask.ledgers.values()])
+    if not plan.ledgers:
+        raise BackupError(f"{plan.data_dir} holds no ledger: nothing is remembered yet.")
+    folder = BackupFolder(plan.folder)
+    folder.claim([ledger_key(*ledger) for ledger in plan.ledgers.values()])
     earlier = folder.generations()
-    progress.total = 2 * sum(ledger.path.stat().st_size for ledger in ask.ledgers.values())
-    with folder.new(ask.at) as generation:
-        pieces = Pieces(generation, earlier[-1] if earlier else None, ask.seal)
+    progress.total = 2 * sum(ledger.path.stat().st_size for ledger in plan.ledgers.values())
+    with folder.new(plan.at) as generation:
+        pieces = Pieces(generation, earlier[-1] if earlier else None, plan.seal)
         manifest = Manifest(
             format=FORMAT,
             local2=__version__,
-            at=ask.at,
+            at=plan.at,
             ledgers=[
-                _stored(name, ledger, ask.data_dir, pieces, progress)
-                for name, ledger in ask.ledgers.items()
+                _store_ledger(name, ledger, plan.data_dir, pieces, progress)
+                for name, ledger in plan.ledgers.items()
             ],
-            turns_waiting=ask.turns_waiting,
+            turns_waiting=plan.turns_waiting,
         )
         pieces.finish(manifest)
     name = folder.generations()[-1].path.name
-    removed = folder.prune(ask.keep)
-    return Taken(generation=name, manifest=manifest, written=pieces.written, removed=removed)
+    removed = folder.prune(plan.keep)
+    return FinishedBackup(
+        generation=name, manifest=manifest, written=pieces.written, removed=removed
+    )
 
 
-def _stored(
+def _store_ledger(
     name: str, ledger: LedgerFile, data_dir: Path, pieces: Pieces, progress: Progress
 ) -> CopiedFile:
     key = pieces.key_of(ledger_key(*ledger))
     with _scratch(data_dir) as scratch:
         copied = scratch / "ledger.sqlite3"
-        before = counted(*ledger)
+        before = counts_of(*ledger)
         size = copy(ledger.path, copied, ledger.key, progress.advance)
-        contents = _checked(LedgerFile(copied, ledger.key), before)
+        contents = _check_copy(LedgerFile(copied, ledger.key), before)
         with copied.open("rb") as file:
             names = []
-            while piece := file.read(PIECE):
+            while piece := file.read(PIECE_BYTES):
                 names.append(pieces.store(piece, key))
                 progress.advance(len(piece))
     return CopiedFile(
@@ -181,19 +193,19 @@ def _stored(
     )
 
 
-def _checked(copied: LedgerFile, before: Contents) -> Contents:
+def _check_copy(copied: LedgerFile, before: Contents) -> Contents:
     contents = contents_of(*copied)
     if contents.records < before.records:
         raise BackupError(
-            f"The copy has {contents.records} records of {before.records}.",
-            remedy="`local2 doctor --deep` reads all of the ledger, while no stack runs.",
+            f"The copy has only {contents.records} of {before.records} records.",
+            remedy="Run `local2 doctor --deep` while no stack runs: it reads all of the ledger.",
         )
     return contents
 
 
 @contextmanager
 def _scratch(data_dir: Path) -> Iterator[Path]:
-    """Return a folder for copies, empty at first and deleted at the end."""
+    """Yield an empty folder for copies, which is deleted at the end."""
     folder = data_dir / SCRATCH
     try:
         shutil.rmtree(folder, ignore_errors=True)

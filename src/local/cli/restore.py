@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from local.backup.restoring import Restored, WayBack, Wish, go_back, ways_back
+from local.backup.restoring import EarlierLedger, Restored, RestoreRequest, earlier_ledgers, go_back
 from local.backup.restoring import restore as restore_backup
 from local.backup.sealing import Opener
 from local.cli.output import FAILED, Output, run_async
@@ -28,7 +28,7 @@ def restore(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     memory = settings.memory
     own = data_dir is None or data_dir.resolve() == memory.data_dir.resolve()
-    wish = Wish(
+    request = RestoreRequest(
         folder=folder,
         data_dir=data_dir or memory.data_dir,
         chroma_path=memory.chroma_path if own else None,
@@ -38,15 +38,15 @@ def restore(  # noqa: PLR0913 - one parameter an option
         replace=replace,
         dry_run=dry_run,
     )
-    with logging_to(wish.data_dir / "logs" / "restore.log"):
-        restored = run_async(restore_backup(wish))
+    with logging_to(request.data_dir / "logs" / "restore.log"):
+        restored = run_async(restore_backup(request))
     output.data(restored)
-    _show(output, wish, restored)
+    _show(output, request, restored)
 
 
-def _show(output: Output, wish: Wish, restored: Restored) -> None:
+def _show(output: Output, request: RestoreRequest, restored: Restored) -> None:
     what = f"Backup {restored.generation} of {restored.at:%Y-%m-%d %H:%M} UTC"
-    done = "is complete" if wish.dry_run else f"was restored to {wish.data_dir}"
+    done = "is complete" if request.dry_run else f"was restored to {request.data_dir}"
     output.text(f"{what} {done}: {restored.records} records.")
     if restored.forgotten:
         output.text(
@@ -80,13 +80,13 @@ async def _migrate(settings: Settings) -> None:
 
 def _go_back(settings: Settings, output: Output, *, yes: bool) -> None:
     memory = settings.memory
-    ways = ways_back(memory.data_dir, content_keys(settings))
-    for way in ways:
-        output.text(_describe(way))
+    earlier = earlier_ledgers(memory.data_dir, content_keys(settings))
+    for ledger in earlier:
+        output.text(_describe(ledger))
     if not yes:
         _confirm(output)
-    aside = go_back(memory.data_dir, memory.chroma_path, ways)
-    output.data(ways)
+    aside = go_back(memory.data_dir, memory.chroma_path, earlier)
+    output.data(earlier)
     output.text(
         f"Today's ledger is in {aside}. Start the previous version of local2: this one would "
         "migrate again."
@@ -100,9 +100,10 @@ def _confirm(output: Output) -> None:
         raise typer.Exit(FAILED)
 
 
-def _describe(way: WayBack) -> str:
-    lost = "An unknown number of" if way.lost is None else f"{way.lost}"
+def _describe(ledger: EarlierLedger) -> str:
+    lost = "An unknown number of" if ledger.lost is None else f"{ledger.lost}"
     return (
-        f"{way.name} goes back to schema {way.schema} of {way.kept_at:%Y-%m-%d %H:%M} UTC, with "
-        f"{way.records} records. {lost} records and all other changes since then will be lost."
+        f"{ledger.name} goes back to schema {ledger.schema} of {ledger.kept_at:%Y-%m-%d %H:%M} "
+        f"UTC, with {ledger.records} records. {lost} records and all other changes since then will "
+        "be lost."
     )

@@ -1,1 +1,1 @@
-"""HTTP endpoints of models: where they are, with which key, and how failures are handled."""
+"""HTTP endpoints of models: addresses, keys, clients, and the handling of failures."""

@@ -1,6 +1,6 @@
-"""Where an endpoint is, the key that it needs, and what is wrong where it does not answer.
+"""The address and key of an endpoint, and the errors for its failures.
 
-No error, log or answer shows the key, or words of the endpoint that may hold a part of it.
+No error, log or answer shows the key, or text of the endpoint that may contain a part of it.
 """
 
 import os
@@ -14,38 +14,39 @@ import msgspec
 
 from local.errors import ConfigError, UnavailableError, echoed, without_credentials
 
-LONGEST_KEY = 16_384
-"""Bytes of a file that are read as a key."""
+MAX_KEY_BYTES = 16_384
+"""Maximum number of bytes of a file that are read as a key."""
 KEY_REFUSED = {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}
-PASSING = {
+"""Statuses of a refused key."""
+TEMPORARY = {
     httpx.codes.PAYMENT_REQUIRED,
     httpx.codes.REQUEST_TIMEOUT,
     httpx.codes.CONFLICT,
     httpx.codes.TOO_EARLY,
     httpx.codes.TOO_MANY_REQUESTS,
 }
-"""Client errors that are not about the request itself."""
-LONGEST_REPLY = 2_000
-"""Characters of an endpoint's error that are read."""
+"""Client error statuses that are not caused by the request itself."""
+MAX_REPLY_CHARACTERS = 2_000
+"""Maximum number of characters kept of an endpoint's error text."""
 BASE_URL = "openai_url is the base URL, such as http://127.0.0.1:8080/v1"
-_MISSING = re.compile(
+_MISSING_MODEL = re.compile(
     r"\bmodel\b.{0,120}\b(not found|not_found|(does )?not exist)|model_not_found|"
     r"(no such|unknown|invalid|not a valid) model\b",
     re.IGNORECASE,
 )
-"""The errors of endpoints that lack a model; some have status 400."""
+"""Error texts of endpoints that lack a model; some have status 400."""
 _TOO_LARGE = re.compile(
     r"context.?(length|size|window|limit)|too (large|long|many tokens)|\(413\)|"
     r"(max|less than|exceeds?)\b.{0,40}\btokens|physical batch size",
     re.IGNORECASE,
 )
-"""The errors of endpoints for a text that is too long."""
+"""Error texts of endpoints for a text that is too long."""
 _QUOTA_USED_UP = re.compile(r"insufficient_quota|billing|credit", re.IGNORECASE)
 EndpointFailure = Literal["unreachable", "silent", "key", "model", "limited", "refused", "failed"]
 
 
 class EndpointError(UnavailableError):
-    """A request that failed; `reply` is the endpoint's own text, which no log may have."""
+    """A failed request; `reply` is the endpoint's own text, which must not be logged."""
 
     def __init__(
         self,
@@ -54,30 +55,30 @@ class EndpointError(UnavailableError):
         *,
         remedy: str | None = None,
         reply: str = "",
-        again: bool = False,
+        retryable: bool = False,
     ) -> None:
         full = f"{message[:-1]}: {echoed(reply).rstrip('.')}." if reply else message
         super().__init__(full, remedy=remedy, logged=message)
         self.kind = kind
         self.reply = reply
-        self.again = again
-        """Whether it may succeed if it is sent again."""
+        self.retryable = retryable
+        """Whether a retry may succeed."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A base URL, and what is sent along to it; its representation does not show the key."""
+    """A base URL with its key; the representation does not show the key."""
 
     url: str
     key: str | None = None
     settings: str
-    """The file that names it, for remedies."""
+    """The settings file that names the endpoint, for remedies."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.shown})"
 
     @property
     def shown(self) -> str:
-        """The address, for people."""
+        """The URL without credentials, for messages."""
         return without_credentials(self.url)
 
     @property
@@ -85,12 +86,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return {"Content-Type": "application/json", **authorization(self.key, "openai_key")}
 
     def at(self, path: str) -> httpx.URL:
-        """Return the URL of an operation; a query of the base URL stays."""
+        """Return the URL of an operation, including the query of the base URL."""
         base = httpx.URL(self.url)
         return base.copy_with(path=f"{base.path.rstrip('/')}/{path}")
 
     def without_key(self, text: str) -> str:
-        """Return a text of the endpoint without the key, which it may repeat."""
+        """Return a text of the endpoint with the key, which it may repeat, replaced."""
         return text.replace(self.key, "…") if self.key else text
 
 
@@ -101,9 +102,9 @@ def endpoint_of(
 
     Args:
         url: The base URL, such as http://127.0.0.1:8080/v1.
-        key: The name of an environment variable or of a file, which has the key.
-        settings: The file that names them.
-        environment: Its variables.
+        key: Name of the environment variable or file that holds the key.
+        settings: The settings file that names them.
+        environment: The environment variables.
 
     Raises:
         ConfigError: The URL is missing or not valid, or the key is missing.
@@ -120,10 +121,10 @@ def endpoint_of(
 
 
 def http_url(url: str, setting: str, *, example: str) -> httpx.URL:
-    """Read an HTTP URL.
+    """Parse an HTTP URL.
 
     Raises:
-        ConfigError: It is not valid; the error omits the URL, which may hold a password.
+        ConfigError: It is not valid; the error omits the URL, which may contain a password.
     """
     try:
         parsed = httpx.URL(url)
@@ -137,10 +138,10 @@ def http_url(url: str, setting: str, *, example: str) -> httpx.URL:
 
 
 def read_key(named: str | None, setting: str, environment: Mapping[str, str]) -> str | None:
-    """Return the key of an environment variable, or else of a file.
+    """Read the key from an environment variable, or else from a file.
 
     Raises:
-        ConfigError: There is neither; the error omits the name, which may be a key itself.
+        ConfigError: There is no key; the error omits the name, which may be a key itself.
     """
     if named is None:
         return None
@@ -148,7 +149,7 @@ def read_key(named: str | None, setting: str, environment: Mapping[str, str]) ->
         return key
     try:
         with Path(named).expanduser().open("rb") as file:
-            key = file.read(LONGEST_KEY).decode().strip()
+            key = file.read(MAX_KEY_BYTES).decode().strip()
     except (OSError, ValueError, RuntimeError):
         key = ""
     if not key:
@@ -160,15 +161,15 @@ def read_key(named: str | None, setting: str, environment: Mapping[str, str]) ->
 
 
 def authorization(key: str | None, setting: str) -> dict[str, str]:
-    """Return the header of a key.
+    """Return the authorization header for a key; without a key, return no header.
 
     Raises:
-        ConfigError: It cannot be sent.
+        ConfigError: The key has characters that no header may contain.
     """
     if key is None:
         return {}
     if not (key.isascii() and key.isprintable()):
-        raise ConfigError(f"{setting} has characters that no HTTP header may hold.")
+        raise ConfigError(f"{setting} has characters that no HTTP header may contain.")
     return {"Authorization": f"Bearer {key}"}
 
 
@@ -184,63 +185,63 @@ class _Answer(msgspec.Struct, frozen=True):
     detail: Any = None
 
 
-def unreachable(endpoint: Endpoint, error: Exception) -> EndpointError:
+def unreachable_error(endpoint: Endpoint, error: Exception) -> EndpointError:
     return EndpointError(
         "unreachable",
         f"No answer from {endpoint.shown} ({type(error).__name__}).",
         remedy=f"Start it, or correct openai_url in {endpoint.settings}.",
-        again=True,
+        retryable=True,
     )
 
 
-def silent(endpoint: Endpoint, seconds: float) -> EndpointError:
+def timeout_error(endpoint: Endpoint, seconds: float) -> EndpointError:
     return EndpointError(
         "silent",
         f"{endpoint.shown} did not answer within {seconds:g} s.",
-        remedy="It hangs, or has too much to do: see its log, or ask again later.",
+        remedy="It hangs or is overloaded: see its log, or try again later.",
     )
 
 
-def unreadable(endpoint: Endpoint, error: Exception) -> EndpointError:
-    """Return the error of an unreadable answer, which is not shown: it may hold memories."""
+def unreadable_error(endpoint: Endpoint, error: Exception) -> EndpointError:
+    """Return the error for an unreadable answer, without its text, which may contain memories."""
     return EndpointError(
         "failed",
         f"{endpoint.shown} sent an answer that cannot be read ({type(error).__name__}).",
-        remedy=f"See whether it speaks OpenAI's API: {BASE_URL}.",
+        remedy=f"Check that it speaks OpenAI's API: {BASE_URL}.",
     )
 
 
-def failure(endpoint: Endpoint, status: int, content: bytes, model: str) -> EndpointError:
-    """Return the error of an answer with an error status."""
+def status_error(endpoint: Endpoint, status: int, content: bytes, model: str) -> EndpointError:
+    """Return the error for an answer with an error status."""
     reply = endpoint.without_key(_reply_text(content))
-    refused = httpx.codes.is_client_error(status) and status not in PASSING
+    refused = httpx.codes.is_client_error(status) and status not in TEMPORARY
     if status in KEY_REFUSED:
-        return _key_refused(endpoint, status, model)
-    if status == httpx.codes.NOT_FOUND or (refused and _MISSING.search(reply)):
-        return _missing(endpoint, status, reply, model)
+        return _key_error(endpoint, status, model)
+    if status == httpx.codes.NOT_FOUND or (refused and _MISSING_MODEL.search(reply)):
+        return _missing_model_error(endpoint, status, reply, model)
     if refused:
         message = f"{model} at {endpoint.shown} refused the request ({status})."
         return EndpointError("refused", message, reply=reply)
-    return _failed(endpoint, status, reply)
+    return _temporary_error(endpoint, status, reply)
 
 
 def is_too_large(error: EndpointError) -> bool:
-    """Return whether the endpoint refused a text for its length."""
+    """Return whether the endpoint refused a text because of its length."""
     return error.kind == "refused" and bool(_TOO_LARGE.search(f"{error.message} {error.reply}"))
 
 
-def _failed(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
-    """Return the error of a request that may be answered another time."""
+def _temporary_error(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
+    """Return the error for a request that may succeed at another time."""
     limited = status == httpx.codes.TOO_MANY_REQUESTS
     if status == httpx.codes.PAYMENT_REQUIRED or (limited and _QUOTA_USED_UP.search(reply)):
         return EndpointError(
             "limited",
-            f"The account at {endpoint.shown} has nothing left ({status}).",
-            remedy="See its plan and its billing.",
+            f"The account at {endpoint.shown} has no quota left ({status}).",
+            remedy="Check its plan and billing.",
         )
     if limited:
-        message = f"{endpoint.shown} is asked too much ({status})."
-        return EndpointError("limited", message, remedy="Ask again later.", again=True)
+        message = f"{endpoint.shown} receives too many requests ({status})."
+        return EndpointError("limited", message, remedy="Try again later.", retryable=True)
     if httpx.codes.is_redirect(status):
         return EndpointError(
             "failed",
@@ -248,27 +249,27 @@ def _failed(endpoint: Endpoint, status: int, reply: str) -> EndpointError:
             remedy=f"Correct openai_url in {endpoint.settings}.",
         )
     message = f"{endpoint.shown} failed ({status})."
-    return EndpointError("failed", message, reply=reply, again=True, remedy="Ask again later.")
+    return EndpointError("failed", message, reply=reply, retryable=True, remedy="Try again later.")
 
 
-def _key_refused(endpoint: Endpoint, status: int, model: str) -> EndpointError:
-    """Return the error of a refused key, without the endpoint's text: it may hold a part of it."""
+def _key_error(endpoint: Endpoint, status: int, model: str) -> EndpointError:
+    """Return the error for a refused key, without the endpoint's text, which may quote the key."""
     if endpoint.key is None:
         return EndpointError(
             "key",
-            f"{endpoint.shown} wants a key ({status}).",
-            remedy=f"Name it by openai_key in {endpoint.settings}.",
+            f"{endpoint.shown} requires a key ({status}).",
+            remedy=f"Set openai_key in {endpoint.settings}.",
         )
     return EndpointError(
         "key",
         f"{endpoint.shown} refused the key ({status}).",
-        remedy=f"Correct what openai_key in {endpoint.settings} names, or let the key use "
-        f"{model or 'its models'}; then start the stack again.",
+        remedy=f"Correct the key that openai_key in {endpoint.settings} names, or give it access "
+        f"to {model or 'its models'}; then start the stack again.",
     )
 
 
-def _missing(endpoint: Endpoint, status: int, reply: str, model: str) -> EndpointError:
-    if _MISSING.search(reply):
+def _missing_model_error(endpoint: Endpoint, status: int, reply: str, model: str) -> EndpointError:
+    if _MISSING_MODEL.search(reply):
         return EndpointError(
             "model",
             f"{endpoint.shown} does not have the model {model} ({status}).",
@@ -276,13 +277,13 @@ def _missing(endpoint: Endpoint, status: int, reply: str, model: str) -> Endpoin
         )
     return EndpointError(
         "model",
-        f"{endpoint.shown} has no model {model}, or is no such address ({status}).",
+        f"{endpoint.shown} does not have the model {model}, or the address is wrong ({status}).",
         remedy=f"Name a model that it has in {endpoint.settings}; {BASE_URL}.",
     )
 
 
 def _reply_text(content: bytes) -> str:
-    """Return the endpoint's own words; none of an answer that is no JSON, such as a proxy's."""
+    """Return the error text of the endpoint; empty if the answer is not JSON, as from a proxy."""
     try:
         answer = msgspec.json.decode(content, type=_Answer | list[_Answer])
     except (msgspec.MsgspecError, RecursionError):
@@ -294,4 +295,4 @@ def _reply_text(content: bytes) -> str:
         parts = (problem.message, problem.code, problem.param)
     else:
         parts = (problem, answer.message, answer.detail)
-    return " ".join(str(part) for part in parts if part)[:LONGEST_REPLY]
+    return " ".join(str(part) for part in parts if part)[:MAX_REPLY_CHARACTERS]

@@ -1,8 +1,8 @@
-"""HTTP clients of an endpoint, for the event loop and for a thread, and when they send again.
+"""HTTP clients for an endpoint: one for the event loop, one for a thread. Both retry requests.
 
-They send again after a back-off, or when the endpoint's rate limit allows it. The endpoint's own
-delays are respected, but never beyond the caller's time: then the error states when to come back,
-and until then nothing is sent.
+They retry after a back-off, or when the endpoint's rate limit permits it. Delays that the endpoint
+asks for are respected. If such a delay exceeds the caller's time, the error states when to try
+again, and nothing is sent until then.
 """
 
 import asyncio
@@ -16,36 +16,42 @@ from typing import Any, Self
 import httpx
 import msgspec
 
-from local.endpoint.address import Endpoint, EndpointError, failure, silent, unreachable
+from local.endpoint.address import (
+    Endpoint,
+    EndpointError,
+    status_error,
+    timeout_error,
+    unreachable_error,
+)
 
 ATTEMPTS = 4
 FIRST_PAUSE = 0.5
-"""Seconds before the second attempt; twice as long before each further one, with some variation, so
-that requests which were refused together do not return together."""
+"""Seconds before the second attempt, doubled before each further one. The pauses vary randomly, so
+that requests which were refused together are not retried together."""
 LONGEST_PAUSE = 300.0
-"""The most seconds for which an endpoint is left alone, whatever it asks for."""
-LIMITED = {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE}
+"""Maximum number of seconds without requests to an endpoint, whatever delay it asks for."""
+LIMITING_STATUSES = {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 CONNECT_SECONDS = 5.0
 
 
 class RateLimit:
-    """Until when an endpoint accepts no request."""
+    """Tracks until when an endpoint accepts no requests."""
 
     def __init__(self) -> None:
         self._free_at = 0.0
 
-    def note(self, status: int, headers: Mapping[str, str]) -> None:
-        """Learn from an answer; a refusal states how long to wait, any answer what is left."""
-        pause = _exhausted(headers)
-        if status in LIMITED:
-            pause = _asked_for(headers) or pause
+    def update(self, status: int, headers: Mapping[str, str]) -> None:
+        """Update the limit from an answer's headers: a requested delay, or an exhausted limit."""
+        pause = _seconds_until_reset(headers)
+        if status in LIMITING_STATUSES:
+            pause = _requested_delay(headers) or pause
         if pause:
             self._free_at = time.monotonic() + min(pause, LONGEST_PAUSE)
 
-    def left(self) -> float:
-        """Return the seconds until something may be sent."""
+    def seconds_left(self) -> float:
+        """Return the seconds until a request may be sent."""
         return max(self._free_at - time.monotonic(), 0.0)
 
 
@@ -61,7 +67,7 @@ class Retries:
         patience: float | None = None,
         attempts: int = ATTEMPTS,
     ) -> None:
-        """`within`: seconds for all of them; `patience`: for one pause, if that is less."""
+        """`within`: seconds for all attempts; `patience`: seconds for one pause, if less."""
         self._endpoint = endpoint
         self._limit = limit
         self._within = within
@@ -74,46 +80,46 @@ class Retries:
 
     @property
     def left(self) -> float:
-        """The seconds for the attempt that begins now."""
+        """Seconds left for the next attempt."""
         return max(self._ends - time.monotonic(), 0.001)
 
     def pause(self) -> float:
         """Return the seconds to wait before the next attempt.
 
         Raises:
-            EndpointError: They are more than the time left, or than `patience`.
+            EndpointError: The wait would exceed the time left, or `patience`.
         """
-        limited = self._limit.left()
+        limited = self._limit.seconds_left()
         pause = max(limited, self._back_off)
         if pause > min(self.left, self._patience):
             error = self._error or EndpointError(
-                "limited", f"{self._endpoint.shown} wants to be left alone for a while."
+                "limited", f"{self._endpoint.shown} currently accepts no requests."
             )
             if limited:
                 error.retry_after = limited
-                error.remedy = f"It is asked again in {limited:.0f} s at the earliest."
+                error.remedy = f"The next request is sent in {limited:.0f} s at the earliest."
             raise error
         return pause
 
     def failed(self, error: EndpointError) -> None:
-        """Prepare the next attempt.
+        """Record a failure, and prepare the next attempt.
 
         Raises:
-            EndpointError: No attempt is left.
+            EndpointError: No attempt is left, or retrying is pointless.
         """
         self._made += 1
-        if not error.again or self._made >= self._attempts:
+        if not error.retryable or self._made >= self._attempts:
             raise error
         self._error = error
         self._back_off = FIRST_PAUSE * 2 ** (self._made - 1) * random.uniform(0.75, 1.25)  # noqa: S311 - no secret
 
-    def silent(self) -> EndpointError:
-        """Return the error of an attempt for which no time was left."""
-        return silent(self._endpoint, self._within)
+    def timeout_error(self) -> EndpointError:
+        """Return the error of an attempt that ran out of time."""
+        return timeout_error(self._endpoint, self._within)
 
 
-def _asked_for(headers: Mapping[str, str]) -> float:
-    """Return the seconds that a refusal asks to wait; 0 if it does not say."""
+def _requested_delay(headers: Mapping[str, str]) -> float:
+    """Return the seconds that a refusal asks to wait; 0 if it states none."""
     if milliseconds := _number(headers.get("retry-after-ms", "")):
         return milliseconds / 1_000
     wanted = headers.get("retry-after", "")
@@ -125,8 +131,8 @@ def _asked_for(headers: Mapping[str, str]) -> float:
         return 0.0
 
 
-def _exhausted(headers: Mapping[str, str]) -> float:
-    """Return the seconds until requests or tokens are available again, where none are left."""
+def _seconds_until_reset(headers: Mapping[str, str]) -> float:
+    """Return the seconds until exhausted requests or tokens are available again; 0 if some are."""
     resets = (
         _seconds(headers.get(f"x-ratelimit-reset-{what}", ""))
         for what in ("requests", "tokens")
@@ -140,7 +146,7 @@ def _number(text: str) -> float:
 
 
 def _seconds(duration: str) -> float:
-    """Return the seconds of a duration such as 6m0s, 20ms or 1.5."""
+    """Return a duration such as 6m0s, 20ms or 1.5 in seconds."""
     parts = _DURATION.findall(duration[:40])
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
@@ -149,7 +155,7 @@ Json = dict[str, Any]
 
 
 class AsyncEndpointClient:
-    """Sends requests from the event loop; get it from `open`."""
+    """Sends requests from the event loop; create it with `open`."""
 
     def __init__(self, endpoint: Endpoint, client: httpx.AsyncClient) -> None:
         self.endpoint = endpoint
@@ -158,8 +164,8 @@ class AsyncEndpointClient:
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> Self:
-        # In a thread, because it reads the certificates of the system. No timeouts of its own for
-        # reading: they bound each read, and `Retries` the whole.
+        # In a thread, because creating a client reads the system's certificates. httpx has no
+        # timeout for a whole request, only for each read; `Retries` limits the whole.
         timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
         client = await asyncio.to_thread(
             httpx.AsyncClient, headers=endpoint.headers, timeout=timeout
@@ -170,7 +176,7 @@ class AsyncEndpointClient:
         """Send a request once, without a body.
 
         Raises:
-            EndpointError: No answer in time, or an error status.
+            EndpointError: There was no answer in time, or one with an error status.
         """
         request = self._client.build_request("GET", self.endpoint.at(path))
         return (await self._answer(request, "", within, attempts=1)).content
@@ -178,20 +184,19 @@ class AsyncEndpointClient:
     async def post(
         self, path: str, body: Json, *, within: float, attempts: int = ATTEMPTS
     ) -> bytes:
-        """Send a body that names a model.
+        """Send a body that names a model; return the content of the answer.
 
         Raises:
-            EndpointError: No answer in time, however often it was sent, or an error status.
+            EndpointError: All attempts got no answer in time, or one with an error status.
         """
         request = self._request(path, body)
         return (await self._answer(request, body["model"], within, attempts=attempts)).content
 
     async def begin(self, path: str, body: Json, *, within: float) -> httpx.Response:
-        """Send a body that names a model; return the answer in pieces. Close it: that hangs up.
+        """Send a body that names a model; return the answer as a stream, which must be closed.
 
         Raises:
-            EndpointError: It did not begin in time, however often the body was sent, or has an
-                error status.
+            EndpointError: In all attempts, no answer began in time, or it had an error status.
         """
         request = self._request(path, body)
         return await self._answer(request, body["model"], within, whole=False)
@@ -212,25 +217,25 @@ class AsyncEndpointClient:
         attempts: int = ATTEMPTS,
         whole: bool = True,
     ) -> httpx.Response:
-        """Return an answer with a status of success, its content read if the whole is wanted."""
+        """Return a successful answer; with `whole`, its content is read."""
         retries = Retries(self.endpoint, self._limit, within=within, attempts=attempts)
         while True:
             await asyncio.sleep(retries.pause())
             try:
                 async with asyncio.timeout(retries.left):
                     response = await self._client.send(request, stream=True)
-                    self._limit.note(response.status_code, response.headers)
+                    self._limit.update(response.status_code, response.headers)
                     if response.is_success and not whole:
                         return response
                     content = await _content(response)
             except TimeoutError as error:
-                raise retries.silent() from error
+                raise retries.timeout_error() from error
             except httpx.HTTPError as error:
-                problem = unreachable(self.endpoint, error)
+                problem = unreachable_error(self.endpoint, error)
             else:
                 if response.is_success:
                     return response
-                problem = failure(self.endpoint, response.status_code, content, model)
+                problem = status_error(self.endpoint, response.status_code, content, model)
             retries.failed(problem)
 
 
@@ -252,17 +257,12 @@ class EndpointClient:
     def post(
         self, path: str, body: Json, *, within: float, patience: float, attempts: int = ATTEMPTS
     ) -> bytes:
-        """Send a body that names a model.
+        """Send a body that names a model; return the content of the answer.
 
-        Args:
-            path: That of the operation.
-            body: Sent as JSON.
-            within: Seconds for all attempts.
-            patience: Seconds that one pause between them may last.
-            attempts: How often to send it at most.
+        `within`: seconds for all attempts. `patience`: seconds for one pause between attempts.
 
         Raises:
-            EndpointError: No answer in time, however often it was sent, or an error status.
+            EndpointError: All attempts got no answer in time, or one with an error status.
         """
         url, content = self.endpoint.at(path), msgspec.json.encode(body)
         retries = Retries(
@@ -273,28 +273,28 @@ class EndpointClient:
             try:
                 status, answer = self._exchange(url, content, retries)
             except httpx.ReadTimeout as error:
-                raise retries.silent() from error
+                raise retries.timeout_error() from error
             except httpx.HTTPError as error:
-                problem = unreachable(self.endpoint, error)
+                problem = unreachable_error(self.endpoint, error)
             else:
                 if httpx.codes.is_success(status):
                     return answer
-                problem = failure(self.endpoint, status, answer, body["model"])
+                problem = status_error(self.endpoint, status, answer, body["model"])
             retries.failed(problem)
 
     def close(self) -> None:
         self._client.close()
 
     def _exchange(self, url: httpx.URL, content: bytes, retries: Retries) -> tuple[int, bytes]:
-        """Return status and content; httpx bounds each read, and this all of them."""
+        """Return status and content, within the time left; httpx itself only limits each read."""
         left = retries.left
         ends = time.monotonic() + left
         timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS))
         with self._client.stream("POST", url, content=content, timeout=timeout) as response:
-            self._limit.note(response.status_code, response.headers)
+            self._limit.update(response.status_code, response.headers)
             pieces: list[bytes] = []
             for piece in response.iter_bytes():
                 pieces.append(piece)
                 if time.monotonic() > ends:
-                    raise httpx.ReadTimeout("It sends slower than anybody waits.")
+                    raise httpx.ReadTimeout("The answer was not complete in time.")
             return response.status_code, b"".join(pieces)

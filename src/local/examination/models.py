@@ -72,7 +72,7 @@ async def _check_model(
     try:
         opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(chat))
         try:
-            await opened.tried(within=PATIENCE)
+            await opened.try_out(within=PATIENCE)
         finally:
             await opened.close()
     except ConfigError as error:

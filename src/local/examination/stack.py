@@ -32,7 +32,7 @@ from local.protocol.maintenance import (
     Verdict,
 )
 from local.settings import MemorySettings, Settings
-from local.vectors.config import count_vectors, name_of
+from local.vectors.config import collection_name, count_vectors
 
 PATIENCE = 2.0
 """Seconds to wait for a stack; a running one answers at once."""
@@ -115,7 +115,7 @@ async def _ledger(
             if path not in whole:  # tenants without a key share a file
                 whole.add(path)
                 yield _check_whole(await ledger.unsound())
-            collection = name_of(memory.collection, tenant, "serving")
+            collection = collection_name(memory.collection, tenant, "serving")
             yield _compare_index(counts, count_vectors(memory.chroma_path, collection))
     except StorageError as error:
         yield CheckResult.broken("ledger", error)

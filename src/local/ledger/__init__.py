@@ -1,5 +1,6 @@
-"""The ledger: every memory, on disk; its operations are named in the memory's words.
+"""The ledger: stores every memory on disk.
 
-Only `sqlite` sees a connection, a row or SQL. Another ledger would be another folder beside it,
-with the same file names, that passes the tests in `tests/ledger`.
+Its operations use the vocabulary of the memory; only `sqlite` deals with connections, rows and SQL.
+Another ledger would be another folder beside it, with the same file names, that passes the tests in
+`tests/ledger`.
 """

@@ -1,7 +1,7 @@
-"""Records in the form that ranking reads: column by column, with their stems and vectors.
+"""Holds records in columns for ranking, with their stems and vectors.
 
-A record keeps its position for as long as the columns live. Ranking sees a `View`, which leaves out
-what a search may not find.
+A record keeps its position for the lifetime of the columns. Ranking sees a `View`, which leaves out
+the records that a search may not find.
 """
 
 import re
@@ -15,9 +15,9 @@ import numpy as np
 
 from local.ledger.entries import (
     COLUMNS,
-    MACHINES,
-    SPAN,
-    SPOKEN,
+    MACHINE_ROLES,
+    NEIGHBOUR_SPAN,
+    SPOKEN_KINDS,
     Array,
     Candidate,
     Flags,
@@ -31,29 +31,30 @@ from local.ledger.entries import (
 from local.text.features import HEAD_ENDS, Features
 from local.text.names import folded
 
-MOST_COUNTED = 15
-"""A stem's count in a text is limited to this."""
+MAX_COUNT = 15
+"""Maximum count of a stem in a text; larger counts are cut."""
 COUNT_BITS = 5
-"""A posting's code: its count, and whether it is ahead."""
-FIRST = 1_024
+"""Low bits of a posting: the count, and whether the stem is in the beginning of the text."""
+INITIAL_SIZE = 1_024
+"""Number of records that the arrays have room for at first; they double when full."""
 
 
 class Columns:
-    """Columns that grow by `add`; a record that comes again replaces its former version."""
+    """Columns that grow with `add`; a record that is added again replaces its former version."""
 
     def __init__(self, *, only: Collection[str] | None = None) -> None:
-        """`only`: the stems that will be used; None means all of them."""
+        """`only`: the stems to index; None means all of them."""
         every = "|".join(map(re.escape, only or ()))
         self._only = None if only is None else re.compile(rf" ({every})=(\d+)")
-        self._records = np.zeros(FIRST, COLUMNS)
-        self._vectors = np.zeros((FIRST, 0), np.float32)
+        self._records = np.zeros(INITIAL_SIZE, COLUMNS)
+        self._vectors = np.zeros((INITIAL_SIZE, 0), np.float32)
         self._position: dict[int, int] = {}
         self._postings: dict[str, array[int]] = {}
         self._stems: list[str] = []
         self._view: View | None = None
         self.names = Names(*(Numbers() for _ in Names._fields))
         self.outdated = 0
-        """Positions that are no longer used."""
+        """Number of positions that are no longer used."""
 
     def __len__(self) -> int:
         return len(self._stems)
@@ -71,17 +72,19 @@ class Columns:
         return self._position.get(row)
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """Add records in their present state; those that are no longer active are removed."""
+        """Add records in their current state; remove those that are no longer active."""
         for candidate in candidates:
             self._view = None
-            read = candidate.read() if candidate.active else None
+            read = candidate.features() if candidate.active else None
             position = self._position.get(candidate.row)
             if position is not None and (read is None or self._stems[position] != read.stems):
                 self._records[position]["active"] = False
                 self.outdated += 1
                 position = None
             if read is not None:
-                self._put(self._new(read.stems) if position is None else position, candidate, read)
+                self._write(
+                    self._append(read.stems) if position is None else position, candidate, read
+                )
 
     def whole(self) -> "View":
         """Return a view of all records."""
@@ -90,12 +93,12 @@ class Columns:
         return self._view
 
     def within(self, rows: Collection[int]) -> "View":
-        """Return a view of these rows, if they are here."""
+        """Return a view of these rows, as far as the columns have them."""
         asked = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
         return View(self, np.flatnonzero(self.records["active"] & asked))
 
     def without(self, rows: Collection[int]) -> "View":
-        """Return a view of all but these rows."""
+        """Return a view of all records except these rows."""
         if not rows:
             return self.whole()
         left_out = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
@@ -106,35 +109,35 @@ class Columns:
         return View(self, np.arange(len(self)), links)
 
     def stems_of(self, position: int) -> str:
-        """Return the stems of a record's beginning, each with its count."""
+        """Return the stems in the beginning of a record's text, each with its count."""
         stems = self._stems[position]
         return stems[: stems.index(HEAD_ENDS)]
 
     def postings(self, stem: str) -> Postings:
-        """Return the postings at every position, also of records that are gone."""
+        """Return the postings of a stem at every position, including those no longer used."""
         packed = np.array(self._postings.get(stem, ()), np.int64)
-        counts = packed >> 1 & MOST_COUNTED
+        counts = packed >> 1 & MAX_COUNT
         return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
 
-    def _new(self, stems: str) -> int:
+    def _append(self, stems: str) -> int:
         position = len(self)
         if position == len(self._records):
             self._records = np.concatenate([self._records, np.zeros_like(self._records)])
             self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
         self._stems.append(stems)
-        self._index(position, stems)
+        self._add_postings(position, stems)
         return position
 
-    def _put(self, position: int, candidate: Candidate, read: Features) -> None:
+    def _write(self, position: int, candidate: Candidate, read: Features) -> None:
         names, session = self.names, (candidate.scope, candidate.session_id)
         self._position[candidate.row] = position
         self._records[position] = (
             candidate.row,
-            candidate.stands,
+            candidate.session_position,
             True,
             -1 if candidate.session_id is None else names.sessions.of(session),
-            candidate.kind in SPOKEN,
-            candidate.role in MACHINES,
+            candidate.kind in SPOKEN_KINDS,
+            candidate.role in MACHINE_ROLES,
             names.scopes.of(candidate.scope),
             -1 if candidate.topic is None else names.topics.of(folded(candidate.topic)),
             names.labels.of(candidate.label),
@@ -146,61 +149,59 @@ class Columns:
             -1 if candidate.stated_by is None else names.principals.of(candidate.stated_by),
             candidate.echo,
             candidate.feedback or 0.0,
-            names.embedders.of(self._embedder(position, candidate)),
+            names.embedders.of(self._store_vector(position, candidate)),
             *read[1:],
         )
 
-    def _embedder(self, position: int, candidate: Candidate) -> str | None:
-        """Store the vector, and return the number of its embedder."""
+    def _store_vector(self, position: int, candidate: Candidate) -> str | None:
+        """Store the vector, if there is one; return the name of its embedder."""
         if candidate.vector is None:
             return None
         vector = np.frombuffer(candidate.vector, np.float32)
-        if (
-            len(vector) != self._vectors.shape[1]
-        ):  # of a new embedder: the other vectors are obsolete
+        if len(vector) != self._vectors.shape[1]:  # a new embedder: the other vectors are obsolete
             self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
             self._records["embedder"] = self.names.embedders.of(None)
         self._vectors[position] = vector
         return candidate.embedder
 
-    def _index(self, position: int, stems: str) -> None:
+    def _add_postings(self, position: int, stems: str) -> None:
         head = stems.index(HEAD_ENDS)
         if self._only is not None:
             for found in self._only.finditer(stems):
-                self._post(found[1], position, int(found[2]), found.start() < head)
+                self._add_posting(found[1], position, int(found[2]), found.start() < head)
             return
         for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_ENDS) :], False)):
             for token in part.split():
                 stem, _, count = token.rpartition("=")
-                self._post(stem, position, int(count), ahead)
+                self._add_posting(stem, position, int(count), ahead)
 
-    def _post(self, stem: str, position: int, count: int, ahead: int) -> None:
-        packed = position << COUNT_BITS | min(count, MOST_COUNTED) << 1 | ahead
+    def _add_posting(self, stem: str, position: int, count: int, ahead: int) -> None:
+        packed = position << COUNT_BITS | min(count, MAX_COUNT) << 1 | ahead
         if (known := self._postings.get(stem)) is None:
             known = self._postings[stem] = array("q")
         known.append(packed)
 
 
 class View:
-    """The columns of the records to be searched; positions count from 0 without gaps."""
+    """The columns of the records that a search may find; positions count from 0 without gaps."""
 
     def __init__(
         self, columns: "Columns", chosen: Positions, links: Iterable[Link] | None = None
     ) -> None:
-        """`links`: neighbours of messages, where some messages between them may be missing."""
+        """`links`: the neighbours, if the columns may lack some of the messages of a session."""
         self._columns = columns
         self._chosen = chosen
-        self._every = len(chosen) == len(columns)
+        self._has_all = len(chosen) == len(columns)
         self.size = len(chosen)
         self.column = {
             name: np.ascontiguousarray(columns.records[name][chosen])
             for name in COLUMNS.names or ()
         }
-        self._moved = np.full(len(columns), -1, np.int64)
-        self._moved[chosen] = np.arange(self.size)
+        self._view_positions = np.full(len(columns), -1, np.int64)
+        self._view_positions[chosen] = np.arange(self.size)
         self.near = _neighbours(self.column) if links is None else self._linked(links)
-        """By distance, from 1: the position before each one, and the one behind it; `size` for
-        none."""
+        """For each distance, from 1: the positions of the message before and of the one after each
+        record; `size` means none."""
 
     @property
     def names(self) -> "Names":
@@ -213,82 +214,82 @@ class View:
 
     @cached_property
     def with_assistant(self) -> Flags:
-        """Whether an assistant or a tool speaks in the session of each."""
+        """Whether an assistant or a tool speaks in the record's session."""
         session = self.column["session"]
-        with_one = np.zeros(session.max(initial=-1) + 2, bool)
-        with_one[session[self.column["machine"]]] = True
-        with_one[-1] = False  # stands for none
-        return np.asarray(with_one[session])
+        has_machine = np.zeros(session.max(initial=-1) + 2, bool)
+        has_machine[session[self.column["machine"]]] = True
+        has_machine[-1] = False  # the last entry means "no session"
+        return np.asarray(has_machine[session])
 
     @cached_property
     def sessions_back(self) -> Array:
-        """How many sessions are newer than that of each; infinite for none."""
+        """Number of sessions newer than the record's own; infinite without a session."""
         session = self.column["session"]
         newest = np.full(session.max(initial=-1) + 2, -1, np.int64)
         np.maximum.at(newest, session, self.column["row"])
         back = np.empty(len(newest))
-        newest[-1] = -1  # stands for none
+        newest[-1] = -1  # the last entry means "no session"
         back[np.argsort(-newest, kind="stable")] = np.arange(len(newest))
         return np.where(session >= 0, back[session], np.inf)
 
     def postings(self, stem: str) -> Postings:
         found = self._columns.postings(stem)
-        if self._every:
+        if self._has_all:
             return found
-        positions = self._moved[found.positions]
+        positions = self._view_positions[found.positions]
         present = positions >= 0
         return Postings(positions[present], found.counts[present], found.ahead[present])
 
     def compared(self, embedder: str) -> Flags:
-        """Return whether each has a vector of this embedder."""
+        """Return for each record whether it has a vector of this embedder."""
         return np.asarray(self.column["embedder"] == self.names.embedders.of(embedder))
 
     def cosines(self, question: bytes, embedder: str) -> Array:
-        """Return the cosine of the question with each; 0 where there is none to compare."""
+        """Return each record's cosine with the question; 0 without a comparable vector."""
         compared = self.compared(embedder)
         vector = np.frombuffer(question, np.float32)
         if not compared.any() or len(vector) != self._columns.vectors.shape[1]:
             return np.zeros(self.size)
-        # BLAS would take every core for it, and the vector worker and the loop would wait.
-        cosines = np.einsum("ij,j->i", self._columns.vectors[: len(self._moved)], vector)
-        return np.where(compared, cosines if self._every else cosines[self._chosen], 0.0)
+        # BLAS would use every core, and the vector worker and the event loop would wait.
+        cosines = np.einsum("ij,j->i", self._columns.vectors[: len(self._view_positions)], vector)
+        return np.where(compared, cosines if self._has_all else cosines[self._chosen], 0.0)
 
     def stems(self, position: int) -> Iterator[str]:
-        """Return the stems of the beginning of one."""
+        """Return the stems in the beginning of a record's text."""
         head = self._columns.stems_of(int(self._chosen[position]))
         return (token.rpartition("=")[0] for token in head.split())
 
     def positions(self, rows: Collection[int]) -> Positions:
-        """Return the positions of those of the rows that are there, in the order of the rows."""
+        """Return the positions of the rows that the view has, in the order of the rows."""
         found = (self._columns.position(row) for row in rows)
-        size = len(self._moved)  # the columns may have grown since
-        moved = self._moved[[one for one in found if one is not None and one < size]]
-        return moved[moved >= 0]
+        size = len(self._view_positions)  # the columns may have grown since
+        own = self._view_positions[[one for one in found if one is not None and one < size]]
+        return own[own >= 0]
 
     def _linked(self, links: Iterable[Link]) -> list[tuple[Positions, Positions]]:
-        near = [(self._nobody(), self._nobody()) for _ in range(SPAN)]
+        near = [(self._no_neighbours(), self._no_neighbours()) for _ in range(NEIGHBOUR_SPAN)]
         for link in links:
-            row, behind = self._columns.position(link.row), self._columns.position(link.behind)
-            if row is not None and behind is not None:
+            row, later = self._columns.position(link.row), self._columns.position(link.later)
+            if row is not None and later is not None:
                 before, after = near[link.distance - 1]
-                after[row], before[behind] = behind, row
+                after[row], before[later] = later, row
         return near
 
-    def _nobody(self) -> Positions:
+    def _no_neighbours(self) -> Positions:
         return np.full(self.size, self.size, np.int64)
 
 
 def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
-    """Return the neighbours of messages, where none is missing."""
+    """Return the neighbours of messages, if the columns have all messages of each session."""
     size = len(column["row"])
     spoken = np.flatnonzero(column["spoken"] & (column["session"] >= 0))
     if not len(spoken):
         return []
     sessions = column["session"][spoken]
-    order = np.lexsort((column["stands"][spoken], sessions))
+    order = np.lexsort((column["session_position"][spoken], sessions))
     ordered, sessions = spoken[order], sessions[order]
     near = []
-    for distance in range(1, SPAN + 1):
+    for distance in range(1, NEIGHBOUR_SPAN + 1):
         before, after = np.full((2, size), size, np.int64)
         same = sessions[distance:] == sessions[:-distance]
         first, second = ordered[:-distance][same], ordered[distance:][same]

@@ -1,6 +1,6 @@
-"""The ledger for code that stores or finds something; today's ledger is SQLite's.
+"""The entry point to the ledger, which is currently implemented with SQLite.
 
-This is a module of its own, because the types beside it are imported by many that need no database.
+It is separate from the types beside it, because many modules that import those need no database.
 """
 
 from local.ledger.sqlite.backlog import TaskQueue
@@ -9,8 +9,8 @@ from local.ledger.sqlite.copies import (
     contents_of,
     copies_before_migrations,
     copy,
-    counted,
-    ensure_known,
+    counts_of,
+    ensure_schema_known,
     forget_again,
     ledger_key,
     refuse_without_room,
@@ -27,8 +27,8 @@ __all__ = [
     "contents_of",
     "copies_before_migrations",
     "copy",
-    "counted",
-    "ensure_known",
+    "counts_of",
+    "ensure_schema_known",
     "forget_again",
     "ledger_key",
     "refuse_without_room",

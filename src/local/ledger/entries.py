@@ -1,4 +1,4 @@
-"""The ledger's data of a record for ranking, and what its columns hold."""
+"""The types of the ranking columns: what the ledger provides for ranking a record."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,12 +9,12 @@ import numpy.typing as npt
 from local.protocol.memories import Kind, MemoryType, Owning, SourceClass
 from local.text.features import Features, features_of
 
-SPOKEN = frozenset({"chat_message", "tool_output"})
-MACHINES = frozenset({"assistant", "tool"})
+SPOKEN_KINDS = frozenset({"chat_message", "tool_output"})
+MACHINE_ROLES = frozenset({"assistant", "tool"})
 ECHO, UNANSWERED, EXTRACTED = 1, 2, 3
-"""In the column `echo`: answered from memory; found no answer; extracted from messages."""
-SPAN = 3
-"""Messages before and after one that count as its neighbours."""
+"""Values of the column `echo`: answered from memory, no answer found, extracted from messages."""
+NEIGHBOUR_SPAN = 3
+"""Number of messages before and after a message that count as its neighbours."""
 
 Floats = npt.NDArray[np.float32]
 Array = npt.NDArray[np.float64]
@@ -23,20 +23,20 @@ Flags = npt.NDArray[np.bool_]
 
 COLUMNS = np.dtype([
     ("row", np.int64),
-    ("stands", np.float64),      # in its session: the row of its first version, or between two
+    ("session_position", np.float64),  # row of the first version, or between two rows
     ("active", np.bool_),
-    ("session", np.int32),       # a number; -1: none
+    ("session", np.int32),       # number of the session; -1: none
     ("spoken", np.bool_),
     ("machine", np.bool_),
     ("scope", np.int32),
-    ("topic", np.int32),         # of a fact; -1: none
+    ("topic", np.int32),         # topic of a fact; -1: none
     ("label", np.int32),
     ("durability", np.int32),
     ("importance", np.float64),
     ("time", np.float64),        # seconds since 1970
-    ("type", np.int32),          # the memory type of a fact; -1: none
-    ("source", np.int32),        # where it comes from
-    ("principal", np.int32),     # the user who stated it; -1: not known
+    ("type", np.int32),          # memory type of a fact; -1: none
+    ("source", np.int32),        # source class
+    ("principal", np.int32),     # user who stated the record; -1: unknown
     ("echo", np.int8),           # ECHO, UNANSWERED, EXTRACTED, or 0
     ("feedback", np.float64),
     ("embedder", np.int32),
@@ -49,7 +49,7 @@ COLUMNS = np.dtype([
 
 
 class Candidate(NamedTuple):
-    """A record as the statements `visible` and `changed` return it; the features may be missing."""
+    """A record as returned by the statements `visible` and `changed`; features may be missing."""
 
     row: int
     id: str
@@ -73,15 +73,15 @@ class Candidate(NamedTuple):
     wish: int
     topic: str | None
     content: str | None
-    """Where there are no features: the text to read them from."""
-    stands: float
-    """Its place in its session: the row of its first version, or between two rows."""
+    """The text to extract features from, if none are stored."""
+    session_position: float
+    """Position in the session: the row of the first version, or a number between two rows."""
     memory_type: MemoryType | None
     source_class: SourceClass
     stated_by: str | None
     active: int = 1
 
-    def read(self) -> Features:
+    def features(self) -> Features:
         if self.stems is not None:
             return Features._make(self[14:20])
         return features_of(
@@ -90,7 +90,7 @@ class Candidate(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """The places of a stem, with its count, and whether it is in the beginning of the text."""
+    """The positions with a stem, its counts, and whether it is in the beginning of the text."""
 
     positions: Positions
     counts: Array
@@ -98,22 +98,22 @@ class Postings(NamedTuple):
 
 
 class Numbers:
-    """Numbers for repeated values."""
+    """Assigns a number to each distinct value."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
 
     def of(self, name: Any) -> int:
-        """Return its number, a new one if it has none yet."""
+        """Return the number of a value, assigning one if it is new."""
         return self._numbers.setdefault(name, len(self._numbers))
 
     def each(self, function: Callable[[Any], float]) -> Array:
-        """Return the results of a function of every name, by their numbers."""
+        """Apply a function to every value; return the results, indexed by number."""
         return np.array([function(name) for name in self._numbers], np.float64)
 
 
 class Names(NamedTuple):
-    """The names for the numbers in the columns."""
+    """The numbering of each column that stores numbers for values."""
 
     sessions: Numbers
     labels: Numbers
@@ -127,8 +127,8 @@ class Names(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Two messages of a session, so many apart."""
+    """Two messages of a session, `distance` messages apart; `later` is the row of the second."""
 
     row: int
-    behind: int
+    later: int
     distance: int

@@ -1,6 +1,6 @@
-"""The records of the ledger: their kinds, Structs and ids, and the tasks that they bring.
+"""The ledger's records: their Structs, their derived properties, and the tasks they create.
 
-A task is work that remains for a record after its write was acknowledged.
+A task is work that remains to be done for a record after its write was acknowledged.
 """
 
 from datetime import datetime, timedelta
@@ -24,25 +24,28 @@ from local.text.features import Features, features
 from local.text.names import is_users
 
 TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
-"""`index`: put a record's vector into the index; `unindex`: remove it. `embed`: put its vector of
-another embedder into the index that is filled to replace the present one. `extract`: read a message
-for facts. `judge`: compare a fact with older ones that it may contradict."""
-OF_ACTIVE: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
-"""Tasks that are dropped when a record is superseded."""
+"""What a task does with its record.
 
-LAST_RETRY = timedelta(seconds=100)
-"""The longest that a failed task waits for another attempt."""
+`index` adds the record's vector to the index, `unindex` removes it. `embed` adds its vector from
+another embedder to the index that is being filled to replace the current one. `extract` reads a
+message for facts. `judge` compares a fact with older facts that it may contradict.
+"""
+ACTIVE_RECORD_TASKS: Final = tuple(kind for kind in get_args(TaskKind) if kind != "unindex")
+"""Kinds of tasks that are dropped when their record is superseded."""
+
+LONGEST_RETRY_DELAY = timedelta(seconds=100)
+"""Longest wait between two attempts at a failing task."""
 DERIVED_FROM = "derived_from"
-"""The relation of an answer to the records that it rests on, and of an extracted fact to its
+"""Relation from an answer to the records it is based on, and from an extracted fact to its source
 messages."""
 SHARES_ENTITY = "shares_entity"
-"""The relation of facts with a common name."""
+"""Relation between facts that name the same entity."""
 RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
-"""The relations that are stated; all others are the ledger's own."""
+"""Relations that callers may state; the ledger itself creates all others."""
 EXTRACTED_FROM = "extracted_from"
-"""In the metadata of an extracted fact: the ids of its messages."""
+"""Metadata key of an extracted fact: the ids of its source messages."""
 OWN_ONLY = "own_only"
-"""In the metadata of a message: facts in it become the user's own, and nobody else's."""
+"""Metadata key of a message: facts extracted from it belong to the user alone."""
 STRENGTH: dict[SourceClass, int] = {
     "stated": 3,
     "asserted": 3,
@@ -50,24 +53,26 @@ STRENGTH: dict[SourceClass, int] = {
     "observed": 1,
     "document": 1,
 }
-"""A record may be retired only by one that is at least as strong, of the same user."""
-LONG = 20_000
-"""Characters whose features take 5 ms."""
+"""Strength of each source class; a record may only be retired by a record of the same user that is
+at least as strong."""
+LONG_TEXT = 20_000
+"""Length in characters from which a text counts as long; extracting its features takes 5 ms."""
 TENANT_OWNED = ""
-"""Owner of what belongs to the whole tenant, and of what a caller without a user writes."""
+"""Owner of records that belong to the whole tenant, or that a caller without a user writes."""
 
 R = TypeVar("R", bound="NewRecord")
 
 
 class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record to be written. Its columns are those of the ledger, without the tenant.
+    """A record to be written, with the columns of the ledger except the tenant.
 
-    `label` is its speaker, tool or document; `source_ref` is the caller's own id of it. `turn` is
-    the id of the question of its turn. `stands_at` is the row whose place in its session a later
-    version of a message takes. `alias` is another id that it is known by. `pending`: it was
-    received by itself; True until a turn or conversation reports it. `stated_by` is the user who
-    stated it: by default the owner, None where that is not known. `queries` are questions that it
-    would answer; `confidence`, an extractor's, is from 0 to 1.
+    `label` names the speaker, tool or document. `source_ref` is the id that the caller uses for the
+    record. `turn` is the id of the question that began the turn. `stands_at` is set for a later
+    version of a message: the row whose position in the session it takes. `alias` is another id of
+    the same record. `pending` is True for a message received before its turn or conversation
+    reports it, and False afterwards. `stated_by` is the user who stated it: the owner by default,
+    None if unknown. `queries` are questions that the record answers. `confidence` is the
+    extractor's, from 0 to 1.
     """
 
     id: str
@@ -92,26 +97,26 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     alias: str | None = None
     pending: bool | None = None
     source_class: SourceClass | None = None
-    """By default that of its kind and role; see `class_of`."""
+    """If None, it follows from kind and role; see `class_of`."""
     stated_by: str | None = None
     summary: str | None = None
     keywords: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
     confidence: float | None = None
     features: Features | None = None
-    """No column of its own: what ranking reads of it, if that was read ahead."""
+    """Features for ranking, if they were extracted in advance; not a column."""
     tasks: tuple[TaskKind, ...] = ()
-    """No column either: the tasks that it brings once it is acknowledged."""
+    """Tasks to add when the record is written; not a column."""
 
 
 class Record(NewRecord, frozen=True, kw_only=True):
-    """A record as it is stored; `score` is the feedback on it, from -1 to 1.
+    """A stored record; `score` is its feedback, from -1 to 1.
 
-    If it is retired and nothing replaces it, `superseded_by` is empty.
+    `superseded_by` is empty if the record was retired and nothing replaces it.
     """
 
     row: int = 0
-    """Its place in the ledger: later records have higher ones."""
+    """Row number in the ledger; later records have higher numbers."""
     superseded_by: str | None = None
     score: float | None = None
     retired_at: datetime | None = None
@@ -119,7 +124,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
 
 
 def class_of(record: NewRecord) -> SourceClass:
-    """Return where a record comes from: an author with a role of its own is no user."""
+    """Return the source class of a record: only the role `user` is a user's statement."""
     if record.source_class is not None:
         return record.source_class
     if record.kind == "document_chunk":
@@ -132,25 +137,25 @@ def class_of(record: NewRecord) -> SourceClass:
 
 
 def principal_of(record: NewRecord) -> str | None:
-    """Return the user who stated it, empty if nobody was named, None where that is not known."""
+    """Return the user who stated a record; empty if nobody was named, None if unknown."""
     own = record.scope in {"session", "user"}
     return record.owner if own and record.stated_by is None else record.stated_by
 
 
 def sources_of(record: NewRecord) -> list[str]:
-    """Return the ids of the messages that it was extracted from."""
+    """Return the ids of the messages that a fact was extracted from."""
     return list(record.metadata.get(EXTRACTED_FROM, ()))
 
 
-def read_ahead(record: R) -> R:
-    """Return the record with its features, if its text is long: a write delays all behind it."""
-    if len(record.content) < LONG:
+def with_features(record: R) -> R:
+    """Return a long record with its features: extracting them in a write would delay all others."""
+    if len(record.content) < LONG_TEXT:
         return record
     return msgspec.structs.replace(record, features=features_of(record))
 
 
 def features_of(record: NewRecord) -> Features:
-    """Return what ranking reads of it; its keywords are found as its label is."""
+    """Extract the features for ranking; keywords are matched like the label."""
     label = " ".join(filter(None, (record.label, *record.keywords))) or None
     return features(record.content, topic=record.topic, label=label, at=record.event_time)
 
@@ -160,7 +165,7 @@ def with_metadata(record: NewRecord, more: Json) -> NewRecord:
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact to remember. `importance` runs from 0 to 1."""
+    """A fact to remember; `importance` is from 0 to 1."""
 
     content: str
     scope: Owning
@@ -171,10 +176,11 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a write; `replaced` are the ids of the records that it replaced.
+    """The result of writing one record.
 
-    `superseded_by`: a newer version existed already. `topic` is the fact's key as it was first
-    written. `erased`: it was erased on request, and is not stored again.
+    `replaced` are the ids of the records that it replaced. `superseded_by` is set if a newer
+    version already existed. `topic` is the fact's key as first spelled. `erased` means that the
+    record was erased on request earlier, and was not stored again.
     """
 
     id: str
@@ -186,14 +192,14 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def superseded(self) -> str | None:
-        """The version that it replaced."""
+        """The version that the record replaced."""
         return self.replaced[0] if self.replaced else None
 
 
 class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact to be stored, with the triplet that states it.
+    """A fact to be stored, with its triplet.
 
-    `alias`: its subject and its object are two names of one thing.
+    `alias` means that subject and object are two names of one thing.
     """
 
     triplet: Triplet
@@ -202,14 +208,14 @@ class TripletFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
-    """The results for each chunk of a document; `surplus` are ids of older ones after them."""
+    """The results for each chunk of a document; `surplus` are the ids of retired extra chunks."""
 
     written: list[Written]
     surplus: list[str]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that a memory tool returned during a turn, or one that such a record rests on."""
+    """A record that a memory tool returned during a turn, or one that it was derived from."""
 
     id: str
     content: str
@@ -222,20 +228,20 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to do with one record. `attempts` counts how often it has failed by itself."""
+    """One task for one record; `attempts` counts how often it has failed on its own."""
 
     kind: TaskKind
     row: int
-    """The record's id."""
+    """Row of the record, which identifies it."""
     id: str
-    """The record's name, for people."""
+    """Id of the record, for logs and messages."""
     attempts: int = 0
 
 
 class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The tasks of one kind: those that wait, also for another attempt, and those set aside.
+    """Counts of one kind's tasks: waiting, including for another attempt, and set aside.
 
-    `errors` are the first different reasons why tasks were set aside.
+    `errors` are the first distinct reasons why tasks were set aside.
     """
 
     kind: TaskKind
@@ -245,9 +251,9 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """The quota of one tenant: records that are not erased, and bytes; 0 means no limit.
+    """One tenant's quota; 0 means no limit.
 
-    The bytes are those of texts, notes, outputs and items.
+    `records` excludes erased records; `bytes` covers texts, notes, tool outputs and items.
     """
 
     records: int = 0
@@ -258,14 +264,14 @@ UNLIMITED = Quota()
 
 
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
-    """Return the scope and owner of a key: `user.*` belongs to the user, the rest to the tenant."""
+    """Return scope and owner of a key: `user.*` belongs to the user, all others to the tenant."""
     if is_users(topic):
         return "user", user or TENANT_OWNED
     return "tenant", TENANT_OWNED
 
 
 def stamp(moment: datetime) -> str:
-    """Return the time as the ledger stores it: stamps sort as their times do."""
+    """Return the time as the ledger stores it: text that sorts chronologically."""
     return moment.isoformat(timespec="milliseconds")
 
 

@@ -1,8 +1,8 @@
-"""A search of the ledger: what is asked for, what is found, and how the best is chosen.
+"""The types of a search: its query, its candidates, and the choice of the best.
 
-The choice is a pure function, so that no SQL leaves the ledger and no ranking enters it. It is a
-generator: it yields what it needs, is sent that, and returns what it chose. The ledger answers
-within the read in which it found the candidates.
+The caller supplies the choice as a pure function, so that no SQL leaves the ledger and no ranking
+enters it. The function is a generator: it yields requests for details, receives them, and returns
+its choice. The ledger answers these requests within the read in which it found the candidates.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -20,7 +20,7 @@ from local.protocol.vectors import VectorHits
 
 
 class Place(NamedTuple):
-    """The owner and the kind of records."""
+    """Scope, owner and kind of records."""
 
     scope: Owning
     owner: str
@@ -28,12 +28,12 @@ class Place(NamedTuple):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """The words of a search, and the records that may be found.
+    """The words of a search, and the conditions for records.
 
-    For records of sessions, `only_session` is the one to search, and `but_session` the one to leave
-    out. `since`, `until` and `as_of` are in UTC; what was retired after `as_of` is found as well.
-    For records with ids of their senders, only those that begin with `source`. `asking` is the
-    query id of the turn in which `owner` asks: its own question is no memory yet.
+    For records of sessions, `only_session` is the one to search and `but_session` the one to leave
+    out. `since`, `until` and `as_of` are in UTC; records that were retired after `as_of` are found
+    as well. With `source`, only records whose `source_ref` begins with it are found. `asking` is
+    the query id of the turn in which `owner` asks; the question of that turn is not found.
     """
 
     text: str
@@ -52,23 +52,24 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Echo(NamedTuple):
-    """The rows that an echo repeats, those of them that are searched, and its own words."""
+    """The searched rows that an echo repeats, and the words that it adds."""
 
     sources: tuple[int, ...]
     adds: frozenset[str] = frozenset()
 
 
 class StemCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of a memory's records; of many they are estimates."""
+    """Numbers of records in a memory: in total, and with each stem. Large ones are estimates."""
 
     total: float
     having: dict[str, float]
 
 
 class Meaning(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of the vectors for a question, or why there is none.
+    """The result of the vector search for a question, or the reason why there is none.
 
-    `hits` are the nearest of everybody's records; `waiting`: some records have no vector yet.
+    `hits` are the nearest records of all owners. `waiting` means that some records have no vector
+    yet.
     """
 
     waiting: bool
@@ -77,35 +78,34 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidates for ranking, and what is known without the question's vector.
+    """The candidates for ranking, and what can be determined without the question's vector.
 
-    `phrases` are the rows that have each of the question's phrases.
+    `phrases` has one list of rows for each phrase of the question.
     """
 
     view: View
     phrases: list[list[int]]
     topics: list[int]
     counts: StemCounts | None = None
-    """Its rows in the caller's memory, where the view is not all of it."""
+    """Counts in the caller's memory, if the view does not contain all of it."""
 
     @property
     def total(self) -> float:
-        """The number of records in the searched memory."""
+        """Number of records in the searched memory."""
         return max(self.counts.total if self.counts else 0.0, float(self.view.size))
 
     def having(self, stem: str, viewed: int) -> float:
-        """Return how many of them have a stem; `viewed` of these are in the view."""
+        """Return how many records of the memory have a stem; `viewed` of them are in the view."""
         counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
-        return min(max(counted, viewed), self.total)  # counts are estimates, and a little old
+        return min(max(counted, viewed), self.total)  # counts are estimated and slightly outdated
 
 
 class Matches(WordMatches, frozen=True, kw_only=True):
     """The results of all channels.
 
-    `question` is the query's vector, float32, empty where there is none, and `embedder` made it.
-    Unrelated texts have a cosine of about `floor`.
-
-    `problem` is why the vectors could not be asked, `waiting` that some records have none yet.
+    `question` is the question's vector (float32, empty if there is none), made by `embedder`.
+    Unrelated texts have a cosine of about `floor`. `problem` is the reason why the vector search
+    failed. `waiting` means that some records have no vector yet.
     """
 
     question: bytes
@@ -132,13 +132,13 @@ class Matches(WordMatches, frozen=True, kw_only=True):
         )
 
     def compared(self) -> Flags:
-        """Return whether each record has a vector that the question's can be compared with."""
+        """Return for each record whether its vector can be compared with the question's."""
         if not self.question:
             return np.zeros(self.view.size, bool)
         return self.view.compared(self.embedder)
 
     def cosines(self) -> Array:
-        """Return each record's cosine with the question, above the floor; 0 where there is none."""
+        """Return each record's cosine with the question, rescaled from the floor; 0 if unknown."""
         cosines = self.view.cosines(self.question, self.embedder)
         if not self.floor:
             return cosines
@@ -146,7 +146,7 @@ class Matches(WordMatches, frozen=True, kw_only=True):
 
 
 class Related(NamedTuple):
-    """A row that another leads to; `stated`: by a relation, and not only by a common name."""
+    """A related row; `stated` means by a stated relation, not merely by a common name."""
 
     row: int
     stated: bool
@@ -157,7 +157,7 @@ T = TypeVar("T")
 
 
 class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of which a choice needs relations, sources, beginnings, or records."""
+    """The rows for which a choice requests related rows, sources, texts, records or relations."""
 
     related: Sequence[int] = ()
     sources: Sequence[int] = ()
@@ -167,9 +167,9 @@ class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """By row: what it leads to, what echoes repeat, the beginning, the record, its relations.
+    """The requested details by row; `texts` are the beginnings of texts.
 
-    Records that were superseded meanwhile are left out.
+    Records that have been superseded meanwhile are left out.
     """
 
     related: Mapping[int, Sequence[Related]] = {}
@@ -180,19 +180,19 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AskVectors = Callable[[int], Awaitable[Meaning]]
-"""Returns the question's vector, and so many of the nearest hits."""
+"""Returns the question's vector and the given number of nearest hits."""
 Drafter = Callable[[WordMatches], D]
-"""Makes what needs no vector of the question."""
+"""Computes whatever does not need the question's vector."""
 Choice = Generator[DetailRequest, Details, T]
 Chooser = Callable[[Matches, D], Choice[T]]
 
 
-def run_choice(choice: Choice[T], given: Callable[[DetailRequest], Details]) -> T:
-    """Run a choice to its result; `given` answers its requests."""
+def run_choice(choice: Choice[T], details_of: Callable[[DetailRequest], Details]) -> T:
+    """Run a choice to its result; `details_of` answers its requests."""
     try:
-        wanted = next(choice)
+        request = next(choice)
         while True:
-            wanted = choice.send(given(wanted))
+            request = choice.send(details_of(request))
     except StopIteration as end:
         chosen: T = end.value
         return chosen

@@ -1,7 +1,7 @@
-"""What the ledger stores of sessions: messages, notes, tools' results, and frameworks' items.
+"""The ledger's types for sessions: messages, notes, tool outputs, and frameworks' items.
 
-Agents report a result again, cut, or without its arguments: this module decides when two are the
-same.
+Agents may report a tool result twice, cut, or without its arguments. This module decides when two
+results are the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,24 +17,27 @@ from local.protocol.items import ItemKey, ItemPut, StoredItem
 from local.protocol.memories import MemoryType, Owning
 from local.protocol.payloads import Json
 
-CHARACTERS = 500_000
-"""Bytes at which reading a session backwards stops, after the message that reaches it."""
-LONGEST = 100_000
-"""Longer messages count as this much, since they are cut where they are shown."""
-COMPARED = 3_000
-"""Long results that begin with so many equal characters are the same: some are reported cut."""
-PREVIEW = "[Output of "
+SESSION_CHARACTERS = 500_000
+"""Characters after which loading a session stops; it reads backwards and includes the message that
+exceeds the limit."""
+COUNTED_CHARACTERS = 100_000
+"""Maximum number of characters that one message counts for: longer messages are cut for display."""
+LONG_RESULT = 3_000
+"""Length in characters from which results are compared by their beginnings of this length only,
+since some are reported cut."""
+PREVIEW_START = "[Output of "
+"""Beginning of the line that precedes a preview of a tool output."""
 
 
 class SessionOf(msgspec.Struct, frozen=True):
-    """A session of an owner; another owner may have a session of the same id."""
+    """An owner's session; session ids are unique per owner only."""
 
     owner: str
     session_id: str
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message or a tool's result, with what a conversation needs of it."""
+    """A message or tool result, with the columns that a conversation needs."""
 
     id: str
     role: str
@@ -47,15 +50,16 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Json
 
 
-Merge = Callable[[Sequence[Note]], Note | None]
-"""Returns, from the notes before a new one, the note that replaces all up to its position."""
+MergeNotes = Callable[[Sequence[Note]], Note | None]
+"""Given the notes before a new one, returns a note that replaces all notes up to its position."""
 
 
-class Important(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of these scopes, owners and types, or of no type, `limit` at most.
+class FactSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """A selection of important facts of these scopes, owners and types, `limit` at most.
 
-    They are at least so important, or made to last, and no active fact supersedes them. `standing`:
-    select those of the others that have a key instead.
+    It includes facts without a type. A fact is selected if its importance is at least `least` or
+    its durability is `core`, and no active fact supersedes it. With `standing`, the remaining facts
+    that have a key are selected instead.
     """
 
     whose: tuple[tuple[Owning, str], ...]
@@ -66,7 +70,10 @@ class Important(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages in their order; `earlier`: there are more before them. `facts`: as requested."""
+    """A loaded session: messages in order, notes, and the requested facts.
+
+    `earlier` tells whether there are more messages before these.
+    """
 
     messages: list[StoredMessage]
     earlier: bool
@@ -75,39 +82,39 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_same_result(one: str, other: str) -> bool:
-    """Return whether two texts are the same result of a tool; either may be cut, or a preview."""
+    """Return whether two texts are the same tool result; either may be cut, or a preview."""
     if one == other:
         return True
-    first, second = (_body(text)[:COMPARED] for text in (one, other))
-    return first == second and len(first) == COMPARED
+    first, second = (_body(text)[:LONG_RESULT] for text in (one, other))
+    return first == second and len(first) == LONG_RESULT
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two results can be of one call by their metadata; args may be missing."""
+    """Return whether two results may come from one call, by metadata; arguments may be missing."""
     return "args" not in one or "args" not in other or bool(one["args"] == other["args"])
 
 
 def with_args_in_id(result: NewRecord) -> NewRecord:
-    """Return the result under the id that it gets if another call's result has its id.
+    """Return the result with its arguments in its id, for when another call's result has its id.
 
-    Calls may be numbered anew in every reply, and return the same for other arguments. Only those
-    after the first get such ids, so that those of older ledgers still match.
+    Agents may number calls anew in every reply, and calls with other arguments may return the same
+    text. Only results after the first get such ids, so that ids in older ledgers still match.
     """
     args = msgspec.json.encode(result.metadata["args"], order="deterministic").decode()
     return msgspec.structs.replace(result, id=content_id(result.id, args))
 
 
 def _body(text: str) -> str:
-    """Return the result's own text, without the line that a preview begins with."""
-    return text.partition("\n")[2] if text.startswith(PREVIEW) else text
+    """Return the text of a result without the first line of a preview."""
+    return text.partition("\n")[2] if text.startswith(PREVIEW_START) else text
 
 
-Wanted = Callable[[Any], bool]
-"""Returns whether an item of this value matches; called off the event loop."""
+ItemPredicate = Callable[[Any], bool]
+"""Returns whether an item with this value matches; called off the event loop."""
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's rating of the answer to a query; without a session, of the query in any session."""
+    """A user's rating of the answer to a query; without a session id, in any session."""
 
     owner: str
     query_id: str
@@ -118,7 +125,7 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool's output, `total` characters long so far, and the requested part of it."""
+    """The requested part of a tool output that is `total` characters long so far."""
 
     total: int
     complete: bool
@@ -133,14 +140,14 @@ class ItemsOf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An item to be stored or deleted, with the record that searches find it by."""
+    """An item to store or delete, with the record that makes it searchable."""
 
     put: ItemPut
     record: NewRecord | None = None
 
 
-class Storing(msgspec.Struct, frozen=True, kw_only=True):
-    """The owner who stores items, the time, and the session."""
+class ItemWriter(msgspec.Struct, frozen=True, kw_only=True):
+    """Who stores items, when, and in which session."""
 
     at: datetime
     agent: str | None = None
@@ -149,7 +156,11 @@ class Storing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemsWritten(msgspec.Struct, kw_only=True):
-    """The result of a write; `records` are new, and the ids are of those retired for good."""
+    """The result of writing items.
+
+    `records` are the new records, `written` their results; `retired` are the ids of records that
+    were retired without a replacement.
+    """
 
     stored: int = 0
     deleted: int = 0
@@ -158,25 +169,25 @@ class ItemsWritten(msgspec.Struct, kw_only=True):
     retired: list[str] = []
 
 
-class Within(msgspec.Struct, frozen=True, kw_only=True):
-    """A selection of items: all within a namespace, or `exact`: only its own."""
+class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """A selection of items: all below a namespace or, with `exact`, only directly in it."""
 
     namespace: tuple[str, ...] = ()
     exact: bool = False
     before: str | None = None
-    wanted: Wanted | None = None
+    wanted: ItemPredicate | None = None
     limit: int = 10
     offset: int = 0
 
 
 class FoundKey(ItemKey, frozen=True, kw_only=True):
-    """The place of an item, and the id of its record."""
+    """An item's namespace and key, and the id of its record."""
 
     record: str | None = None
 
 
 class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Items, as many as an answer holds; `cut`: there are more."""
+    """As many items as fit into an answer; `cut` tells whether there are more."""
 
     items: list[StoredItem]
     cut: bool

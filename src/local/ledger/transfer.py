@@ -1,6 +1,7 @@
-"""The types of the ledger's door for exporting, importing and erasing.
+"""The ledger's types for exporting, importing and erasing.
 
-Data about erased records contains no content and no names.
+Data about erased records contains no content and no names, except for the samples that are searched
+for afterwards.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,13 +14,13 @@ from local.ledger.search import Place
 from local.protocol.portable import SECTIONS
 
 SAMPLES = 20
-"""Of the erased texts, those that a search is tried with afterwards."""
+"""Maximum number of erased texts that are searched for afterwards, to prove that they are gone."""
 
 
 class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The records to export: all, an owner's places, or one session of the owner.
+    """The records to export: all, those of an owner's places, or those of one of its sessions.
 
-    `talks`: whether notes, ratings and tool outputs belong to it.
+    `talks` tells whether notes, ratings, tool outputs and items are exported, too.
     """
 
     places: tuple[Place, ...] | None = None
@@ -30,9 +31,9 @@ class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The place where an export continues: in a section, after a row or a relation.
+    """The position at which an export continues: in a section, after a row or a relation.
 
-    `skip` are bytes of the next line that were exported already.
+    `skip` is the number of bytes of the next line that were exported already.
     """
 
     section: str = SECTIONS[0]
@@ -41,10 +42,10 @@ class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     @classmethod
     def of(cls, text: str | None) -> "ExportCursor":
-        """Return the cursor that a page named; without one, the beginning.
+        """Decode the cursor of a page; None means the beginning.
 
         Raises:
-            BadRequestError: The cursor is not that of a page.
+            BadRequestError: The text is not the cursor of a page.
         """
         if text is None:
             return cls()
@@ -62,7 +63,7 @@ class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class Importing(msgspec.Struct, frozen=True, kw_only=True):
-    """The importing user and agent, and the time."""
+    """Who imports, and when."""
 
     user: str | None
     agent: str | None
@@ -70,10 +71,10 @@ class Importing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """An owner's selection to erase: one of the other fields, or everything of the owner.
+    """What an owner chose to erase: a session, a topic, one record, or everything.
 
-    This is what belongs to the owner or to the owner's sessions, and what the owner stated for an
-    agent or everybody; limited to `scopes`, if they are given.
+    Everything is what belongs to the owner or to the owner's sessions, and what the owner stated
+    for an agent or for the tenant. `scopes`, if given, limits the selection.
     """
 
     owner: str
@@ -87,28 +88,28 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return self.session_id is None and self.topic is None and self.id is None
 
     @property
-    def by_session(self) -> bool:
-        """Whether to erase what no record refers to, too: notes, ratings that wait."""
+    def includes_unreferenced(self) -> bool:
+        """Whether to erase what no record refers to, too: notes, items and pending ratings."""
         return self.topic is None and self.id is None
 
 
 class Selected(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows in the order in which they are erased: derived records before their sources."""
+    """The rows to erase, in order: derived records before their sources."""
 
     rows: tuple[int, ...]
     counts: Mapping[str, int]
-    """By their names for people: messages, facts, notes, …"""
+    """Number of rows by user-facing name: messages, facts, notes, …"""
 
 
 class Unindexed(msgspec.Struct, frozen=True):
-    """A row that has to leave the index, and the id that the index knows it by."""
+    """A row to remove from the index, and the id under which the index has it."""
 
     row: int
     id: str
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows that one transaction has erased."""
+    """The rows that a transaction erased, with their former ids and samples of their texts."""
 
     rows: tuple[int, ...]
     ids: tuple[str, ...]
@@ -117,7 +118,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Traces(msgspec.Struct, frozen=True, kw_only=True):
-    """The traces of erased records that are found; there should be none."""
+    """Numbers of traces of erased records that were found; all should be 0."""
 
     ids: int
     references: int
@@ -133,14 +134,14 @@ class Anonymised(msgspec.Struct, frozen=True):
 
 
 class Lifting(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether erased content may be stored again, and when it was erased."""
+    """When content was erased, and whether it may be stored again."""
 
     at: datetime
     allow_again: bool = False
 
 
-def joined(parts: Iterable[Erased]) -> Erased:
-    """Return the sum of what several transactions have erased."""
+def combined(parts: Iterable[Erased]) -> Erased:
+    """Combine what several transactions erased."""
     all_ = list(parts)
     return Erased(
         rows=tuple(row for one in all_ for row in one.rows),

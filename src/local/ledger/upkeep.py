@@ -1,7 +1,7 @@
-"""The types of the ledger's door for maintaining memories.
+"""The ledger's types for maintaining memories.
 
-Records on their way into the vector index and the text of a vector; messages to read, and facts
-found in them; stated relations between memories; changes, and their audit.
+They cover records to be indexed and the text to embed, extraction of facts from messages, stated
+relations between memories, consolidation, and the audit.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,21 +15,22 @@ from local.protocol.answers import ChangeAction
 from local.protocol.memories import Durability, Kind, Owning, RelationType, SourceClass
 from local.protocol.payloads import Json
 
-MESSAGE_SIZE = 400
-"""Characters of a message that its vector is made of: more of it blurs the vector."""
-RECORD_SIZE = 1_000
-"""Characters of all other records."""
-LEAST_MESSAGE = 300
-"""A shorter message is filled up to this with the end of the one before."""
-CONVERSATION = frozenset({"chat_message", "tool_output"})
-MOST_RELATIONS = 100
-"""Relations of one record, in both directions: they are read whenever it is recalled."""
-LONGEST = 2_000
-"""Characters of a fact that is compared with others."""
+MESSAGE_CHARACTERS = 400
+"""Number of leading characters of a message that are embedded: more of them blur the vector."""
+RECORD_CHARACTERS = 1_000
+"""Number of leading characters that are embedded of a record that is no message."""
+PADDED_CHARACTERS = 300
+"""Length up to which a shorter message is padded with the end of the message before it."""
+CONVERSATION_KINDS = frozenset({"chat_message", "tool_output"})
+MAX_RELATIONS = 100
+"""Maximum number of relations of one record, in both directions: all are read whenever it is
+recalled."""
+COMPARED_FACT_CHARACTERS = 2_000
+"""Maximum length in characters of a fact that is compared with others."""
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that waits for its place in the index; `vector`, instead of `text`, where known."""
+    """A record that waits to be indexed; if its `vector` is known, `text` is empty."""
 
     row: int
     id: str
@@ -38,32 +39,32 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def indexed_text(kind: Kind, text: str, before: str | None) -> str:
-    """Return the text to embed: its beginning, under speaker or key, then the message before.
+    """Return the text to embed: the beginning of `text`, padded with the message before it.
 
     A short message often answers the one before. Its own words must come first.
     """
-    if kind not in CONVERSATION:
-        return text[:RECORD_SIZE]
-    room = LEAST_MESSAGE - len(text)
+    if kind not in CONVERSATION_KINDS:
+        return text[:RECORD_CHARACTERS]
+    room = PADDED_CHARACTERS - len(text)
     if before is None or room <= 0:
-        return text[:MESSAGE_SIZE]
+        return text[:MESSAGE_CHARACTERS]
     return f"{text}\n{before[-room:]}"
 
 
 def labelled(label: str | None, text: str) -> str:
-    """Return a text under its speaker, or under its key."""
+    """Return a text prefixed with its speaker or key."""
     return f"{label}: {text}" if label else text
 
 
 class MessageGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of one session to be read, with answers, and those before the first of them."""
+    """Messages of one session to extract facts from; `context` are the messages before them."""
 
     messages: Sequence[Record]
     context: Sequence[Record]
 
 
-class Bearing(msgspec.Struct, frozen=True, kw_only=True):
-    """The relation of a new fact to a known one."""
+class FactRelation(msgspec.Struct, frozen=True, kw_only=True):
+    """A relation from a new fact to a known one."""
 
     type: RelationType
     target: str
@@ -72,8 +73,9 @@ class Bearing(msgspec.Struct, frozen=True, kw_only=True):
 class ExtractedFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact found in messages, and how it relates to known facts.
 
-    `sources` are the ids of the messages, `same_as` the id of a fact with the same statement.
-    `replaces` are facts that it retires, `outdated_by` the one that was stated after it.
+    `sources` are the ids of the messages. `same_as` is the id of a known fact that states the same.
+    `replaces` are the ids of facts that the new one retires; `outdated_by` is the id of a fact that
+    was stated later and retires the new one.
     """
 
     record: NewRecord
@@ -81,11 +83,11 @@ class ExtractedFact(msgspec.Struct, frozen=True, kw_only=True):
     same_as: str | None = None
     replaces: Sequence[str] = ()
     outdated_by: str | None = None
-    bearings: Sequence[Bearing] = ()
+    relations: Sequence[FactRelation] = ()
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
-    """A relation of one record to another, by their ids, and who states or withdraws it."""
+    """A relation between two records, given by their ids, and who states or withdraws it."""
 
     source: str
     type: RelationType
@@ -96,7 +98,7 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelatedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record at the other end of a relation; `incoming`: it is the source."""
+    """The record at the other end of a relation; `incoming` means that it is the source."""
 
     type: RelationType
     incoming: bool
@@ -104,14 +106,14 @@ class RelatedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Permit = Callable[[Record | None, Record | None], None]
-"""Raises unless these may be related, source and target; None: there is no such record."""
+"""Raises unless source and target may be related; None stands for a record that does not exist."""
 
 
 class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact for consolidation.
+    """An active fact, with what consolidation needs.
 
-    `content` is empty where it is longer than `LONGEST`; `topic` is folded. `recalls` counts those
-    that its importance does not include yet.
+    `content` is empty if it is longer than `COMPARED_FACT_CHARACTERS`. `topic` is folded. `recalls`
+    counts the recalls that `importance` does not reflect yet.
     """
 
     row: int
@@ -138,9 +140,9 @@ class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A change to a fact: it is retired, or its importance changes.
+    """A change to a fact: the fact is retired, or its importance changes.
 
-    `superseded_by` is empty where nothing replaces it.
+    `superseded_by` is empty if nothing replaces the fact.
     """
 
     action: ChangeAction
@@ -151,7 +153,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """The author of a change, and the run."""
+    """The author of a change, and the run it belongs to."""
 
     agent: str | None
     user: str | None = None
@@ -159,7 +161,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """A record's recalls since the last count was written, and the time of the last one."""
+    """How often a record was recalled since the last count was stored, and when last."""
 
     row: int
     times: int
@@ -167,7 +169,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A consolidation; one that has not ended goes on, or was killed."""
+    """A consolidation run; without `ended_at` it is in progress, or was killed."""
 
     run: str
     began_at: datetime
@@ -177,9 +179,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of state as it was recorded, with today's state of the record.
+    """A recorded change of state, with the current columns of the record.
 
-    `detail` has the former state.
+    `detail` holds the former state.
     """
 
     row: int
@@ -199,14 +201,14 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows, newest first; `next` is where to continue, None at the end."""
+    """A page of audit rows, newest first; `next` is where to continue, None at the end."""
 
     rows: list[AuditRow]
     next: int | None
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of undoing one change; `problem` is why it was not undone."""
+    """The result of undoing one change; `problem` tells why it was not undone."""
 
     row: AuditRow
     problem: str | None = None

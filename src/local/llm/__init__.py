@@ -1,1 +1,1 @@
-"""Language models: what the stack expects of them, Ollama's and endpoints', and rules instead."""
+"""Language models: their interfaces, Ollama's and endpoints' models, and a rule-based fallback."""

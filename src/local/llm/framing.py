@@ -1,8 +1,7 @@
-"""How other people's texts are put into a prompt: in lines or in JSON, which they cannot leave.
+"""Quotes other people's texts in prompts, as lines or as JSON that they cannot break out of.
 
-The text of a memory was written by somebody, and must not pass for the system's own instructions.
-Square brackets are reserved: their content was not written by the author of the line (decision
-0041).
+Anybody may have written the text of a memory, so it must not pass for the system's instructions.
+Square brackets are reserved: their content is never the quoted author's (decision 0041).
 """
 
 import re
@@ -16,9 +15,10 @@ from msgspec import Struct
 from local.protocol.memories import SourceClass
 
 MAX_LINE = 1_000
-"""Characters of a quoted line: long enough for a fact, and short enough that ten of them do not
-push out the conversation."""
+"""Maximum number of characters in a quoted line: enough for a fact, but ten of them still leave
+room for the conversation."""
 INSET = "   "
+"""Indentation of the further lines of a quoted text."""
 AUTHORS = {"self": "the user", "other": "somebody else"}
 SOURCES: dict[SourceClass, str] = {
     "stated": "said by the user",
@@ -28,7 +28,7 @@ SOURCES: dict[SourceClass, str] = {
     "asserted": "noted by an agent",
 }
 STATED: frozenset[SourceClass | None] = frozenset({"stated", "asserted", None})
-"""The kinds whose author counts; None is not known."""
+"""Source classes for which the author is shown; None means unknown."""
 JOINERS = "\u200c\u200d"
 """Invisible characters that are part of words in Persian, Hindi and other languages."""
 RULES = (
@@ -41,23 +41,23 @@ T = TypeVar("T", bound=Struct)
 
 _BRACKETS = str.maketrans("<>[]", "\u2039\u203a()")
 _CONTROL_TOKEN = re.compile(r"<|\[(?=[/A-Z])")
-"""The beginnings of control tokens in chat templates. No list in JSON begins with such a letter."""
+"""Beginnings of control tokens in chat templates; no list in JSON begins with such a character."""
 
 
 def visible(text: str) -> str:
-    """Remove control characters, and characters that reverse or hide the text after them."""
+    """Remove control characters, and characters that reverse or hide other text."""
     if text.isprintable():
         return text
     return "".join(c for c in text if c in JOINERS or c == "\t" or not _is_hidden(c))
 
 
 def inset(text: str) -> str:
-    """Indent all lines but the first, so that none looks like a line of ours."""
+    """Indent all lines except the first, so that none looks like a line of the prompt itself."""
     return f"\n{INSET}".join(map(visible, text.splitlines()))
 
 
 def line(text: str, most: int = MAX_LINE) -> str:
-    """Make a text one line without brackets; of a longer text, its beginning."""
+    """Return a text as one line without brackets; longer texts are cut after `most` characters."""
     beginning, rest = text[: 2 * most], len(text) - 2 * most
     one = visible(" ".join(beginning.split())).translate(_BRACKETS)
     if (left_out := len(one) - most + max(rest, 0)) > 0:
@@ -68,7 +68,7 @@ def line(text: str, most: int = MAX_LINE) -> str:
 def fact_line(
     content: str, topic: str | None, by: str | None, source_class: SourceClass | None = None
 ) -> str:
-    """Quote a fact, with who stated it or where it was read, as far as that is known."""
+    """Quote a fact, with its author or its source, if known."""
     fact = f"{topic}: {content}" if topic else content
     stated = f"stated by {AUTHORS.get(by or '', 'somebody')}"
     source = SOURCES[source_class] if source_class and source_class not in STATED else stated
@@ -76,33 +76,33 @@ def fact_line(
 
 
 def section(name: str, lines: Sequence[str]) -> str:
-    """Quoted lines under a name; none of them holds what ends the section."""
+    """Return quoted lines in a named section; quoting ensures that no line can end the section."""
     return "\n".join((f"<{name}>", *lines, f"</{name}>"))
 
 
 def note_line(role: str, content: str, *, merged: bool) -> str:
-    """Quote a note; of a merged one, each of its lines."""
+    """Quote a note; each line of a merged note is quoted separately."""
     lines = content.splitlines() if merged else [content]
     return "\n".join([f"{line(role)}: {line(lines[0], 2 * MAX_LINE)}", *map(line, lines[1:])])
 
 
 def system_prompt(into: type[Struct], instruction: str) -> str:
-    """Return the instruction with rules and schema: not every server applies a schema by itself."""
+    """Return the instruction with rules and schema, since not every server enforces a schema."""
     return f"{instruction}\n\n{RULES}{msgspec.json.encode(schema_of(into)).decode()}"
 
 
 def user_prompt(material: Struct) -> str:
-    r"""Return the material as JSON, in which every text is a string that it cannot leave.
+    r"""Return the material as JSON, so that no text can end the string it is in.
 
-    `<` is written as `\u003c`, and `[` before a word as `\u005b`: servers take `<|im_end|>`,
-    `[/INST]` and the like for the end of the message anywhere.
+    `<` is written as `\u003c`, and `[` before a word as `\u005b`: servers treat `<|im_end|>`,
+    `[/INST]` and the like as the end of the message wherever they occur.
     """
     json = msgspec.json.encode(material).decode()
     return _CONTROL_TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", json)
 
 
 def schema_of(into: type[Struct]) -> dict[str, Any]:
-    """Return the JSON schema of a Struct with references resolved, which not every server does."""
+    """Return the JSON schema of a Struct, with references resolved for servers that cannot."""
     schema = msgspec.json.schema(into)
     definitions = schema.pop("$defs")
 
@@ -120,7 +120,7 @@ def schema_of(into: type[Struct]) -> dict[str, Any]:
 
 
 def decoded_answer(content: str, into: type[T]) -> T | None:
-    """Decode the object in an answer, which may stand in a code block; None if that fails."""
+    """Decode the JSON object in an answer, even within a code block; None if that fails."""
     json = content[content.find("{") : content.rfind("}") + 1]
     try:
         return msgspec.json.decode(json, type=into)

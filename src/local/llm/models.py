@@ -1,6 +1,6 @@
-"""The two kinds of models: one chats, calls tools and streams, the other answers with data.
+"""The interfaces of models: for chats with tools, and for structured answers.
 
-Both are Protocols. The caller does not know which model it has, and tests bring their own.
+Both are Protocols: callers do not depend on a particular model, and tests provide their own.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -23,9 +23,9 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
-    """Of a tool message: the `ToolCall.id` it answers."""
+    """For a tool message: the `ToolCall.id` that it answers."""
     tool_name: str | None = None
-    """Of a tool message: the tool that answered."""
+    """For a tool message: the tool that answered."""
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens as the model counted them: those that it read, and those that it wrote."""
+    """Tokens as counted by the model, read and written."""
 
     prompt_tokens: int
     answer_tokens: int
@@ -47,7 +47,7 @@ class ChatChunk(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
-    """With the last piece, if the model counts."""
+    """Sent with the last piece, if the model counts tokens."""
 
 
 class ChatModel(Protocol):
@@ -59,14 +59,14 @@ class ChatModel(Protocol):
     def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
-        """Answer the conversation; the pieces in their order make up the whole answer.
+        """Answer the conversation, as a stream of pieces in order.
 
         Close the generator (`contextlib.aclosing`) when leaving it early: that stops the model.
 
         Raises:
-            ModelError: the model is out of reach, or its reply is not one.
-            PromptTooLargeError: the conversation is more than the model takes at once.
-            ModelRefusedError: the model turned this request down; repeating it changes nothing.
+            ModelError: The model is unreachable, or its reply is unreadable.
+            PromptTooLargeError: The conversation exceeds the model's context.
+            ModelRefusedError: The model refused this request; repeating it is pointless.
         """
         ...
 
@@ -83,18 +83,18 @@ class StructuredModel(Protocol):
     async def answer_as(
         self, into: type[T], *, instruction: str, material: Struct, within: float
     ) -> T:
-        """Ask once, without a conversation, for an answer that is an `into`.
+        """Request one answer of type `into`, without a conversation.
 
         Args:
-            into: Its schema is sent with the question; it must not contain itself.
-            instruction: What to do with the material, in words of our own.
-            material: The only place for texts of other people.
-            within: Seconds.
+            into: A Struct that does not contain itself; its schema is sent with the request.
+            instruction: What to do with the material; it must not contain other people's texts.
+            material: The only place for other people's texts.
+            within: Timeout in seconds.
 
         Raises:
-            ModelError: The model is out of reach, fails or takes longer; it may answer later.
-            ModelRefusedError: It turned this request down, or its answer is no `into`; repeating
-                the request changes nothing.
+            ModelError: The model is unreachable, failed or took too long; it may answer later.
+            ModelRefusedError: The model refused this request, or its answer is not of type `into`;
+                repeating the request is pointless.
         """
         ...
 

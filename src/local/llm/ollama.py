@@ -1,6 +1,6 @@
-"""Models served by Ollama, for conversations and for answers with data.
+"""Models served by Ollama, for conversations and for structured answers.
 
-Every error of the ollama package becomes one of ours here, and nowhere else.
+This module alone converts the errors of the ollama package to those of local2.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from local.telemetry import CountTokens, model_call
 
 PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
-"""Seconds for a server to connect, and to list its models. A start waits for it."""
+"""Timeout in seconds for connecting, and for a question about models; a start waits for it."""
 SILENCE_SECONDS = 300.0
-"""Seconds for which a model may send nothing. Loading a large model from a slow disk takes
+"""Maximum number of seconds without output from a model: loading a large one from a slow disk takes
 minutes."""
 
 Capability = Literal["tools", "completion"]
@@ -41,7 +41,7 @@ _LACKING: dict[Capability, str] = {
 }
 
 _TOO_LARGE = re.compile(r"context (length|size|window)|too (large|long)", re.IGNORECASE)
-"""The errors of servers for a prompt that is too large. There is no error code for it."""
+"""Error texts of servers for a prompt that is too large, for which there is no error code."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -49,7 +49,7 @@ log = structlog.get_logger()
 
 
 class OllamaModel:
-    """A ChatModel and a StructuredModel. `open` finds it and checks what the model can do."""
+    """A ChatModel and a StructuredModel; create it with `open`, which checks its capabilities."""
 
     def __init__(
         self, client: AsyncClient, model: str, *, url: str, options: dict[str, Any], thinks: bool
@@ -73,11 +73,11 @@ class OllamaModel:
         """Find the model on the server, within two seconds.
 
         Args:
-            model: As `ollama list` shows it; without a tag, `:latest` is meant.
-            temperature: 0 for the likeliest answer each time, 1 and more for varied ones.
-            context_size: Tokens the model sees at once, its answer included.
+            model: Name as shown by `ollama list`; without a tag, `:latest` is used.
+            temperature: 0 for the likeliest answer every time, 1 and more for varied ones.
+            context_size: Number of tokens in the model's context, including its answer.
             url: Address of the server, such as http://127.0.0.1:11434.
-            needs: What the model must be able to do.
+            needs: The capability that the model must have.
 
         Raises:
             ConfigError: `url` is not a URL.
@@ -112,7 +112,7 @@ class OllamaModel:
                 think=self._thinks or None,
                 options=self._options,
             )
-            # A generator, despite its annotation: closing it hangs up, and the model stops.
+            # A generator, despite its annotation: closing it disconnects, which stops the model.
             async with aclosing(cast(AsyncGenerator[ChatResponse, None], parts)):
                 async for part in parts:
                     done_reason = part.done_reason if part.done else None
@@ -139,7 +139,7 @@ class OllamaModel:
     async def _decoded_answer(
         self, into: type[T], messages: Sequence[Message], used: CountTokens
     ) -> T:
-        """Ask without thinking, which is faster, and again with thinking if the answer is unusable.
+        """Request an answer without thinking, which is faster, then with it if unusable.
 
         Without thinking Ollama ignores the schema for some models (ollama/ollama#15260), and
         returns nothing for others (#17823).
@@ -159,7 +159,7 @@ class OllamaModel:
                 return decoded
             log.info("answer_of_another_shape", model=self.name, think=think)
         raise ModelRefusedError(
-            f"{self.name} answered in another shape than it was asked for.",
+            f"{self.name} did not answer in the requested form.",
             remedy="If it happens often, update Ollama or choose another model.",
         )
 
@@ -192,7 +192,7 @@ async def installed_models(url: str) -> list[str]:
 async def _connect(url: str) -> AsyncClient:
     timeout = httpx.Timeout(SILENCE_SECONDS, connect=PROBE_SECONDS)
     try:
-        # In a thread, because making a client reads the certificates of the system.
+        # In a thread, because creating a client reads the system's certificates.
         return await asyncio.to_thread(AsyncClient, host=url, timeout=timeout)
     except ValueError as error:
         raise ConfigError(
@@ -224,7 +224,7 @@ def _to_ollama(message: ChatMessage) -> Message:
 
 
 def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
-    """Convert the tools; skip one that the ollama package refuses: anybody can announce one."""
+    """Convert the tools; skip those that the ollama package refuses: anybody can announce one."""
     for tool in tools:
         try:
             yield Tool.model_validate({"type": "function", "function": msgspec.to_builtins(tool)})
@@ -249,7 +249,7 @@ def _from_ollama(part: ChatResponse) -> ChatChunk | None:
 
 
 def _usage(part: ChatResponse) -> Usage | None:
-    """Return the usage; None if the server did not count the prompt, for example from its cache."""
+    """Return the usage; None if the server did not count the prompt, for example a cached one."""
     if not part.prompt_eval_count:
         return None
     return Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
@@ -257,7 +257,7 @@ def _usage(part: ChatResponse) -> Usage | None:
 
 @contextmanager
 def _as_model_errors(model: str, url: str) -> Iterator[None]:
-    """Turn all errors of the ollama package into ours."""
+    """Convert all errors of the ollama package to ModelError."""
     url = without_credentials(url)
     try:
         yield
@@ -269,7 +269,7 @@ def _as_model_errors(model: str, url: str) -> Iterator[None]:
             remedy="Start it with `ollama serve`, or set LOCAL2_GENERATOR__CHAT=rules.",
         ) from error
     except (ValueError, AttributeError, RecursionError) as error:
-        # Not JSON, or of another shape. The reply itself may hold memories, so it is not logged.
+        # Not JSON, or of another form. The reply itself may contain memories, so it is not logged.
         reason = type(error).__name__
         raise ModelError(f"Ollama at {url} sent a reply that cannot be read ({reason}).") from error
 

@@ -1,7 +1,7 @@
-"""Models of an endpoint that speaks OpenAI's API, for conversations and for answers with data.
+"""Models of an endpoint with OpenAI's API, for conversations and for structured answers.
 
-Such endpoints differ in what they accept. A parameter that one refuses is left out from then on; a
-schema is replaced by JSON of any form, and that by plain text.
+Such endpoints differ in what they accept. A parameter that an endpoint refuses is omitted from then
+on. If it refuses a JSON schema, any JSON object is requested instead, and after that plain text.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from local.endpoint.address import (
     Endpoint,
     EndpointError,
     is_too_large,
-    silent,
-    unreachable,
-    unreadable,
+    timeout_error,
+    unreachable_error,
+    unreadable_error,
 )
 from local.endpoint.clients import AsyncEndpointClient
 from local.errors import ModelError, ModelRefusedError, PromptTooLargeError, echoed
@@ -32,7 +32,7 @@ from local.llm.openai_messages import (
     Json,
     Message,
     pieces_of,
-    strict,
+    strict_schema,
     to_chunk,
     to_openai,
     to_tools,
@@ -40,18 +40,19 @@ from local.llm.openai_messages import (
 from local.telemetry import CountTokens, model_call
 
 PROVIDER = "openai"
-"""In traces: the API of the endpoint, since its provider is not known."""
+"""Provider in traces: the API of the endpoint, since the actual provider is unknown."""
 CHAT = "chat/completions"
 PROBE_SECONDS = 2.0
-"""Seconds for an endpoint to list its models; a start waits for it."""
+"""Timeout in seconds for listing models; a start waits for it."""
 SILENCE_SECONDS = 120.0
-"""Seconds for which a model may send nothing: one on this machine reads a long prompt for a
-minute."""
+"""Maximum number of seconds without output from a model: a local one takes a minute to read a long
+prompt."""
 OPTIONAL = ("temperature", "stream_options")
 """Parameters that some endpoints or models refuse, and others need."""
 FORMS = ("json_schema", "json_object", "text")
-SHAPES = 2
-"""How often an answer may have another form than requested."""
+"""Forms of a structured answer, from the strictest to the loosest."""
+FORM_ATTEMPTS = 2
+"""Number of requests after which an answer in the wrong form is an error."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")
@@ -68,7 +69,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class OpenAIModel:
-    """A ChatModel and a StructuredModel; get it from `open`."""
+    """A ChatModel and a StructuredModel; create it with `open`."""
 
     def __init__(self, client: AsyncEndpointClient, model: str, *, temperature: float) -> None:
         self.name = model
@@ -76,19 +77,19 @@ class OpenAIModel:
         self._temperature = temperature
         self._refused: set[str] = set()
         self._form = 0
-        """The first of FORMS that was not refused."""
+        """Index of the first of FORMS that was not refused."""
 
     @classmethod
     async def open(cls, model: str, *, temperature: float, endpoint: Endpoint) -> Self:
-        """Make the client. Nothing is sent yet: an endpoint may come and go."""
+        """Create the model's client without sending anything: the endpoint may be down for now."""
         client = await AsyncEndpointClient.open(endpoint)
         return cls(client, model, temperature=temperature)
 
-    async def listed(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
-        """Return the models that the endpoint lists, None if it has no list.
+    async def list_models(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
+        """Return the models that the endpoint lists, None if it lists none.
 
         Raises:
-            ModelError: It is out of reach, or refuses the key.
+            ModelError: The endpoint is unreachable, or refuses the key.
         """
         try:
             answer = await self._client.get("models", within=within)
@@ -100,31 +101,31 @@ class OpenAIModel:
             pass
         return None
 
-    async def has(self, *, within: float = PROBE_SECONDS) -> bool:
+    async def is_available(self, *, within: float = PROBE_SECONDS) -> bool:
         """Return whether the endpoint lists the model, or accepts it without listing it.
 
         Raises:
-            ModelError: It is out of reach, or refuses the key.
+            ModelError: The endpoint is unreachable, or refuses the key.
         """
-        listed = await self.listed(within=within)
+        listed = await self.list_models(within=within)
         if listed is None or any(self.name in {name, name.rpartition("/")[2]} for name in listed):
             return True
         try:
-            await self._try(within)
+            await self._request_one_word(within)
         except EndpointError as error:
             if error.kind != "model":
                 raise _model_error(error) from error
             return False
         return True
 
-    async def tried(self, *, within: float) -> None:
-        """Ask for one word, since only that shows whether key and model are accepted.
+    async def try_out(self, *, within: float) -> None:
+        """Request one word, since only that shows whether key and model are accepted.
 
         Raises:
-            ModelError: They are refused, the endpoint is out of reach, or its answer is unreadable.
+            ModelError: They are refused, the endpoint is unreachable, or its answer is unreadable.
         """
         with self._as_model_errors():
-            if (answer := await self._try(within)) is not None:
+            if (answer := await self._request_one_word(within)) is not None:
                 msgspec.json.decode(answer, type=Completion)
 
     async def stream(
@@ -142,17 +143,17 @@ class OpenAIModel:
         calls, ended = CallsInPieces(), ""
         with model_call("chat", self.name, PROVIDER) as used, self._as_model_errors():
             async with (
-                aclosing(await self._asked(begin, body)) as response,
+                aclosing(await self._send(begin, body)) as response,
                 aclosing(pieces_of(response.aiter_bytes())) as pieces,
             ):
-                while (piece := await self._next(pieces)) is not None:
-                    ended = ended or calls.take(piece)
+                while (piece := await self._next_piece(pieces)) is not None:
+                    ended = ended or calls.add(piece)
                     if piece.usage:
                         used(piece.usage.prompt_tokens, piece.usage.completion_tokens)
                     if chunk := to_chunk(piece):
                         yield chunk
             self._check_end(ended)
-            if whole := calls.whole():
+            if whole := calls.assembled():
                 yield ChatChunk(tool_calls=whole)
 
     async def answer_as(
@@ -172,8 +173,8 @@ class OpenAIModel:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _try(self, within: float) -> bytes | None:
-        """Return the raw answer; None if a parameter is refused, which proves key and model."""
+    async def _request_one_word(self, within: float) -> bytes | None:
+        """Return the raw answer, None if only a parameter is refused, not the key or the model."""
         body = {"model": self.name, "messages": [{"role": "user", "content": "Hi"}]}
         try:
             return await self._client.post(
@@ -187,7 +188,7 @@ class OpenAIModel:
     async def _decoded_answer(
         self, into: type[T], messages: list[Json], used: CountTokens, within: float
     ) -> T:
-        for _ in range(SHAPES):
+        for _ in range(FORM_ATTEMPTS):
             with self._as_model_errors():
                 answer = await self._answer(into, messages, within)
             if answer.usage:
@@ -198,15 +199,15 @@ class OpenAIModel:
                 return decoded
             log.info("answer_of_another_shape", model=self.name, form=FORMS[self._form])
         raise ModelRefusedError(
-            f"{self.name} answered in another shape than it was asked for.",
+            f"{self.name} did not answer in the requested form.",
             remedy="If it happens often, choose another model.",
         )
 
     async def _answer(self, into: type[T], messages: list[Json], within: float) -> Completion:
-        """Ask for the strictest form that the endpoint has not refused."""
+        """Request the strictest form that the endpoint has not refused."""
         body = {"messages": messages, "temperature": 0, **self._response_format(into)}
         try:
-            answer = await self._asked(partial(self._client.post, CHAT, within=within), body)
+            answer = await self._send(partial(self._client.post, CHAT, within=within), body)
         except EndpointError as error:
             if error.kind != "refused" or is_too_large(error) or self._form == len(FORMS) - 1:
                 raise
@@ -222,16 +223,16 @@ class OpenAIModel:
             return {}
         if form == "json_object":
             return {"response_format": {"type": form}}
-        schema = strict(schema_of(into))
+        schema = strict_schema(schema_of(into))
         named = {"name": into.__name__.strip("_"), "strict": True, "schema": schema}
         return {"response_format": {"type": form, form: named}}
 
-    async def _asked(self, ask: Callable[[Json], Awaitable[R]], body: Json) -> R:
-        """Ask without what was refused before, and again without what is refused now."""
+    async def _send(self, send: Callable[[Json], Awaitable[R]], body: Json) -> R:
+        """Send a body without refused parameters; retry without those that are refused now."""
         while True:
             sent = {name: value for name, value in body.items() if name not in self._refused}
             try:
-                return await ask({"model": self.name, **sent})
+                return await send({"model": self.name, **sent})
             except EndpointError as error:
                 named = [name for name in OPTIONAL if name in sent and name in error.reply]
                 if error.kind != "refused" or not named:
@@ -239,13 +240,13 @@ class OpenAIModel:
             self._refused.update(named)
             log.info("parameters_refused", model=self.name, parameters=named)
 
-    async def _next(self, pieces: AsyncGenerator[Completion, None]) -> Completion | None:
-        """Return the next piece of an answer; signs of life without content do not count."""
+    async def _next_piece(self, pieces: AsyncGenerator[Completion, None]) -> Completion | None:
+        """Return the next piece of an answer, None at the end; keep-alives do not count."""
         try:
             async with asyncio.timeout(SILENCE_SECONDS):
                 piece = await anext(pieces, None)
         except TimeoutError as error:
-            raise silent(self._client.endpoint, SILENCE_SECONDS) from error
+            raise timeout_error(self._client.endpoint, SILENCE_SECONDS) from error
         if piece is not None and piece.error is not None:
             endpoint = self._client.endpoint
             problem = piece.error
@@ -264,16 +265,16 @@ class OpenAIModel:
 
     @contextmanager
     def _as_model_errors(self) -> Iterator[None]:
-        """Turn failures of the endpoint, and unreadable answers, into our errors."""
+        """Convert failures of the endpoint, and unreadable answers, to ModelError."""
         endpoint = self._client.endpoint
         try:
             yield
         except EndpointError as error:
             raise _model_error(error) from error
         except httpx.HTTPError as error:  # in the middle of an answer
-            raise _model_error(unreachable(endpoint, error)) from error
+            raise _model_error(unreachable_error(endpoint, error)) from error
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise _model_error(unreadable(endpoint, error)) from error
+            raise _model_error(unreadable_error(endpoint, error)) from error
 
 
 def _model_error(error: EndpointError) -> ModelError:

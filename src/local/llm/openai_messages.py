@@ -1,4 +1,4 @@
-"""The messages to an endpoint that speaks OpenAI's API, and the parts of its answers in use."""
+"""Encodes messages for an endpoint with OpenAI's API, and decodes the used parts of its answers."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class Tokens(Struct, frozen=True):
 class Function(Struct, frozen=True):
     name: str | None = None
     arguments: str | Json | None = None
-    """In pieces of JSON; some servers send an object."""
+    """JSON, possibly in pieces; some servers send an object."""
 
 
 class CallPiece(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Message(Struct, frozen=True):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    """Servers have one of these two for a model's thinking."""
+    """Servers use one of these two fields for a model's thinking."""
     tool_calls: list[CallPiece] | None = None
 
 
@@ -60,13 +60,13 @@ class Completion(Struct, frozen=True):
 
 
 class CallsInPieces:
-    """Tool calls of a stream, whose names and arguments come in several pieces."""
+    """Assembles the tool calls of a stream, whose names and arguments arrive in pieces."""
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
 
-    def take(self, piece: Completion) -> str:
-        """Add the calls in a piece of the stream; return why the answer ended, if it did."""
+    def add(self, piece: Completion) -> str:
+        """Add the calls in a piece of the stream; return why the answer ended, empty if not."""
         reason = ""
         for choice in piece.choices[:1]:
             reason = choice.finish_reason or ""
@@ -75,7 +75,7 @@ class CallsInPieces:
         return reason
 
     def _add(self, piece: CallPiece) -> None:
-        call = self._going_on(piece)
+        call = self._started_call(piece)
         if call is None:
             call = _Call(index=piece.index, id=piece.id or uuid4().hex)
             self._calls.append(call)
@@ -86,11 +86,11 @@ class CallsInPieces:
         else:
             call.arguments += arguments or ""
 
-    def whole(self) -> tuple[ToolCall, ...]:
-        """Return the calls.
+    def assembled(self) -> tuple[ToolCall, ...]:
+        """Return the assembled calls.
 
         Raises:
-            msgspec.MsgspecError: Arguments are no JSON object.
+            msgspec.MsgspecError: The arguments of a call are not a JSON object.
         """
         return tuple(
             ToolCall(
@@ -101,8 +101,11 @@ class CallsInPieces:
             for call in self._calls
         )
 
-    def _going_on(self, piece: CallPiece) -> "_Call | None":
-        """Return the call that a piece belongs to; some servers number all of them 0, or none."""
+    def _started_call(self, piece: CallPiece) -> "_Call | None":
+        """Return the call that a piece continues, None if it begins one.
+
+        Some servers number all calls 0, or none.
+        """
         for call in reversed(self._calls):
             if piece.index is None or call.index == piece.index:
                 return call if piece.id in {None, "", call.id} else None
@@ -117,7 +120,7 @@ class _Call(Struct):
 
 
 def to_openai(message: ChatMessage) -> Json:
-    """Convert a message of ours; thinking is the model's own, and not sent back."""
+    """Convert a message; a model's thinking is not sent back."""
     sent: Json = {"role": message.role}
     if message.content or not message.tool_calls:
         sent["content"] = message.content
@@ -129,7 +132,7 @@ def to_openai(message: ChatMessage) -> Json:
 
 
 def to_tools(tools: Sequence[ToolDefinition]) -> Iterator[Json]:
-    """Convert the tools; skip one that endpoints refuse together with the question."""
+    """Convert the tools; skip invalid ones, for which endpoints would refuse the whole request."""
     for tool in tools:
         if _TOOL_NAME.fullmatch(tool.name) and tool.parameters.get("type") == "object":
             yield {"type": "function", "function": msgspec.to_builtins(tool)}
@@ -138,10 +141,10 @@ def to_tools(tools: Sequence[ToolDefinition]) -> Iterator[Json]:
 
 
 async def pieces_of(content: AsyncIterator[bytes]) -> AsyncGenerator[Completion, None]:
-    """Yield the pieces of an answer, which come as server-sent events.
+    """Yield the pieces of an answer, which arrive as server-sent events.
 
     Raises:
-        ValueError: A line is no part of an event, or no piece of an answer.
+        ValueError: A line is not part of an event, or its data is not a piece of an answer.
     """
     async for line in _lines(content):
         field, _, data = line.partition(b":")
@@ -151,11 +154,11 @@ async def pieces_of(content: AsyncIterator[bytes]) -> AsyncGenerator[Completion,
         if field == b"data":
             yield msgspec.json.decode(data, type=Completion)
         elif field not in {b"", b"event", b"id", b"retry"}:
-            raise ValueError("no server-sent event")
+            raise ValueError("not a server-sent event")
 
 
 async def _lines(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield lines as the events have them; httpx would cut at U+2028, too, which JSON may hold."""
+    """Yield the lines of events; httpx would also split at U+2028, which JSON may contain."""
     rest = b""
     async for piece in content:
         *lines, rest = (rest + piece).split(b"\n")
@@ -166,7 +169,7 @@ async def _lines(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def to_chunk(piece: Completion) -> ChatChunk | None:
-    """Return a piece of a stream without its calls; None if nothing is left."""
+    """Return a piece of a stream without its tool calls; None if nothing is left."""
     delta = piece.choices[0].delta if piece.choices else Message()
     chunk = ChatChunk(
         content=delta.content or "",
@@ -177,14 +180,14 @@ def to_chunk(piece: Completion) -> ChatChunk | None:
 
 
 def usage_of(tokens: Tokens | None) -> Usage | None:
-    """Return the usage; None where the endpoint does not count."""
+    """Return the usage; None if the endpoint does not count tokens."""
     if tokens is None or not tokens.prompt_tokens:
         return None
     return Usage(prompt_tokens=tokens.prompt_tokens, answer_tokens=tokens.completion_tokens)
 
 
-def strict(schema: Mapping[str, Any]) -> Json:
-    """Return a schema in the subset of strict output: every property required, no other allowed."""
+def strict_schema(schema: Mapping[str, Any]) -> Json:
+    """Return a schema as strict output requires it: all properties required, no others allowed."""
 
     def stricter(node: Any) -> Any:
         if isinstance(node, list):

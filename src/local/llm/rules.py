@@ -1,7 +1,7 @@
-"""A small responder for machines without a language model, which answers by the tables below.
+"""Answers by rules on machines without a language model; the rules are in the tables below.
 
-It saves, recalls and searches through the same tools as a real model, so that everything can be
-tried without one. `STATED` and `ASKED` must agree on keys, so that a fact saved in one wording is
+It saves, recalls and searches with the same tools as a real model, so that everything can be tried
+without one. `STATED` and `ASKED` must use the same keys, so that a fact saved in one wording is
 found in another.
 """
 
@@ -20,7 +20,7 @@ HELP = (
     "For conversation, start Ollama with a model that calls tools, such as `ollama pull gemma4`."
 )
 ACKNOWLEDGED = "Understood. (I answer by rules, without a language model.)"
-"""Short, because every answer is stored with its question, and found with it."""
+"""A short answer, because every answer is stored with its question, and found with it."""
 NOTHING = "I remember nothing about that."
 NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
 
@@ -30,7 +30,7 @@ IS = r"(?:is|are)(?: now)?(?: (?:called|named))?"
 PROJECT = r"(?:the|our|my|this) project(?:'s)?"
 END = r"(?: (?:is|are|was|were|again|please|now|today))*(?:[,;:?!.]|$)"
 
-STATED = (  # a clause to save, its topic
+STATED = (  # the pattern of a clause to save, and its topic
     (rf"call me (?-i:(?![a-z])){VALUE}", "user.name"),  # not "call me tomorrow"
     (rf"(?:i(?:'m| am) called|my name(?:'s| {IS})) {VALUE}", "user.name"),
     (rf"my (?:preferred|favou?rite) {THING} {IS} {VALUE}", "user.{thing}_preference"),
@@ -40,7 +40,7 @@ STATED = (  # a clause to save, its topic
      "constraint.{thing}"),
 )  # fmt: skip
 
-ASKED = (  # a question, the topic that answers it
+ASKED = (  # the pattern of a question, and the topic that answers it
     (r"who am i\b|what am i called|what (?:do|should) you call me", "user.name"),
     (rf"(?:what|which) {THING} do i (?:prefer|like)", "user.{thing}_preference"),
     (rf"\bmy (?:preferred|favou?rite) {THING}{END}", "user.{thing}_preference"),
@@ -48,7 +48,7 @@ ASKED = (  # a question, the topic that answers it
     (rf"\bmy {THING}{END}", "user.{thing}"),
 )
 
-SEARCHED = (  # a question about the past, with what to search for; tried before `ASKED`
+SEARCHED = (  # patterns of questions about the past, with what to search for; tried before `ASKED`
     r"\b(?:remember|recall|know|say|said|tell|told|talk(?:ed)?)\b.*? about (?P<query>.+)",
     r"\bsearch\b.*? for (?P<query>.+)",
 )
@@ -66,8 +66,8 @@ ASKS_TO_SAVE = (
     r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
 )
 POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
-"""A request to save with a question mark at its end, which is no question. The group is atomic, so
-that a line with many such beginnings is read once."""
+"""A request to save that ends with a question mark, but is not a question. The group is atomic, so
+that a line with many such beginnings is scanned once."""
 QUESTION = (
     r"(?:what|which|who|whose|when|where|why|how|do you|tell me|remind me|recall|search)\b|.*\?$"
 )
@@ -78,11 +78,11 @@ BETWEEN_CLAUSES = (
     r"|,? and (?=(?:my|i|our|the project|call me|what|which|who|when|where|how)\b)"
 )
 MAX_READ = 70_000
-"""Characters read of a message: somewhat more than one memory holds."""
+"""Number of characters read of a message: somewhat more than the limit of a memory."""
 MAX_CLAUSE = 300
-"""Characters of a clause. A longer one is prose, and would be slow to match."""
+"""Maximum number of characters in a clause; a longer one is prose, and would be slow to match."""
 MAX_CALLS = 16
-"""Calls at once. A pasted page holds more questions than anybody asks."""
+"""Maximum number of calls at once: a pasted page may contain many questions that nobody asks."""
 ANY_CASE = re.IGNORECASE
 
 _Request = tuple[str, dict[str, Any]]
@@ -90,7 +90,7 @@ _Request = tuple[str, dict[str, Any]]
 
 
 class RulesModel:
-    """Deterministic: the same conversation gets the same answer."""
+    """A ChatModel that answers by rules; the same conversation always gets the same answer."""
 
     name = "rules"
 
@@ -112,7 +112,7 @@ class RulesModel:
 def answer_to(
     messages: Sequence[ChatMessage], offered: Collection[str]
 ) -> tuple[str, list[_Request]]:
-    """Return the answer and the calls, given the conversation and the names of the tools."""
+    """Return the answer or the tool calls, given the conversation and the names of the tools."""
     question_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
     if question_at is None:
         return HELP, []
@@ -133,15 +133,15 @@ def answer_to(
 
 
 def _named(text: str, offered: Collection[str]) -> list[_Request]:
-    """Return the call of a tool that the user names; without arguments, which no rule knows."""
+    """Return the call of a tool that the user names, without arguments: no rule knows them."""
     found = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
     return [(found["tool"], {})] if found and found["tool"] in offered else []
 
 
 def _understand(text: str) -> list[_Request]:
-    """Return the tool calls that a user's message requests; none for mere conversation."""
+    """Return the tool calls that a user's message requests, none for mere conversation."""
     calls: list[_Request] = []
-    loose = []
+    without_topic = []
     rest, requests = re.subn(ASKS_TO_SAVE, "\n", text.replace("\u2019", "'"), flags=ANY_CASE)
     if requests and re.search(POLITE_REQUEST, text, ANY_CASE | re.MULTILINE):
         rest = rest.rstrip("? ")
@@ -154,9 +154,9 @@ def _understand(text: str) -> list[_Request]:
         elif re.match(QUESTION, clause, ANY_CASE):
             calls.append(_lookup(clause))
         elif re.search(r"\w", clause):
-            loose.append(clause)
-    if requests and loose:
-        calls.append(("save_memory", {"content": " ".join(loose)}))
+            without_topic.append(clause)
+    if requests and without_topic:
+        calls.append(("save_memory", {"content": " ".join(without_topic)}))
     return calls[:MAX_CALLS]
 
 
@@ -182,7 +182,7 @@ def _lookup(question: str) -> _Request:
 
 
 def _topic(template: str, found: re.Match[str]) -> str | None:
-    """Return the key, such as `user.language_preference`; None if no letter of it is left."""
+    """Return the key, such as `user.language_preference`; None if its variable part is empty."""
     if "{thing}" not in template:
         return template
     thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")

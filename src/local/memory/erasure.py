@@ -14,7 +14,7 @@ import structlog
 from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Task
-from local.ledger.transfer import Erased, Lifting, Selection, joined
+from local.ledger.transfer import Erased, Lifting, Selection, combined
 from local.memory.recall.recaller import Recaller, RecallRequest
 from local.memory.recall.statements import forget_texts
 from local.memory.scopes import check_may_write, how_to_send
@@ -103,7 +103,7 @@ class Erasure:
             InvalidArgumentsError: The caller has nothing of that id.
         """
         how = Lifting(at=self._clock(), allow_again=allow_again)
-        streams = self._outside.streams if selection.by_session else NoStreams()
+        streams = self._outside.streams if selection.includes_unreferenced else NoStreams()
         whose = Sender(user=self._caller.user, session_id=selection.session_id)
         if dry_run:
             selected = await self._ledger.erasures.select(selection)
@@ -121,7 +121,7 @@ class Erasure:
                 self._check_found(selection, selected.rows, how)
             counts.update(selected.counts)
             parts += await self._erase(selection, selected.rows, how)
-        erased = joined(parts)
+        erased = combined(parts)
         forget_texts()
         await self._outside.streams.announce(whose)
         checks = [one async for one in self._checks(selection, streams, whose, erased)]

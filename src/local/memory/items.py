@@ -13,7 +13,14 @@ import msgspec
 from local.errors import InvalidArgumentsError, quoted
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, NewRecord
-from local.ledger.sessions import FoundKey, ItemsOf, ItemsWritten, NewItem, Storing, Within
+from local.ledger.sessions import (
+    FoundKey,
+    ItemSelection,
+    ItemsOf,
+    ItemsWritten,
+    ItemWriter,
+    NewItem,
+)
 from local.memory.changes import Changes
 from local.memory.intake.episodes import EPISODE
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
@@ -101,7 +108,7 @@ class Items:
             InvalidArgumentsError: The filter has an unknown operator.
             OverloadedError: Too many searches wait.
         """
-        within = Within(
+        within = ItemSelection(
             namespace=ask.namespace,
             exact=ask.exact,
             before=ask.before,
@@ -122,11 +129,13 @@ class Items:
         )
         return NamespacesFound(namespaces=found)
 
-    async def _meant(self, ask: SearchItems, query: str, of: ItemsOf, within: Within) -> ItemsFound:
+    async def _meant(
+        self, ask: SearchItems, query: str, of: ItemsOf, within: ItemSelection
+    ) -> ItemsFound:
         """Return what the query means, best first, and after it the other matching items."""
         wanted = ask.offset + ask.limit
         recalled, ranked = await self._recalled(ask, query, of, within)
-        rest = Within(namespace=ask.namespace, wanted=within.wanted, limit=wanted)
+        rest = ItemSelection(namespace=ask.namespace, wanted=within.wanted, limit=wanted)
         others = [one for one in await self._ledger.items.keys(of, rest) if one not in ranked]
         keys = [*ranked, *others][ask.offset : wanted]
         items = await self._ledger.items.get(of, keys)
@@ -142,7 +151,7 @@ class Items:
         )
 
     async def _recalled(
-        self, ask: SearchItems, query: str, of: ItemsOf, within: Within
+        self, ask: SearchItems, query: str, of: ItemsOf, within: ItemSelection
     ) -> tuple[RecallResult, dict[FoundKey, float]]:
         """Return what recall finds of the namespace, and the items of these records with scores."""
         wanted, top_k = ask.offset + ask.limit, RECALLED
@@ -189,9 +198,9 @@ class Items:
     def _of(self, collection: str) -> ItemsOf:
         return ItemsOf(owner=self._owner, collection=collection)
 
-    def _by(self) -> Storing:
+    def _by(self) -> ItemWriter:
         caller = self._caller
-        return Storing(
+        return ItemWriter(
             at=self._clock(), agent=caller.agent, user=caller.user, session_id=caller.session_id
         )
 

@@ -15,7 +15,7 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
-from local.ledger.sessions import Important, SessionOf, StoredMessage, StoredSession
+from local.ledger.sessions import FactSelection, SessionOf, StoredMessage, StoredSession
 from local.llm.framing import fact_line, section
 from local.memory.scopes import by, how_to_send, own_places
 from local.protocol.answers import (
@@ -69,13 +69,13 @@ class Selection:
         self._share = math.ceil(self._count / SHARED_PART)
 
     @property
-    def wanted(self) -> list[Important]:
+    def wanted(self) -> list[FactSelection]:
         """The important ones, then those with a key; within each the user's own first."""
         whose = own_places(self._caller)
         own = tuple(each for each in whose if each[0] == "user")
         shared = tuple(each for each in whose if each[0] != "user")
         return [
-            Important(
+            FactSelection(
                 whose=places,
                 types=TYPES,
                 least=self._settings.preseed_importance,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.ledger.sessions import LONGEST
+from local.ledger.sessions import COUNTED_CHARACTERS
 from local.llm.framing import fact_line, inset, line, note_line
 from local.memory.intake.intake import MANY
 from local.memory.service import MemoryService
@@ -134,7 +134,7 @@ def _fitting(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
 
 
 def _short(message: SessionMessage) -> SessionMessage:
-    (short,) = shortened([message], LONGEST)
+    (short,) = shortened([message], COUNTED_CHARACTERS)
     return short
 
 

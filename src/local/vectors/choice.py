@@ -1,7 +1,7 @@
 """Chooses the embedder of a collection.
 
-Vectors of different embedders cannot be compared, so a collection keeps the one that it was built
-with, whichever others become available.
+Vectors of different embedders cannot be compared, so a collection keeps the embedder that it was
+built with, whichever others become available.
 """
 
 from local.errors import VectorError
@@ -11,15 +11,17 @@ from local.vectors.embedder import Embedder
 
 
 def named_embedder(config: WorkerConfig, name: str) -> Embedder:
-    """Return the embedder of a name: MiniLM, an endpoint's model, or one of Ollama's.
+    """Return the embedder with a name: MiniLM, a model of an endpoint, or a model of Ollama.
+
+    No request is sent yet.
 
     Raises:
-        VectorError: MiniLM cannot be loaded, or no endpoint is configured. No server is asked yet.
+        VectorError: MiniLM cannot be loaded, or no endpoint is configured.
     """
     if name in {minilm.MODEL, "minilm"}:
         return minilm.MiniLM.load(config.models_dir)
     if not name.startswith(served.OPENAI_PREFIX):
-        return served.OllamaEmbedder(config.ollama_url, name, config.form_of(name))
+        return served.OllamaEmbedder(config.ollama_url, name, config.properties_of(name))
     if config.openai is None:
         raise VectorError(
             f"{name} is a model of an endpoint, and none is configured.",
@@ -27,7 +29,7 @@ def named_embedder(config: WorkerConfig, name: str) -> Embedder:
         )
     model = name.removeprefix(served.OPENAI_PREFIX)
     return served.OpenAIEmbedder(
-        config.openai, model, config.form_of(model), batch=config.embedding_batch
+        config.openai, model, config.properties_of(model), batch=config.embedding_batch
     )
 
 
@@ -43,18 +45,17 @@ def fixed_embedder(config: WorkerConfig) -> str | None:
 
 
 def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
-    """Choose the embedder, but never another one than a collection was built with.
+    """Choose the embedder; with `embedder: auto`, keep the one that the collection was built with.
 
-    `embedder: auto` takes the recorded one; for a new collection that of the endpoint if one is
-    configured, else Ollama if it answers and has `embedding_model`, else MiniLM. Ollama has to
-    answer now only if `auto` has to choose.
+    For a new collection, `auto` chooses the endpoint's if one is configured, else Ollama's if it
+    answers and has `embedding_model`, else MiniLM. Only then does Ollama have to answer now.
 
     Args:
-        config: which one is wanted, and where each is found.
-        recorded: the name of the embedder that the collection was built with, None for a new one.
+        config: Which embedder is wanted, and where each is found.
+        recorded: Name of the embedder that the collection was built with, None for a new one.
 
     Raises:
-        VectorError: MiniLM was chosen and cannot be loaded, or an endpoint that is not configured.
+        VectorError: MiniLM was chosen and cannot be loaded, or no endpoint is configured.
     """
     fixed = fixed_embedder(config)
     if fixed is None and recorded is not None:

@@ -1,7 +1,7 @@
-"""The stack's knowledge of the vector worker, its folder and its collections, without Chroma.
+"""The configuration of the vector worker, and what can be read of its folder without Chroma.
 
-The stack and the commands import this module, and they must not pay for what only the worker needs.
-Each tenant has one collection, or two while one is replaced.
+The stack and the commands import this module, so it does not import what only the worker needs.
+Each tenant has one collection, or two while one is being replaced.
 """
 
 from pathlib import Path
@@ -11,19 +11,20 @@ import msgspec
 
 from local.endpoint.address import Endpoint, endpoint_of
 from local.errors import IndexDamagedError, StorageError
-from local.ledger.sqlite.database import read_only
+from local.ledger.sqlite.database import read_row
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import EmbedderChoice, MemorySettings, Settings
 from local.tenants.credentials import Credentials
 from local.vectors.embedder import KnownModel, known
 
 Slot = Literal["serving", "next"]
-"""Beside the collection that serves a tenant there may be one that is filled to replace it."""
-DIRTY = ".dirty"
-"""A file in Chroma's folder: its last owner did not close it, or the ledger was replaced."""
+"""The role of a collection: serving its tenant, or being filled to replace the serving one."""
+DIRTY_MARKER = ".dirty"
+"""Name of a file in Chroma's folder: the last owner did not close the folder, or the ledger was
+replaced."""
 EXIT_SOFTWARE = 70
-"""The exit code of a worker in which Chroma or the embedder failed with more than an exception
-(EX_SOFTWARE of sysexits.h)."""
+"""Exit code of a worker in which Chroma or the embedder failed with more than an exception
+(EX_SOFTWARE in sysexits.h)."""
 COUNT_VECTORS = """\
 SELECT count(*) FROM collections
 JOIN segments ON segments.collection = collections.id
@@ -35,7 +36,7 @@ SELECT group_concat(id) AS ids FROM segments WHERE collection = :collection
 """
 
 
-def name_of(collection: str, tenant: str, slot: Slot) -> str:
+def collection_name(collection: str, tenant: str, slot: Slot) -> str:
     """Return the name of a tenant's collection; the default tenant's is `collection` itself."""
     name = collection if slot == "serving" else _next_name(collection)
     return name if tenant == DEFAULT_TENANT else f"{name}.{tenant}"
@@ -53,7 +54,7 @@ def tenants_of(names: set[str], collection: str) -> list[str]:
 
 
 def own_collections(client: Any, collection: str) -> list[Any]:
-    """Return our collections; others may have theirs in the same folder."""
+    """Return the collections of local2; other programs may have theirs in the same folder."""
     names = (collection, _next_name(collection))
     return [
         each
@@ -63,12 +64,12 @@ def own_collections(client: Any, collection: str) -> list[Any]:
 
 
 def _next_name(collection: str) -> str:
-    """Return the name of the collection that is filled to take the place of this one."""
+    """Return the name of the collection that is filled to replace this one."""
     return f"{collection}-next"
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration of a worker: one line of JSON on its standard input."""
+    """The configuration of a worker, passed as one line of JSON on its standard input."""
 
     bus_url: str
     chroma_path: Path
@@ -87,7 +88,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     traces: bool = False
     log_file: Path | None = None
     overwrites_memory: bool = False
-    """Whether freed memory is overwritten, because texts are encrypted elsewhere."""
+    """Whether to overwrite freed memory, because texts are encrypted everywhere else."""
 
     @classmethod
     def of(
@@ -98,10 +99,10 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         log_folder: Path | None,
         credentials: Credentials | None = None,
     ) -> Self:
-        """Return the configuration from the settings; without a folder the worker logs to stderr.
+        """Return the configuration from the settings; without a folder, the worker logs to stderr.
 
         Raises:
-            ConfigError: They name no endpoint where one is wanted, or one that cannot be used.
+            ConfigError: The settings lack a required endpoint, or name an unusable one.
         """
         memory = settings.memory
         wanted = memory.embedder == "openai" or memory.openai_url is not None
@@ -125,16 +126,16 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             overwrites_memory=memory.content_key_file is not None,
         )
 
-    def form_of(self, model: str) -> KnownModel:
-        """Return what a model wants before its texts: what is known, unless the settings differ."""
-        form = known(model)
+    def properties_of(self, model: str) -> KnownModel:
+        """Return the known properties of a model; settings override those of `embedding_model`."""
+        properties = known(model)
         if model.removesuffix(":latest") != self.embedding_model.removesuffix(":latest"):
-            return form
+            return properties
         return msgspec.structs.replace(
-            form,
-            document_prefix=_unless_auto(self.document_prefix, form.document_prefix),
-            query_prefix=_unless_auto(self.query_prefix, form.query_prefix),
-            floor=form.floor if self.cosine_floor is None else self.cosine_floor,
+            properties,
+            document_prefix=_unless_auto(self.document_prefix, properties.document_prefix),
+            query_prefix=_unless_auto(self.query_prefix, properties.query_prefix),
+            floor=properties.floor if self.cosine_floor is None else self.cosine_floor,
         )
 
     def to_line(self) -> bytes:
@@ -145,44 +146,44 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(line, type=cls, dec_hook=lambda kind, value: kind(value))
 
 
-def _unless_auto(configured: str, known_: str) -> str:
-    return known_ if configured == "auto" else configured
+def _unless_auto(configured: str, default: str) -> str:
+    return default if configured == "auto" else configured
 
 
 def embeddings_endpoint(memory: MemorySettings) -> Endpoint:
     """Return the endpoint that the settings name for embeddings.
 
     Raises:
-        ConfigError: They name none, or one that cannot be used.
+        ConfigError: The settings name no endpoint, or an unusable one.
     """
     return endpoint_of(memory.openai_url, memory.openai_key, "config/memory.yaml")
 
 
 def count_vectors(folder: Path, collection: str) -> int:
-    """Return the number of our vectors in Chroma's file, or 0 if it cannot be read.
+    """Return the number of local2's vectors in Chroma's file, or 0 if it cannot be read.
 
-    For a folder that no process has open; it reads the SQLite file without Chroma.
+    No process may have the folder open: the SQLite file is read without Chroma.
     """
     try:
-        return int(read_only(folder / "chroma.sqlite3", COUNT_VECTORS, {"name": collection})[0])
+        return int(read_row(folder / "chroma.sqlite3", COUNT_VECTORS, {"name": collection})[0])
     except StorageError:
         return 0
 
 
 def distrust_index(folder: Path | None) -> None:
-    """Have the next worker's index compared with the ledger, record by record, if there is one."""
+    """Mark an existing index, so that its next worker compares it with the ledger."""
     if folder is not None and folder.is_dir():
-        (folder / DIRTY).touch(mode=0o600)
+        (folder / DIRTY_MARKER).touch(mode=0o600)
 
 
 def segments_of(folder: Path, collection: str) -> set[str]:
-    """Return the ids of a collection's parts from Chroma's file; its folders have these names.
+    """Return the ids of a collection's segments, which are the names of their folders.
 
     Raises:
-        IndexDamagedError: The file cannot be read.
+        IndexDamagedError: Chroma's file cannot be read.
     """
     try:
-        row = read_only(folder / "chroma.sqlite3", SEGMENTS_OF, {"collection": collection})
+        row = read_row(folder / "chroma.sqlite3", SEGMENTS_OF, {"collection": collection})
     except StorageError as error:
         raise IndexDamagedError(f"Chroma's file cannot be read: {error}") from error
     return set((row[0] or "").split(","))

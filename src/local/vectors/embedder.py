@@ -1,8 +1,8 @@
-"""What an embedder is; what models want before a text, and their cosine for unrelated texts.
+"""The interface of embedders, and the known models with their prefixes and scores.
 
-The figures of models are those of their cards. A model that is not listed gets its texts as they
-are; `document_prefix`, `query_prefix`, `cosine_floor` and `min_score` in config/memory.yaml
-override the figures of the configured one.
+Prefixes and dimensions are those of the model cards. Texts for a model that is not listed get no
+prefix. `document_prefix`, `query_prefix`, `cosine_floor` and `min_score` in config/memory.yaml
+override the values of the configured model.
 """
 
 import re
@@ -16,16 +16,19 @@ import numpy.typing as npt
 from local.errors import VectorError
 
 FloatMatrix = npt.NDArray[np.float32]
-"""One vector a row, each of unit length."""
+"""One vector per row, each of unit length."""
 DEFAULT_MIN_SCORE = 0.3
-"""For models without measurements. It suits those whose cosines of unrelated texts are about 0."""
+"""`min_score` of models without measurements; it suits models whose cosine of unrelated texts is
+about 0."""
 INSTRUCTION = (
     "Instruct: Given a web search query, retrieve relevant passages that answer the query\n"
 )
 E5 = ("passage: ", "query: ")
 E5_FLOOR = 0.72
-"""Measured with -small, in five languages (docs/recall.md); all are trained to lie in 0.7 to 1."""
+"""Cosine of unrelated texts, measured for -small in five languages (docs/recall.md); all E5 models
+are trained to have cosines between 0.7 and 1."""
 E5_MIN_SCORE = 0.2
+"""Minimum score of a hit, relative to the floor."""
 
 
 def unit_rows(matrix: FloatMatrix) -> FloatMatrix:
@@ -36,45 +39,46 @@ def unit_rows(matrix: FloatMatrix) -> FloatMatrix:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors; blocking, for one thread at a time, unless a server embeds.
+    """Turns texts into vectors.
 
-    Calls may raise VectorError.
+    Calls block, and may raise VectorError. Only one thread may call at a time, unless a server
+    embeds.
     """
 
     @property
     def name(self) -> str:
-        """The name of the embedder, which a collection records."""
+        """Name of the embedder, which collections record."""
 
     @property
     def is_served(self) -> bool:
-        """Whether a server embeds: then questions may be sent during a batch."""
+        """Whether a server embeds, so that questions may be sent during a batch."""
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector; this may ask the model."""
+        """Length of a vector; the access may call the model."""
 
     @property
     def min_score(self) -> float:
-        """The cosine below which a hit is noise, above the floor."""
+        """Minimum cosine of a relevant hit, rescaled from the floor."""
 
     @property
     def floor(self) -> float:
-        """The cosine of unrelated texts, from which on cosines count; 0 with most embedders."""
+        """Cosine of unrelated texts, from which cosines are rescaled; 0 for most embedders."""
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return one unit vector for each text, in their order."""
+        """Return one unit vector per text, in the order of the texts."""
 
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
-        """Yield positions in `texts` with their vectors, shortest texts first.
+        """Yield positions in `texts` with their vectors, the shortest texts first.
 
-        The chunks are small, so that a query between two of them does not wait long.
+        The chunks are small, so that a query does not wait long for the end of one.
         """
 
     def close(self) -> None: ...
 
 
 class MissingEmbedder:
-    """Takes the place of an embedder that could not be loaded; every call raises the reason."""
+    """Stands in for an embedder that could not be loaded; every call raises the reason."""
 
     min_score = floor = 0.0
     is_served = False
@@ -101,17 +105,18 @@ class MissingEmbedder:
 
 
 class KnownModel(msgspec.Struct, frozen=True):
+    """What is known about an embedding model."""
+
     name: str
     document_prefix: str = ""
     query_prefix: str = ""
     dimensions: int | None = None
-    """The length of its vectors unless it is shortened; None: it has several sizes, or is
-    unknown."""
+    """Length of its vectors, unless they are shortened; None if unknown, or if the model comes in
+    several sizes."""
     min_score: float = DEFAULT_MIN_SCORE
-    """The cosine below which a hit is noise; where there is a floor, of what lies above it."""
+    """Minimum cosine of a relevant hit, rescaled from the floor."""
     floor: float = 0.0
-    """The cosine of unrelated texts, where that is far from 0: what lies above it counts, as a
-    share of what can."""
+    """Cosine of unrelated texts, if far from 0; cosines are rescaled so that it becomes 0."""
 
 
 KNOWN_MODELS = (
@@ -139,11 +144,11 @@ KNOWN_MODELS = (
         dimensions=1024,
     ),
 )
-"""`min_score` and floor are measured only where a comment states it."""
+"""The known models; `min_score` and `floor` were measured only where a comment says so."""
 
 
 def known(name: str) -> KnownModel:
-    """Return what is known of a model, whatever vendor is before its name and tag behind it."""
+    """Return what is known about a model, whatever vendor prefix and tag its name has."""
     fitting = [
         model
         for model in KNOWN_MODELS

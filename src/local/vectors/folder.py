@@ -1,9 +1,9 @@
-"""The folder of the index: who holds it, how its last owner left it, and Chroma's client on it.
+"""Locks the folder of the index, records how its last owner left it, and opens Chroma's client.
 
-Two Chroma clients on one folder corrupt it silently, hence `.lock`. A kill in the middle of a write
-can make Chroma fail or crash (SIGSEGV) as soon as the folder is opened or first queried, hence
-`.opening`: where it exists, the last attempt to open the folder failed. `.dirty` means that the
-last owner did not close the folder.
+Two Chroma clients on one folder corrupt it silently, hence `.lock`. A kill during a write can make
+Chroma fail or crash (SIGSEGV) as soon as the folder is opened or first queried, hence `.opening`:
+if it exists, the last attempt to open the folder failed. `.dirty` means that the last owner did not
+close the folder.
 """
 
 import fcntl
@@ -24,39 +24,39 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError, InternalError, NotFoundError
 
 from local.errors import FolderLockedError, IndexDamagedError, UnwritableError, VectorError
-from local.vectors.config import DIRTY, own_collections
+from local.vectors.config import DIRTY_MARKER, own_collections
 
 LOCK_WAIT = 10.0
-"""Seconds to wait for the lock: the worker before may still be ending."""
+"""Maximum number of seconds to wait for the lock: the previous worker may still be ending."""
 LOCK_POLL = 0.05
-"""Seconds between two attempts to take the lock; `flock` can wait, but not for a limited time."""
+"""Seconds between two attempts to take the lock; `flock` itself has no timeout."""
 
 
 NOT_DAMAGE = re.compile(r"\(code: (5|8|13)\)")
-"""SQLite's codes of a locked file, and of a read-only and a full disk, which an empty folder does
-not help."""
+"""SQLite's codes for a locked file, a read-only disk and a full disk: errors that emptying the
+folder does not fix."""
 
 
 class IndexFolder:
-    """A locked folder with its markers; made by `acquire`."""
+    """A locked folder with its marker files; `acquire` creates it."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
-        self.was_clean = not (path / DIRTY).exists()
+        self.was_clean = not (path / DIRTY_MARKER).exists()
         self._lock = lock
-        _write_marker(path / DIRTY)
+        _write_marker(path / DIRTY_MARKER)
 
     @classmethod
     def acquire(cls, path: Path) -> Self:
         """Create the folder if necessary, and lock it until `release`.
 
         Raises:
-            FolderLockedError: another process has held it for LOCK_WAIT.
-            UnwritableError: it cannot be created, or not be written to.
+            FolderLockedError: Another process held the lock for LOCK_WAIT seconds.
+            UnwritableError: The folder cannot be created, or not be written to.
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return cls(path, _locked(path / ".lock"))
+            return cls(path, _take_lock(path / ".lock"))
         except OSError as error:
             raise UnwritableError(path, error) from error
 
@@ -71,44 +71,44 @@ class IndexFolder:
         (self.path / ".opening").unlink()
 
     def restore(self) -> None:
-        """Create the folder and its markers again if somebody has deleted them.
+        """Create the folder and its marker files again if they were deleted.
 
         Raises:
-            UnwritableError: it cannot be created, or not be written to.
+            UnwritableError: The folder cannot be created, or not be written to.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = self.path / ".lock"
             if not lock.exists() or not os.path.samestat(lock.stat(), os.fstat(self._lock)):
-                taken = _locked(lock)
+                taken = _take_lock(lock)
                 os.close(self._lock)
                 self._lock = taken
-            _write_marker(self.path / DIRTY)
+            _write_marker(self.path / DIRTY_MARKER)
         except OSError as error:
             raise UnwritableError(self.path, error) from error
 
     def wipe(self) -> None:
-        """Delete what Chroma wrote, and nothing that somebody else may have stored here."""
+        """Delete the files that Chroma wrote, but no others."""
         self.was_clean = False
         for entry in self.path.glob("chroma.sqlite3*"):
             entry.unlink()
         self.drop_segments()
 
     def drop_segments(self, segments: Collection[str] | None = None) -> None:
-        """Delete the folders that hold the vectors of Chroma's collections, or of these."""
+        """Delete the folders of Chroma's segments, or only of these."""
         for entry in self.path.iterdir():
             wanted = segments is None or entry.name in segments
             if wanted and entry.is_dir() and _is_uuid(entry.name):
                 shutil.rmtree(entry)
 
     def release(self, *, clean: bool) -> None:
-        """Unlock the folder; unless `clean`, the next owner will not trust the content."""
+        """Unlock the folder; unless `clean`, the next owner will compare the index."""
         if clean:
-            (self.path / DIRTY).unlink(missing_ok=True)
+            (self.path / DIRTY_MARKER).unlink(missing_ok=True)
         os.close(self._lock)
 
 
-def _locked(file: Path) -> int:
+def _take_lock(file: Path) -> int:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + LOCK_WAIT
     while True:
@@ -146,7 +146,7 @@ def _is_uuid(name: str) -> bool:
 
 
 def ready_client(folder: IndexFolder, collection: str) -> Any:
-    """Open Chroma on the folder, and query every collection once, which is when damage shows."""
+    """Open Chroma on the folder, and query every collection once, which reveals damage."""
     if folder.died_opening:
         folder.wipe()
     folder.begin_opening()
@@ -174,7 +174,7 @@ def _probed_client(path: Path, collection: str) -> Any:
 
 
 def close_client(client: Any | None) -> None:
-    """Close a client that has failed, and empty Chroma's cache, which would return it again."""
+    """Close a client that failed, and clear Chroma's cache, which would return it again."""
     if client is not None:
         client.close()
     SharedSystemClient.clear_system_cache()
@@ -182,9 +182,9 @@ def close_client(client: Any | None) -> None:
 
 @contextmanager
 def translated(action: str) -> Iterator[None]:
-    """Turn Chroma's errors, ValueError among them, into VectorError.
+    """Convert Chroma's errors, including ValueError, to VectorError.
 
-    Its files are damaged if it reports an internal error, or misses a collection that it had.
+    An internal error, or a missing collection, means that the files are damaged.
     """
     try:
         yield

@@ -1,8 +1,9 @@
-"""Vectors on disk, in Chroma: one folder, one client, one collection a tenant.
+"""Stores vectors on disk, in Chroma: one folder, one client, and one collection per tenant.
 
-Chroma may refuse a folder, or crash on it, after its process was killed while writing. Vectors are
-derived from the ledger, so such a folder is emptied and filled again: see `folder.py`. Damage that
-shows later, because files were deleted for example, is an IndexDamagedError; `reset` mends it.
+After its process was killed during a write, Chroma may refuse the folder, or crash on it. Since
+vectors are derived from the ledger, such a folder is emptied and filled again (see `folder.py`).
+Damage that shows later, for example because files were deleted, raises IndexDamagedError; `reset`
+repairs it.
 """
 
 import uuid
@@ -20,20 +21,20 @@ from local.errors import (
     VectorError,
 )
 from local.protocol.vectors import VectorHit
-from local.vectors.config import Slot, name_of, own_collections, segments_of, tenants_of
+from local.vectors.config import Slot, collection_name, own_collections, segments_of, tenants_of
 from local.vectors.embedder import FloatMatrix
 from local.vectors.folder import IndexFolder, close_client, ready_client, translated
 
 UPSERT_SIZE = 128
-"""Vectors in one upsert, during which Chroma holds the GIL: 53 ms for so many."""
+"""Number of vectors per upsert, during which Chroma holds the GIL for 53 ms."""
 
 SAME_VECTOR = 0.9999
-"""Cosine from which two vectors are the same. Ids cannot decide, because records with the same text
-have the same vector; the distance to 1 is room for the rounding of float32."""
+"""Cosine from which two vectors count as the same; the margin allows for rounding of float32. Ids
+cannot be compared instead, because records with the same text have the same vector."""
 
 
 class VectorIndex:
-    """Blocking, for one thread at a time; any call may raise VectorError."""
+    """The vector index. Calls block, and may raise VectorError; one thread may use it at a time."""
 
     def __init__(self, folder: IndexFolder, client: Any, collection: str) -> None:
         self._folder = folder
@@ -43,16 +44,16 @@ class VectorIndex:
 
     @classmethod
     def open(cls, path: Path, collection: str) -> Self:
-        """Lock the folder and open it, emptied if Chroma cannot read it.
+        """Lock the folder and open it; empty it first if Chroma cannot read it.
 
         Args:
-            path: a folder for the index only; it is created if necessary.
-            collection: the name of the default tenant's collection, and the prefix of all others.
+            path: A folder for the index only; it is created if necessary.
+            collection: Name of the default tenant's collection, and prefix of all others.
 
         Raises:
-            FolderLockedError: another process has the folder open.
-            UnwritableError: the folder cannot be written to.
-            VectorError: Chroma does not work even in an empty folder.
+            FolderLockedError: Another process has the folder open.
+            UnwritableError: The folder cannot be written to.
+            VectorError: Chroma does not even work in an empty folder.
         """
         folder = IndexFolder.acquire(path)
         try:
@@ -68,7 +69,7 @@ class VectorIndex:
 
     @property
     def opened_clean(self) -> bool:
-        """False if the index must be compared with the ledger: after a kill, or once emptied."""
+        """False if the index must be compared with the ledger: after a kill, or when emptied."""
         return self._folder.was_clean
 
     def __enter__(self) -> Self:
@@ -88,16 +89,16 @@ class VectorIndex:
         return tenants_of(self._names(), self._collection)
 
     def recorded_embedder(self, tenant: str, slot: Slot = "serving") -> str | None:
-        """Return the name of the embedder that made the vectors, None without a collection."""
-        return self._recorded(tenant, "embedder", slot)
+        """Return the name of the vectors' embedder, None without a collection."""
+        return self._metadata(tenant, "embedder", slot)
 
     def recorded_dimensions(self, tenant: str, slot: Slot = "serving") -> int:
         """Return the length of the vectors, 0 without a collection."""
-        return int(self._recorded(tenant, "dimensions", slot) or 0)
+        return int(self._metadata(tenant, "dimensions", slot) or 0)
 
     def generation(self, tenant: str) -> str | None:
-        """Return an id that every new collection gets, None without a collection."""
-        return self._recorded(tenant, "generation")
+        """Return the unique id of the serving collection's build, None without a collection."""
+        return self._metadata(tenant, "generation")
 
     def ensure(
         self, tenant: str, embedder_name: str, dimensions: int, slot: Slot = "serving"
@@ -105,7 +106,7 @@ class VectorIndex:
         """Create the tenant's collection unless it exists.
 
         Raises:
-            EmbedderMismatchError: it was built with another embedder.
+            EmbedderMismatchError: It was built with another embedder.
         """
         collection = self._find(tenant, slot)
         if collection is None:
@@ -122,12 +123,12 @@ class VectorIndex:
     def reset(
         self, tenant: str, embedder_name: str, dimensions: int, *, whole: bool = False
     ) -> None:
-        """Replace the tenant's collection, if it has one, by an empty one.
+        """Replace the tenant's collection, if there is one, by an empty one.
 
         With `whole`, or if the files are too damaged for that, the whole folder is emptied.
 
         Raises:
-            IndexDamagedError: even that does not work.
+            IndexDamagedError: Emptying the folder failed, too.
         """
         try:
             if not whole:
@@ -139,9 +140,9 @@ class VectorIndex:
         self._create(tenant, embedder_name, dimensions)
 
     def swap(self, tenant: str) -> None:
-        """Put the next collection in the place of the one that serves, which is deleted.
+        """Delete the serving collection, and let the next one serve in its place.
 
-        A kill between the two is made good when the folder is opened.
+        After a kill between the two steps, opening the folder completes the second one.
         """
         following = self._find(tenant, "next")
         if following is None:
@@ -158,7 +159,7 @@ class VectorIndex:
     def upsert(
         self, tenant: str, ids: Sequence[str], vectors: FloatMatrix, slot: Slot = "serving"
     ) -> None:
-        """Store the vectors, one row for each of the unique ids, after `ensure`."""
+        """Store vectors, one row per unique id; call `ensure` before."""
         collection = self._find(tenant, slot)
         if collection is None:
             raise VectorError(f"Tenant {tenant} has no collection to store vectors in.")
@@ -168,14 +169,14 @@ class VectorIndex:
                 collection.upsert(ids=list(ids[piece]), embeddings=vectors[piece])
 
     def delete(self, tenant: str, ids: Sequence[str]) -> None:
-        """Delete the vectors of these ids, in either collection; unknown ids are ignored."""
+        """Delete the vectors of these ids from both collections; unknown ids are ignored."""
         for collection in (self._find(tenant), self._find(tenant, "next")):
             if collection is not None and ids:
                 with translated("delete vectors"):
                     collection.delete(ids=list(ids))
 
     def search(self, tenant: str, vectors: FloatMatrix, limit: int) -> list[list[VectorHit]]:
-        """Return the nearest records for each row of `vectors`, best first."""
+        """Return the nearest records for each row of `vectors`, the nearest first."""
         collection = self._find(tenant)
         if collection is None or not len(vectors):
             return [[] for _ in vectors]
@@ -203,7 +204,7 @@ class VectorIndex:
         return page
 
     def held(self, tenant: str, ids: Sequence[str]) -> list[str]:
-        """Return those of these ids that are stored."""
+        """Return which of these ids are stored."""
         collection = self._find(tenant)
         if collection is None or not ids:
             return []
@@ -212,11 +213,11 @@ class VectorIndex:
         return found
 
     def lost(self, tenant: str, ids: Sequence[str], vectors: FloatMatrix) -> list[str]:
-        """Return the ids whose vector, as the ledger has it, does not find itself.
+        """Return the ids whose vector, as stored in the ledger, is not found by a search for it.
 
-        A kill loses nothing, but vector files that a power cut has shortened lose vectors silently.
-        A sample of a few hundred shows it; the nearest-neighbour graph itself misses about 1 in
-        10,000.
+        A kill loses nothing, but vector files that a power cut truncated lose vectors silently. A
+        sample of a few hundred vectors detects it. The nearest-neighbour graph itself misses about
+        1 in 10,000.
         """
         nearest = self.search(tenant, vectors, 1)
         return [
@@ -233,10 +234,10 @@ class VectorIndex:
         with translated("delete a collection"):
             self._client.delete_collection(self._name(tenant, slot))
         del self._collections[tenant, slot]
-        self._folder.drop_segments(segments)  # Chroma does not delete those of deleted collections
+        self._folder.drop_segments(segments)  # Chroma leaves them when it deletes a collection
 
     def _finish_swaps(self) -> None:
-        """Let a next collection serve where the one before it is deleted already."""
+        """Complete swaps in which only the serving collection was deleted before a kill."""
         names = self._names()
         for tenant in tenants_of(names, self._collection):
             if self._name(tenant, "next") in names and self._name(tenant) not in names:
@@ -252,16 +253,16 @@ class VectorIndex:
             self._folder.wipe()
             self._client = ready_client(self._folder, self._collection)
         except (OSError, StorageError, VectorError) as error:
-            raise IndexDamagedError(f"An empty index cannot be made: {error}") from error
+            raise IndexDamagedError(f"An empty index cannot be created: {error}") from error
 
     def _names(self) -> set[str]:
         with translated("list its collections"):
             return {each.name for each in own_collections(self._client, self._collection)}
 
     def _name(self, tenant: str, slot: Slot = "serving") -> str:
-        return name_of(self._collection, tenant, slot)
+        return collection_name(self._collection, tenant, slot)
 
-    def _recorded(self, tenant: str, field: str, slot: Slot = "serving") -> str | None:
+    def _metadata(self, tenant: str, field: str, slot: Slot = "serving") -> str | None:
         collection = self._find(tenant, slot)
         return None if collection is None else str(collection.metadata[field])
 

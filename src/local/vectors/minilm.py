@@ -1,9 +1,9 @@
-"""all-MiniLM-L6-v2 inside the process: 384 dimensions, no server, no graphics card.
+"""Runs all-MiniLM-L6-v2 inside the process: 384 dimensions, no server, no graphics card.
 
 The weights come from an installed package (decision 0003), or else from the download that Chroma
 offers. The network's graph is a page of text and takes a tenth of a second to build, so it is built
-at every start and not cached (decision 0009). Its operators are onnxruntime's fused ones for BERT,
-which are several times faster than the plain ones on short texts.
+at every start and not cached (decision 0009). It uses onnxruntime's fused operators for BERT, which
+are several times faster than the plain ones on short texts.
 """
 
 import hashlib
@@ -26,11 +26,12 @@ from local.vectors import weights
 from local.vectors.embedder import FloatMatrix, known, unit_rows
 
 TokenMatrix = npt.NDArray[np.int32]
-"""One text a row: token ids, or 1 for a token and 0 for the padding to its right."""
+"""One text per row: either token ids, or a mask with 1 for tokens and 0 for padding."""
 
 MAX_TOKENS = 256
-"""The published model's limit; it ignores the rest of a text."""
+"""Limit of the published model, which ignores the rest of a text."""
 LAYERS = 6
+"""Number of layers of the model."""
 
 # The pooled vector is the sum over the tokens: scaling it to length 1 makes it equal to the mean.
 _GRAPH = """
@@ -62,10 +63,11 @@ _LAYER = """
 """
 MODEL = weights.MODEL
 MAX_CHARACTERS = 16 * MAX_TOKENS
-"""Characters of a text that are tokenised; those far behind the last token used would only cost
-time."""
+"""Number of leading characters that are tokenised: the rest would only cost time, being far beyond
+the last token used."""
 CHUNK_TOKENS = MAX_TOKENS
-"""Tokens, padding included, that go through the network at once: 45 ms, and more are not faster."""
+"""Maximum number of tokens, including padding, in one run of the network. It takes 45 ms; larger
+runs are not faster per token."""
 
 log = structlog.get_logger()
 
@@ -74,7 +76,7 @@ class SentenceEncoder:
     """Turns token ids into unit vectors, on one thread."""
 
     def __init__(self, tensors: Mapping[str, FloatMatrix]) -> None:
-        """`tensors` are those of `model.safetensors` by their names."""
+        """`tensors`: the tensors in `model.safetensors`, by name."""
         arrays = _initializers(tensors)
         # The session reads these arrays in place, so they must live as long as the session.
         self._initializers = {
@@ -94,7 +96,7 @@ class SentenceEncoder:
 
 
 def session_options() -> onnxruntime.SessionOptions:
-    """Options for one thread that does not spin; more would take the processor from the stack."""
+    """Return options for one thread without spinning, which leaves the processor to the stack."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -111,7 +113,7 @@ def _model(arrays: Mapping[str, FloatMatrix]) -> onnx.ModelProto:
 
 
 def _placeholder(name: str, array: FloatMatrix) -> onnx.TensorProto:
-    """Declare an initializer whose values the session gets from memory."""
+    """Declare an initializer whose values the session reads from memory."""
     external = {"location": "in memory", "offset": "0", "length": str(array.nbytes)}
     return onnx.TensorProto(
         name=name,
@@ -160,13 +162,13 @@ def _layer(tensors: Mapping[str, FloatMatrix], i: int) -> dict[str, FloatMatrix]
 
 
 class MiniLM:
-    """An Embedder for English texts; it uses the first 256 tokens of a text."""
+    """An Embedder for English texts, which uses the first 256 tokens of a text."""
 
     name = MODEL
     is_served = False
     dimensions = 384
     min_score = known(MODEL).min_score
-    """Cosine: unrelated short texts are below it, paraphrased answers above."""
+    """Cosine that separates unrelated short texts from paraphrased answers."""
     floor = known(MODEL).floor
 
     def __init__(
@@ -182,10 +184,10 @@ class MiniLM:
         """Use the weights of the installed package, or else download those that Chroma offers.
 
         Args:
-            models_dir: the folder of downloaded models.
+            models_dir: Folder of downloaded models.
 
         Raises:
-            VectorError: the installed weights are damaged, or the download failed.
+            VectorError: The installed weights are damaged, or the download failed.
         """
         folder = weights.installed_folder()
         if folder is not None:
@@ -200,17 +202,17 @@ class MiniLM:
         return vectors
 
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
-        """Yield positions in `texts` with their vectors, shortest texts first."""
+        """Yield positions in `texts` with their vectors, the shortest texts first."""
         encodings = self._tokenizer.encode_batch_fast([text[:MAX_CHARACTERS] for text in texts])
         for positions in _chunks([len(encoding.ids) for encoding in encodings]):
             yield positions, self._encode(*_padded([encodings[i] for i in positions]))
 
     def close(self) -> None:
-        """Do nothing: the network lives as long as its embedder."""
+        """Do nothing: the network is freed with its embedder."""
 
 
 def _chunks(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Positions from the shortest text to the longest, in chunks of at most CHUNK_TOKENS."""
+    """Yield positions from the shortest text to the longest, in chunks of at most CHUNK_TOKENS."""
     chunk: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
         if chunk and (len(chunk) + 1) * lengths[position] > CHUNK_TOKENS:
@@ -248,10 +250,10 @@ def _weights(file: Path) -> dict[str, FloatMatrix]:
 
 
 def download(models_dir: Path) -> Path:
-    """Download the model unless it is there; return the folder of its files.
+    """Download the model unless it is downloaded already; return the folder of its files.
 
     Raises:
-        VectorError: it could not be downloaded.
+        VectorError: The download failed.
     """
     folder = weights.download_folder(models_dir)
     if not weights.is_downloaded(models_dir):
@@ -265,13 +267,13 @@ def download(models_dir: Path) -> Path:
     except (httpx.HTTPError, OSError, ValueError) as error:
         raise VectorError(
             f"The model {MODEL} could not be downloaded to {folder}: {str(error).rstrip('.')}.",
-            remedy="It is tried again every minute. `local2 doctor` says how to get it otherwise.",
+            remedy="The stack retries every minute. `local2 doctor` shows other ways to get it.",
         ) from error
     return folder / weights.UNPACKED
 
 
 class DownloadedEncoder:
-    """The network of Chroma's download: from token ids to unit vectors, on one thread."""
+    """Turns token ids into unit vectors with the network of Chroma's download, on one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._session = onnxruntime.InferenceSession(

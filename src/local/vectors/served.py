@@ -1,4 +1,4 @@
-"""Embedders whose model a server runs: an endpoint that speaks OpenAI's API, or Ollama."""
+"""Embedders that call a server: an endpoint with OpenAI's API, or Ollama."""
 
 import base64
 import binascii
@@ -10,66 +10,69 @@ import msgspec
 import numpy as np
 import ollama
 
-from local.endpoint.address import Endpoint, EndpointError, is_too_large, unreadable
+from local.endpoint.address import Endpoint, EndpointError, is_too_large, unreadable_error
 from local.endpoint.clients import EndpointClient
 from local.errors import VectorError, VectorFaultError, without_credentials
 from local.vectors.embedder import FloatMatrix, KnownModel, known, unit_rows
 
 OPENAI_PREFIX = "openai:"
-"""Prefix of an embedder's name: another server may have a model of the same name."""
+"""Prefix of the names of an endpoint's embedders, since another server may have a model of the same
+name."""
 QUERY_SECONDS = 4.0
-"""Less than a search waits (`vector_timeout`), so that the search can report what is wrong."""
+"""Timeout in seconds for embedding queries; shorter than that of a search (`vector_timeout`), so
+that the search can report what went wrong."""
 DOCUMENT_SECONDS = 60.0
+"""Timeout in seconds for embedding a batch of documents."""
 PATIENCE = 2.0
-"""Seconds that a call waits for an endpoint's rate limit. Indexing tries again."""
+"""Maximum number of seconds to wait for an endpoint's rate limit; indexing tries again later."""
 QUERY_ATTEMPTS = 2
 DOCUMENT_ATTEMPTS = 4
 SHORTEST = 200
-"""Characters to which a text that an endpoint finds too long is cut at least."""
+"""Minimum length in characters to which texts are cut that an endpoint finds too long."""
 ENDPOINT_BROKEN = "See the endpoint's log, or choose another embedder and run `local2 reindex`."
 OLLAMA_BATCH_SIZE = 32
-"""Texts in one request: a larger one would make a query wait longer behind it."""
+"""Maximum number of texts in one request: queries wait longer for a larger one."""
 OLLAMA_CONNECT_TIMEOUT = 2.0
-"""Seconds; Ollama runs on this machine or near it, and a start waits for the probe."""
+"""Timeout in seconds for connecting; Ollama runs nearby, and a start waits for the probe."""
 OLLAMA_READ_TIMEOUT = 60.0
-"""Seconds; the first request waits until the model is loaded."""
+"""Timeout in seconds for an answer; the first request waits until the model is loaded."""
 # Connection refused, timeouts, error statuses, answers of another shape (pydantic's ValueError).
 _FAILURES = (OSError, httpx.HTTPError, ollama.ResponseError, ValueError)
 OLLAMA_BROKEN = "Update Ollama and the model, or choose another embedder and run `local2 reindex`."
 
 
 class ServedEmbedder(ABC):
-    """An Embedder that needs its server only when called, and tries it again after a failure."""
+    """An Embedder that contacts its server only when called, and again after a failure."""
 
     is_served = True
 
-    def __init__(self, form: KnownModel, *, batch: int) -> None:
-        """`form`: what the model wants before a text. `batch`: texts in one request."""
-        self._form = form
+    def __init__(self, properties: KnownModel, *, batch: int) -> None:
+        """`properties`: prefixes and scores of the model. `batch`: number of texts per request."""
+        self._properties = properties
         self._batch = batch
         self._dimensions: int | None = None
 
     @property
     def min_score(self) -> float:
-        return self._form.min_score
+        return self._properties.min_score
 
     @property
     def floor(self) -> float:
-        return self._form.floor
+        return self._properties.floor
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector; the model is asked once.
+        """Length of a vector; the first access sends a request.
 
         Raises:
-            VectorError: The server has not answered yet.
+            VectorError: The server did not answer.
         """
         if self._dimensions is None:
             self._dimensions = self.embed_queries(["dimensions"]).shape[1]
         return self._dimensions
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        prefix, size = self._form.query_prefix, self._batch
+        prefix, size = self._properties.query_prefix, self._batch
         batches = [
             self._embed([prefix + text for text in texts[start : start + size]], query=True)
             for start in range(0, len(texts), size)
@@ -77,23 +80,23 @@ class ServedEmbedder(ABC):
         return np.concatenate(batches) if batches else np.empty((0, self.dimensions), np.float32)
 
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
-        """Yield positions in `texts` with their vectors, shortest texts first."""
+        """Yield positions in `texts` with their vectors, the shortest texts first."""
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
-        prefix, size = self._form.document_prefix, self._batch
+        prefix, size = self._properties.document_prefix, self._batch
         for start in range(0, len(order), size):
             positions = order[start : start + size]
             yield positions, self._embed([prefix + texts[i] for i in positions], query=False)
 
     @abstractmethod
     def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:
-        """Return one vector of length 1 a text.
+        """Return one unit vector for each text.
 
         Raises:
-            VectorError: The server did not answer with them.
+            VectorError: The server did not return them.
         """
 
-    def _wrong(self, vectors: FloatMatrix, texts: int) -> str | None:
-        """Return what is wrong with an answer that has the right form, or None."""
+    def _problem(self, vectors: FloatMatrix, texts: int) -> str | None:
+        """Describe what is wrong with the vectors of an answer; None if they are right."""
         if len(vectors) != texts:
             return f"{len(vectors)} vectors"
         length = vectors.shape[1]
@@ -115,30 +118,35 @@ class OpenAIEmbedder(ServedEmbedder):
     """A model of an endpoint."""
 
     def __init__(
-        self, endpoint: Endpoint, model: str, form: KnownModel | None = None, *, batch: int = 32
+        self,
+        endpoint: Endpoint,
+        model: str,
+        properties: KnownModel | None = None,
+        *,
+        batch: int = 32,
     ) -> None:
-        """`form`: what the model wants before a text, if it differs from what is known.
+        """`properties`: those of the model, if they differ from the known ones.
 
-        `batch`: texts in one request.
+        `batch`: number of texts per request.
         """
-        super().__init__(form or known(model), batch=batch)
+        super().__init__(properties or known(model), batch=batch)
         self.name = OPENAI_PREFIX + model
         self._model = model
         self._client = EndpointClient(endpoint)
         self._base64 = True
         self._longest: int | None = None
-        """Characters of a text, once one was too long."""
+        """Length to which texts are cut, once a text was too long."""
 
     def close(self) -> None:
         self._client.close()
 
     def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:
-        """Embed a batch; if it is too large, its halves, and of a single text the beginning."""
+        """Embed a batch; if it is too large, embed its halves, or a single text's beginning."""
         inputs = [text[: self._longest] for text in texts]
         try:
             return self._vectors(inputs, query=query)
         except EndpointError as error:
-            if error.kind == "silent" and not query:  # next time it has less to do at once
+            if error.kind == "silent" and not query:  # send smaller batches from now on
                 self._batch = max(self._batch // 2, 1)
             if is_too_large(error) and len(inputs) > 1:
                 half = len(inputs) // 2
@@ -147,25 +155,25 @@ class OpenAIEmbedder(ServedEmbedder):
             if is_too_large(error) and len(inputs[0]) // 2 >= SHORTEST:
                 self._longest = len(inputs[0]) // 2
                 return self._embed(inputs, query=query)
-            raise self._failed(error, len(inputs)) from error
+            raise self._vector_error(error, len(inputs)) from error
 
     def _vectors(self, inputs: list[str], *, query: bool) -> FloatMatrix:
-        answer = self._answer(inputs, query=query)
+        answer = self._request(inputs, query=query)
         try:
             with np.errstate(over="ignore"):  # becomes infinite, and is refused below
                 vectors = _matrix(msgspec.json.decode(answer, type=_Answer).data)
         except (msgspec.MsgspecError, RecursionError, ValueError, binascii.Error) as error:
-            raise unreadable(self._client.endpoint, error) from error
-        if wrong := self._wrong(vectors, len(inputs)):
+            raise unreadable_error(self._client.endpoint, error) from error
+        if problem := self._problem(vectors, len(inputs)):
             raise EndpointError(
                 "failed",
-                f"{self._client.endpoint.shown} answered {wrong} for {len(inputs)} texts.",
+                f"{self._client.endpoint.shown} returned {problem} for {len(inputs)} texts.",
                 remedy=ENDPOINT_BROKEN,
             )
         return unit_rows(vectors)
 
-    def _answer(self, inputs: list[str], *, query: bool) -> bytes:
-        """Ask for base64, which is a third as long, unless the endpoint refuses it."""
+    def _request(self, inputs: list[str], *, query: bool) -> bytes:
+        """Request vectors in base64, a third of the size, unless the endpoint refuses it."""
         form = "base64" if self._base64 else "float"
         try:
             return self._client.post(
@@ -179,10 +187,10 @@ class OpenAIEmbedder(ServedEmbedder):
             if not (self._base64 and error.kind == "refused" and _names_encoding(error.reply)):
                 raise
         self._base64 = False
-        return self._answer(inputs, query=query)
+        return self._request(inputs, query=query)
 
-    def _failed(self, error: EndpointError, texts: int) -> VectorError:
-        """Return the error: of a refusal the texts are the cause, of anything else the endpoint."""
+    def _vector_error(self, error: EndpointError, texts: int) -> VectorError:
+        """Convert an error: a refusal is the texts' fault, any other error the endpoint's."""
         kind = VectorFaultError if error.kind == "refused" else VectorError
         failed = kind(
             f"{self._model} did not embed {texts} texts: {error.message}",
@@ -198,7 +206,7 @@ def _names_encoding(reply: str) -> bool:
 
 
 def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
-    """Return one vector a row, in the order of their texts."""
+    """Return one vector per row, in the order of the texts."""
     if all(each.index is not None for each in embeddings):
         embeddings = sorted(embeddings, key=lambda each: each.index or 0)
     rows = [
@@ -213,9 +221,9 @@ def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
 class OllamaEmbedder(ServedEmbedder):
     """A model of an Ollama server."""
 
-    def __init__(self, url: str, model: str, form: KnownModel | None = None) -> None:
-        """`form` is what the model wants before a text, if it differs from what is known."""
-        super().__init__(form or known(model), batch=OLLAMA_BATCH_SIZE)
+    def __init__(self, url: str, model: str, properties: KnownModel | None = None) -> None:
+        """`properties`: those of the model, if they differ from the known ones."""
+        super().__init__(properties or known(model), batch=OLLAMA_BATCH_SIZE)
         self.name = model.removesuffix(":latest")
         self._url = without_credentials(url)
         self._client = _client(url, read_timeout=OLLAMA_READ_TIMEOUT)
@@ -231,12 +239,12 @@ class OllamaEmbedder(ServedEmbedder):
                 vectors = np.array(answer.embeddings, np.float32)
         except ValueError as error:  # pydantic's and numpy's, whose messages quote the texts
             raise VectorError(
-                f"{failed}: its answer is no list of vectors.", remedy=OLLAMA_BROKEN
+                f"{failed}: its answer is not a list of vectors.", remedy=OLLAMA_BROKEN
             ) from error
         except _FAILURES as error:
             raise VectorError(f"{failed}: {error}", remedy=self._remedy(error)) from error
-        if wrong := self._wrong(vectors, len(texts)):
-            raise VectorError(f"{failed}: it answered {wrong}.", remedy=OLLAMA_BROKEN)
+        if problem := self._problem(vectors, len(texts)):
+            raise VectorError(f"{failed}: it returned {problem}.", remedy=OLLAMA_BROKEN)
         return unit_rows(vectors)
 
     def _remedy(self, error: Exception) -> str:

@@ -1,7 +1,7 @@
-"""What the vector worker serves: the index and the embedder, each in a thread of its own.
+"""Serves the vector worker's requests with the index and the embedder, in a thread each.
 
-While an index of another embedder is filled, that embedder has a thread of its own, too: no
-question waits for it.
+While an index of another embedder is being filled, that embedder has a separate thread, too, so
+that no question waits for it.
 """
 
 import asyncio
@@ -38,36 +38,37 @@ from local.vectors.worker_thread import LoadedEmbedder, WorkerThread
 
 T = TypeVar("T")
 MakeEmbedder = Callable[[str], Embedder]
-"""Loads the embedder of a name; may raise VectorError."""
+"""Loads the embedder with a name; may raise VectorError."""
 Guard = Callable[[], AbstractContextManager[None]]
-"""Makes sure that its body ends."""
+"""Ends the process if a call in its body hangs."""
 
 
-def no_other(name: str) -> Embedder:
-    """Raise, where no other embedder can be loaded."""
+def no_other_embedder(name: str) -> Embedder:
+    """Raise an error: no other embedder can be loaded."""
     raise VectorError(f"This vector worker cannot load {name}.")
 
 
 class VectorStore:
-    """Two threads, so that a batch is embedded while the one before is stored; searches go first.
+    """The index and the embedder of a vector worker.
 
-    A question is embedded and looked up in one call of the thread that embeds it, so all threads
-    use the index, under a lock.
+    They have a thread each, so that a batch is embedded while the previous one is stored. Searches
+    run first. A question is embedded and looked up in one call of the embedder's thread; therefore
+    all threads use the index, under a lock.
     """
 
     def __init__(
         self,
         index: VectorIndex,
         embedder: Embedder,
-        another: MakeEmbedder = no_other,
+        another: MakeEmbedder = no_other_embedder,
         guard: Guard = nullcontext,
     ) -> None:
-        """`another` loads the embedder of the next index; `guard` is around each call of Chroma."""
+        """`another` loads the embedder of the next index; `guard` encloses each call to Chroma."""
         self._guard = guard
         self.id = new_id()
         self._index = index
         self._another = another
-        self._index_free = Lock()
+        self._index_lock = Lock()
         self._serving = LoadedEmbedder(embedder)
         self._next: LoadedEmbedder | None = None
         self._changing = asyncio.Lock()
@@ -80,7 +81,7 @@ class VectorStore:
         self._storing.close()
 
     async def search(self, ask: VectorSearch) -> VectorHits:
-        """Find the nearest records; a question that was asked just now is not embedded again."""
+        """Find the nearest records; recent questions are not embedded again."""
         loaded = self._serving
         try:
             return await self._search_by(loaded, ask)
@@ -100,7 +101,7 @@ class VectorStore:
         return hits
 
     async def upsert(self, ask: VectorUpsert) -> VectorsStored:
-        """Embed the items that are text, store all vectors, and return those that were made."""
+        """Embed the items without a vector, store all vectors, and return the new ones."""
         loaded = self._next if ask.into_next else self._serving
         if loaded is None:
             raise VectorError("No other index is being filled.")
@@ -114,23 +115,25 @@ class VectorStore:
         while (chunk := await loaded.thread.run(next, chunks, None)) is not None:
             for position, vector in zip(*chunk, strict=True):
                 rows[missing[position]] = vector
-        made = [row for row in rows if row is not None]
-        if len(made) != len(rows):
+        complete = [row for row in rows if row is not None]
+        if len(complete) != len(rows):
             raise VectorError(
-                f"{loaded.name} made vectors for {len(made)} of {len(rows)} texts; "
+                f"{loaded.name} made vectors for {len(complete)} of {len(rows)} texts; "
                 "none of them was stored."
             )
-        matrix: FloatMatrix = np.stack(made)
+        matrix: FloatMatrix = np.stack(complete)
         slot: Slot = "next" if ask.into_next else "serving"
         store = partial(self._store, loaded.name, slot)
-        await self._storing.run(self._alone, store, ask.tenant, [item.id for item in items], matrix)
+        await self._storing.run(
+            self._exclusively, store, ask.tenant, [item.id for item in items], matrix
+        )
         return VectorsStored(
             vectors=[matrix[position].tobytes() for position in missing],
             embedder=loaded.name,
         )
 
     async def change(self, ask: VectorNext) -> VectorStatus:
-        """Start to fill an index of another embedder, give it up, or let it serve."""
+        """Start filling an index of another embedder, discard it, or let it serve."""
         async with self._changing:
             if ask.action == "swap":
                 await self._swap(ask)
@@ -141,7 +144,7 @@ class VectorStore:
         return await self.status(TenantOnly(tenant=ask.tenant))
 
     async def _begin(self, ask: VectorNext) -> None:
-        """Load the embedder, and go on with its index, if there is one."""
+        """Load the embedder, and create its index or continue with the existing one."""
         embedder = await asyncio.to_thread(self._another, ask.embedder)
         if embedder.name == self._serving.name:
             embedder.close()
@@ -150,7 +153,7 @@ class VectorStore:
         try:
             dimensions = await asyncio.to_thread(lambda: embedder.dimensions)
             await self._storing.run(
-                self._alone, self._prepare, ask.tenant, embedder.name, dimensions
+                self._exclusively, self._prepare, ask.tenant, embedder.name, dimensions
             )
         except BaseException:
             embedder.close()
@@ -165,13 +168,13 @@ class VectorStore:
         self._index.ensure(tenant, embedder, dimensions, "next")
 
     async def _give_up(self, tenant: str) -> None:
-        await self._storing.run(self._alone, self._index.drop_next, tenant)
+        await self._storing.run(self._exclusively, self._index.drop_next, tenant)
         if self._next is not None:
             former, self._next = self._next, None
             await asyncio.to_thread(former.close)
 
     async def _swap(self, ask: VectorNext) -> None:
-        """Put the next index in place; the new embedder answers questions that are on their way."""
+        """Let the next index serve; the new embedder answers questions that are under way."""
 
         def swap(following: LoadedEmbedder) -> LoadedEmbedder:
             self._index.swap(ask.tenant)
@@ -181,11 +184,11 @@ class VectorStore:
         following = self._next
         if following is None or following.name != ask.embedder:
             raise VectorError(f"No index of {ask.embedder} is being filled.")
-        former = await self._storing.run(self._alone, swap, following)
+        former = await self._storing.run(self._exclusively, swap, following)
         await asyncio.to_thread(former.close)
 
     async def delete(self, ask: VectorDelete) -> Empty:
-        await self._storing.run(self._alone, self._index.delete, ask.tenant, ask.ids)
+        await self._storing.run(self._exclusively, self._index.delete, ask.tenant, ask.ids)
         return Empty()
 
     async def ids(self, ask: VectorIds) -> VectorIdPage:
@@ -195,7 +198,7 @@ class VectorStore:
             if ask.among is None
             else partial(self._index.held, ask.tenant, ask.among)
         )
-        return VectorIdPage(ids=await self._storing.run(self._alone, listing))
+        return VectorIdPage(ids=await self._storing.run(self._exclusively, listing))
 
     async def lost(self, ask: VectorCheck) -> VectorIdPage:
         known = [(item.id, item.vector) for item in ask.items if item.vector is not None]
@@ -203,25 +206,27 @@ class VectorStore:
             return VectorIdPage(ids=[])
         ids = [id_ for id_, _ in known]
         matrix = np.stack([np.frombuffer(vector, np.float32) for _, vector in known])
-        lost = await self._storing.run(self._alone, self._index.lost, ask.tenant, ids, matrix)
+        lost = await self._storing.run(self._exclusively, self._index.lost, ask.tenant, ids, matrix)
         return VectorIdPage(ids=lost)
 
     async def status(self, ask: TenantOnly) -> VectorStatus:
         loaded = self._serving
         dimensions, problem = await loaded.asking.run(loaded.condition, urgent=True)
         return await self._storing.run(
-            self._alone, self._status, ask.tenant, dimensions, problem, urgent=True
+            self._exclusively, self._status, ask.tenant, dimensions, problem, urgent=True
         )
 
     async def reset(self, ask: VectorReset) -> VectorStatus:
         embedder = self._serving.embedder
         reset = partial(self._index.reset, whole=ask.whole)
-        await self._storing.run(self._alone, reset, ask.tenant, embedder.name, embedder.dimensions)
+        await self._storing.run(
+            self._exclusively, reset, ask.tenant, embedder.name, embedder.dimensions
+        )
         return await self.status(TenantOnly(tenant=ask.tenant))
 
     def _nearest(self, embedder: Embedder, ask: VectorSearch, vector: FloatMatrix) -> VectorHits:
         search = partial(self._search, embedder.name)
-        hits = self._alone(search, ask.tenant, vector[np.newaxis], ask.limit)
+        hits = self._exclusively(search, ask.tenant, vector[np.newaxis], ask.limit)
         return VectorHits(
             hits=hits,
             min_score=embedder.min_score,
@@ -240,8 +245,9 @@ class VectorStore:
             raise _mismatch(recorded, embedder)
         return self._index.search(tenant, vector, limit)[0] if limit else []
 
-    def _alone(self, function: Callable[..., T], *args: Any) -> T:
-        with self._index_free, self._guard():
+    def _exclusively(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function that uses the index, under the lock and the guard."""
+        with self._index_lock, self._guard():
             return function(*args)
 
     def _status(self, tenant: str, dimensions: int, problem: str | None) -> VectorStatus:

@@ -1,8 +1,7 @@
-"""A thread for blocking calls: urgent ones first, and waiting questions answered in one batch.
+"""A thread for blocking calls, with priorities and batches.
 
-An executor of the standard library knows neither priorities nor batches, and both are needed:
-a search must not wait for a batch of documents, and several questions are embedded faster in one
-call than one by one.
+The executors of the standard library support neither, and both are needed: a search must not wait
+for a batch of documents, and several questions are embedded faster in one call than one by one.
 """
 
 import asyncio
@@ -22,10 +21,11 @@ from local.vectors.config import EXIT_SOFTWARE
 from local.vectors.embedder import Embedder, FloatMatrix
 
 QUERIES_TOGETHER = 16
-"""Questions embedded in one call: as many as searches run at once (decision 0037)."""
+"""Maximum number of questions embedded in one call; as many searches run at once (see decision
+0037)."""
 QUERIES_CACHED = 64
-"""Vectors of recent questions: a search that reads further asks the same text again."""
-
+"""Number of recent questions whose vectors are cached: a search that requests more hits sends the
+same text again."""
 
 log = structlog.get_logger()
 
@@ -34,11 +34,11 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 _URGENT, _NORMAL, _LAST = range(3)
-"""Priorities of the queue."""
+"""Priorities in the queue; the lowest number is first."""
 
 
 class WorkerThread:
-    """Runs calls one at a time; a call that has begun is never interrupted."""
+    """Runs calls one at a time; a call that has started is never interrupted."""
 
     def __init__(self, name: str) -> None:
         self._calls: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = (
@@ -49,14 +49,14 @@ class WorkerThread:
         self._thread.start()
 
     async def run(self, function: Callable[..., T], *args: Any, urgent: bool = False) -> T:
-        """Run `function` in the thread; urgent calls go before all others."""
+        """Run `function` in the thread; urgent calls run before all others."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
         def call() -> None:
             try:
                 result = function(*args)
-            except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
+            except Exception as error:  # noqa: BLE001 - raised where the future is awaited
                 loop.call_soon_threadsafe(_fail, future, error)
             else:
                 loop.call_soon_threadsafe(_succeed, future, result)
@@ -77,8 +77,8 @@ class WorkerThread:
             try:
                 call()
             except BaseException:
-                # A panic of Chroma is no Exception. Without this thread the worker is useless; the
-                # supervisor starts another, which compares its index.
+                # A panic in Chroma is not an Exception. Without this thread the worker is useless;
+                # the supervisor starts another one, which compares its index with the ledger.
                 log.exception("lane_died", lane=self._thread.name)
                 os._exit(EXIT_SOFTWARE)
 
@@ -102,10 +102,10 @@ class _Request(Generic[Q, A]):
 
 
 class Batcher(Generic[Q, A]):
-    """Answers the questions that wait for a thread in one call, at most `limit` of them.
+    """Answers the questions that wait for a thread in one call, at most `limit` at a time.
 
-    Each question queues a call. The first call that runs answers the questions behind it as well,
-    whose own calls then find their answers.
+    Each question queues a call. The first call that runs also answers the questions that queue
+    after it; their own calls then find the answers.
     """
 
     def __init__(
@@ -120,46 +120,47 @@ class Batcher(Generic[Q, A]):
         """Answer one question, and apply `then` to the answer in the thread.
 
         Raises:
-            VectorError: It was not its turn within `patience` seconds.
+            VectorError: The question had to wait longer than `patience` seconds.
         """
-        ask: _Request[Q, A] = _Request(question, time.monotonic() + patience)
-        self._waiting.append(ask)
-        return await self._thread.run(self._answer, ask, then, urgent=True)
+        request: _Request[Q, A] = _Request(question, time.monotonic() + patience)
+        self._waiting.append(request)
+        return await self._thread.run(self._answer, request, then, urgent=True)
 
-    def _answer(self, ask: _Request[Q, A], then: Callable[[A], T]) -> T:
-        self._answer_waiting(ask)
-        if ask.error is not None:
-            raise ask.error
-        assert ask.answer is not None  # noqa: S101 - `_answer_waiting` has set it
-        return then(ask.answer)
+    def _answer(self, request: _Request[Q, A], then: Callable[[A], T]) -> T:
+        self._answer_waiting(request)
+        if request.error is not None:
+            raise request.error
+        assert request.answer is not None  # noqa: S101 - `_answer_waiting` has set it
+        return then(request.answer)
 
-    def _answer_waiting(self, ask: _Request[Q, A]) -> None:
-        while ask.answer is None and ask.error is None:
+    def _answer_waiting(self, request: _Request[Q, A]) -> None:
+        """Answer batches of waiting questions until this one is answered."""
+        while request.answer is None and request.error is None:
             count = min(len(self._waiting), self._limit)
             taken = [self._waiting.popleft() for _ in range(count)]
-            batch = [asked for asked in taken if not self._too_late(asked)]
+            batch = [one for one in taken if not self._refuse_if_late(one)]
             try:
-                answers = self._answer_all([a.question for a in batch]) if batch else []
-            except Exception as error:  # noqa: BLE001 - each of them raises it
-                for asked in batch:
-                    asked.error = error
+                answers = self._answer_all([one.question for one in batch]) if batch else []
+            except Exception as error:  # noqa: BLE001 - each request raises it
+                for one in batch:
+                    one.error = error
             else:
-                for asked, answer in zip(batch, answers, strict=True):
-                    asked.answer = answer
+                for one, answer in zip(batch, answers, strict=True):
+                    one.answer = answer
 
-    def _too_late(self, ask: _Request[Q, A]) -> bool:
-        """Refuse a question that nobody waits for, so that an overloaded thread catches up."""
-        late = time.monotonic() > ask.deadline
+    def _refuse_if_late(self, request: _Request[Q, A]) -> bool:
+        """Refuse a question that nobody waits for any more, so that the thread catches up."""
+        late = time.monotonic() > request.deadline
         if late:
-            ask.error = VectorError("The vector worker has too much to do.")
+            request.error = VectorError("The vector worker is overloaded.")
         return late
 
 
 class LoadedEmbedder:
-    """An embedder with its threads, and the questions that wait for it.
+    """An embedder with its threads, the questions that wait for it, and a cache of recent ones.
 
-    Where a server embeds, questions have a thread of their own: otherwise a batch without an answer
-    would delay all of them.
+    If a server embeds, questions have a separate thread: otherwise, a batch that the server does
+    not answer would delay all questions.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -176,13 +177,13 @@ class LoadedEmbedder:
         return self.embedder.name
 
     def keep(self, text: str, vector: FloatMatrix) -> None:
-        """Remember a question's vector, so that the same question is not embedded again."""
+        """Cache a question's vector, so that the same question is not embedded again."""
         self.recent[text] = vector
         if len(self.recent) > QUERIES_CACHED:
             self.recent.popitem(last=False)
 
     def condition(self) -> tuple[int, str | None]:
-        """Return its dimensions, or 0 and the reason why it does not work."""
+        """Return the dimensions and None, or 0 and the reason why the embedder does not work."""
         try:
             return self.embedder.dimensions, None
         except VectorError as error:

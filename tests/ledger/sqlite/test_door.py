@@ -47,14 +47,14 @@ async def test_no_operation_takes_or_returns_what_is_sqlites(database: Database)
 @pytest.mark.parametrize(
     ("most", "reads"),
     [
-        pytest.param(working_sets.MOST, 3, id="whole, of which one looks for what is new"),
+        pytest.param(working_sets.MAX_RECORDS, 3, id="whole, of which one looks for what is new"),
         pytest.param(-1, 2, id="candidates"),
     ],
 )
 async def test_a_search_of_a_memory_that_is_known_takes_two_reads(
     database: Database, monkeypatch: pytest.MonkeyPatch, most: int, reads: int
 ) -> None:
-    monkeypatch.setattr(working_sets, "MOST", most)
+    monkeypatch.setattr(working_sets, "MAX_RECORDS", most)
     ledger = Ledger(database, "default")
     (gold,) = await ledger.records.store([record("Gold.")])
     await index(ledger, {"Gold.": 0})

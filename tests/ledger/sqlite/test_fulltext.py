@@ -10,7 +10,7 @@ from local.ledger.sqlite import fulltext
 from local.ledger.sqlite.candidates import Filter
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.fulltext import FullText
-from local.ledger.sqlite.working_sets import Held
+from local.ledger.sqlite.working_sets import Budgets
 from local.memory.intake.documents import Document
 from local.memory.recall.query import analyse
 from local.memory.recall.recaller import RECALLED_KINDS
@@ -69,7 +69,7 @@ async def test_rows_with_a_rare_word_are_ranked_with_the_common_ones_too(
 ) -> None:
     await talk(richard, RARE, BOTH, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.ledger._rows, Held()), "osmium iridium")
+    found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
 
     assert found == [BOTH, RARE], "of what has common words only, nothing is scored"
 
@@ -81,7 +81,7 @@ async def test_where_every_word_is_common_the_rarest_is_looked_for(
     nothing = [f"Iridium and nothing {n}." for n in range(12)]
     await talk(richard, BOTH, *nothing, about_osmium=15, rows=60)
 
-    found = await search(memory, FullText(memory.ledger._rows, Held()), "osmium iridium")
+    found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
 
     assert next(iter(found)) == BOTH
     assert set(found) == {BOTH, *nothing}
@@ -93,7 +93,7 @@ async def test_a_word_that_no_row_has_does_not_hide_the_others(
 ) -> None:
     await talk(richard, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.ledger._rows, Held()), "osmium iridium")
+    found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
 
     assert len(found) == 15
 
@@ -103,7 +103,7 @@ async def test_a_few_rows_are_all_ranked_whatever_their_words(
 ) -> None:
     await talk(richard, RARE, BOTH, about_osmium=15, rows=50)
 
-    found = await search(memory, FullText(memory.ledger._rows, Held()), "osmium iridium")
+    found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
 
     assert len(found) == 17
     assert list(found)[:2] == [BOTH, RARE]
@@ -113,7 +113,7 @@ async def test_a_few_rows_are_all_ranked_whatever_their_words(
 async def test_words_are_counted_again_as_the_table_grows(
     memory: Memory, richard: MemoryService
 ) -> None:
-    full_text = FullText(memory.ledger._rows, Held())
+    full_text = FullText(memory.ledger._rows, Budgets())
     await talk(richard, RARE, BOTH, COMMON, rows=12)
     before = await search(memory, full_text, "osmium iridium")
     await talk(richard, RARE, BOTH, COMMON, about_osmium=15, rows=60)

@@ -5,7 +5,7 @@ import pytest
 from ledgers import OWNER, fact, find, index, record, searching
 from local.ledger.door import Ledger
 from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.working_sets import Budget, held_of
+from local.ledger.sqlite.working_sets import Budget, budgets_of
 
 TENANTS = [f"tenant{n}" for n in range(10)]
 
@@ -26,7 +26,7 @@ def test_beyond_the_budget_what_was_used_longest_ago_goes() -> None:
 async def test_memories_and_facts_of_many_tenants_share_one_budget(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = held_of(database)
+    held = budgets_of(database)
     monkeypatch.setattr(held.records, "most", 30)
     monkeypatch.setattr(held.topics, "most", 3)
     ledgers = [Ledger(database, tenant) for tenant in TENANTS]

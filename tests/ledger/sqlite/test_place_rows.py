@@ -40,7 +40,7 @@ async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
 async def test_each_place_has_its_own_rows_and_those_that_come(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, few: int, kept: int
 ) -> None:
-    monkeypatch.setattr(working_sets, "FEW", few)
+    monkeypatch.setattr(working_sets, "MAX_NEW_ROWS", few)
     rows = PlaceRows(memory.ledger._rows, Budget(kept))
     for count in (3, 1, 20):
         await written(memory, "ada", count)

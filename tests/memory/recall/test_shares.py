@@ -55,7 +55,7 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
         "durability": "core",
         "event_time": stamp(at),
         "echo": 0,
-        "stands": row,
+        "session_position": row,
         "active": 1,
         **features(text, topic=None, label=fields.get("label"), at=at)._asdict(),
         "length": 0,

@@ -1,4 +1,4 @@
-"""The audit: who changed which state, when and why; and how the changes of a run are undone."""
+"""Reads the audit (who changed which state, when and why), and undoes the changes of a run."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,16 +15,17 @@ from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
 from local.protocol.envelope import Caller, utc_now
 
-READ = 1_000
-"""Rows of one read, which others wait behind."""
-READS = 20
-"""Reads of one page at most: where a caller may see next to nothing, it ends before it is full."""
-LAST = 2**62
+READ_ROWS = 1_000
+"""Number of rows per read; other reads wait for it."""
+MAX_READS = 20
+"""Maximum number of reads per page; a caller who may see few rows gets a page that is not full."""
+AFTER_ALL = 2**62
+"""A row number higher than any other."""
 CHANGED = "it has changed since"
 DENIED = "denied"
-"""What was denied takes the place of a record's id."""
+"""Audit action of a denied request; its row has the name of the request instead of a record id."""
 
-Seen = Callable[[AuditRow], bool]
+MaySee = Callable[[AuditRow], bool]
 
 
 class Audit:
@@ -38,24 +39,24 @@ class Audit:
 
     async def page(
         self,
-        seen: Seen,
+        may_see: MaySee,
         limit: int,
         *,
         record_id: str | None = None,
         run: str | None = None,
         before: int | None = None,
     ) -> AuditPage:
-        """Return the newest rows that `seen` permits: all, or those of a record or of a run."""
+        """Return the newest rows that `may_see` permits, optionally of one record or one run."""
         found: list[AuditRow] = []
-        position = LAST if before is None else before
-        for _ in range(READS):
+        position = AFTER_ALL if before is None else before
+        for _ in range(MAX_READS):
             rows = await self._read(record_id, run, position)
             for row in rows:
-                if seen(row) and record_id in {None, row.record_id}:
+                if may_see(row) and record_id in {None, row.record_id}:
                     found.append(row)
                 if len(found) == limit:
                     return AuditPage(rows=found, next=row.row)
-            if len(rows) < READ:
+            if len(rows) < READ_ROWS:
                 return AuditPage(rows=found, next=None)
             position = rows[-1].row
         return AuditPage(rows=found, next=position)
@@ -63,20 +64,20 @@ class Audit:
     async def deny(self, action: str, caller: Caller, reason: str, at: datetime) -> None:
         """Record that a request was denied."""
         cause = Cause(agent=caller.agent, user=caller.user, superseded_by="", at=at, reason=reason)
-        await self._rows.write(lambda c: self._records.note(c, DENIED, action, cause, {}))
+        await self._rows.write(lambda c: self._records.add_to_audit(c, DENIED, action, cause, {}))
 
     async def _read(self, record_id: str | None, run: str | None, before: int) -> list[AuditRow]:
         def read(connection: SqlConnection) -> list[AuditRow]:
             rows = self._row_numbers(connection, record_id, run, before)
             found = self._rows.execute(connection, "audit_entries", rows=as_json(rows))
-            return [_row_of(row) for row in found]
+            return [_audit_row(row) for row in found]
 
         return await self._rows.read(read)
 
     def _row_numbers(
         self, connection: SqlConnection, record_id: str | None, run: str | None, before: int
     ) -> list[int]:
-        asked = {"before": before, "limit": READ}
+        asked = {"before": before, "limit": READ_ROWS}
         if run is not None:
             found = self._rows.execute(connection, "audit_rows_of_run", run=run, **asked)
         elif record_id is not None:
@@ -88,9 +89,9 @@ class Audit:
         return [row["row"] for row in found]
 
     async def undo(self, changes: Sequence[AuditRow], actor: Actor) -> list[Undone]:
-        """Undo changes, except where something has changed the state since.
+        """Undo changes in one transaction, except those whose state has changed since.
 
-        All in one transaction, each with a row of its own in the audit.
+        Each undone change adds a row to the audit.
         """
         try:
             return await self._rows.write(
@@ -101,13 +102,13 @@ class Audit:
                 self._topics.forget_topic(one.scope, one.owner, one.topic)
 
     def _undo(self, connection: SqlConnection, change: AuditRow, actor: Actor) -> str | None:
-        """Undo one change, or return why not."""
+        """Undo one change; return why that is not possible, else None."""
         if change.action == "importance":
-            problem = self._weigh(connection, change)
+            problem = self._restore_importance(connection, change)
         elif change.action == "enriched":
-            problem = self._part(connection, change)
+            problem = self._remove_sources(connection, change)
         else:
-            problem = self._restore(connection, change)
+            problem = self._restore_fact(connection, change)
         if problem is None:
             cause = Cause(
                 agent=actor.agent,
@@ -118,10 +119,10 @@ class Audit:
                 run=actor.run,
             )
             detail = {"action": change.action, "row": change.row}
-            self._records.note(connection, "undone", change.record_id, cause, detail)
+            self._records.add_to_audit(connection, "undone", change.record_id, cause, detail)
         return problem
 
-    def _weigh(self, connection: SqlConnection, change: AuditRow) -> str | None:
+    def _restore_importance(self, connection: SqlConnection, change: AuditRow) -> str | None:
         changed = self._rows.execute(
             connection,
             "change_importance",
@@ -131,14 +132,14 @@ class Audit:
         )
         return None if changed.rowcount else CHANGED
 
-    def _part(self, connection: SqlConnection, change: AuditRow) -> str | None:
-        given = change.record_id, change.detail["messages"], change.detail["targets"]
-        if not self._sources.has(connection, *given):
+    def _remove_sources(self, connection: SqlConnection, change: AuditRow) -> str | None:
+        added = change.record_id, change.detail["messages"], change.detail["targets"]
+        if not self._sources.has(connection, *added):
             return CHANGED
-        self._sources.part(connection, *given)
+        self._sources.remove(connection, *added)
         return None
 
-    def _restore(self, connection: SqlConnection, change: AuditRow) -> str | None:
+    def _restore_fact(self, connection: SqlConnection, change: AuditRow) -> str | None:
         """Make a retired fact active again, and index it."""
         retired = self._rows.execute(
             connection,
@@ -151,9 +152,9 @@ class Audit:
         if retired is None:
             return CHANGED
         if not self._records.restore(connection, retired):
-            return "another fact stands under its topic"
+            return "another fact has its topic"
         return None
 
 
-def _row_of(row: Row) -> AuditRow:
+def _audit_row(row: Row) -> AuditRow:
     return msgspec.convert({**dict(row), "detail": json.loads(row["detail"])}, AuditRow)

@@ -1,8 +1,8 @@
-"""The tasks of one tenant: which are next, and what is done with those that fail.
+"""Selects the next tasks of one tenant, and reschedules those that fail.
 
-A task is added with its record (`rows.py`) and finished with its effect, each in one transaction.
-Only this process writes the ledger, so tasks in progress are known in memory alone: after a kill
-every unfinished task is simply waiting.
+A task is added in the transaction that stores its record (`rows.py`), and deleted in the one that
+stores its effect. Only one process writes the ledger, so tasks in progress are known in memory
+alone: after a kill, every unfinished task is simply waiting.
 """
 
 from collections import defaultdict
@@ -11,29 +11,32 @@ from datetime import datetime
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
-from local.ledger.records import LAST_RETRY, Task, TaskCounts, TaskKind, stamp
+from local.ledger.records import LONGEST_RETRY_DELAY, Task, TaskCounts, TaskKind, stamp
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import owner_of
 
-PLACES = 16
-"""Places whose tasks are examined together; the others come next."""
-FIRST = ""
+MAX_PLACES = 16
+"""Maximum number of places that one claim takes tasks from; the next claim continues after them."""
+BEFORE_ALL = ""
+"""The place word before all others."""
 OLDEST_FIRST: frozenset[TaskKind] = frozenset({"extract", "judge"})
-"""Later statements replace earlier ones. Of other kinds the newest tasks come first."""
+"""Kinds whose oldest tasks are claimed first, because later statements replace earlier ones; of
+other kinds, the newest tasks are claimed first."""
 PAGE = 1_000
-"""The most rows that one transaction changes, so that no save waits long behind it."""
-ERRORS = 3
-"""Different reasons that are shown for tasks set aside, among the first `PAGE` of them."""
+"""Maximum number of rows that one transaction changes, so that writes do not wait long for it."""
+MAX_ERRORS = 3
+"""Maximum number of distinct reasons reported for tasks that were set aside, among the first `PAGE`
+of them."""
 
 
 class TaskQueue:
-    """The tasks that wait, each owner's in turn."""
+    """The waiting tasks; owners take turns."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
-        self._places: defaultdict[TaskKind, str] = defaultdict(lambda: FIRST)
+        self._places: defaultdict[TaskKind, str] = defaultdict(lambda: BEFORE_ALL)
 
     async def claim(
         self,
@@ -43,15 +46,16 @@ class TaskQueue:
         but: Collection[Task] = (),
         retry: bool = False,
     ) -> list[Task]:
-        """Return tasks of the first kind that has any: as many of one owner as of another.
+        """Return tasks of the first kind that has any, shared fairly between owners.
 
-        One that failed before comes alone: first if `retry` is true, otherwise when no other waits.
+        A task that failed before is returned alone: first if `retry` is true, otherwise when no
+        other task waits.
 
         Args:
-            limits: The most tasks of each kind.
-            now: Decides whether a failed task is due. It is due, too, if its wait is longer than
-                any is: then the clock was ahead when it failed.
-            but: The tasks in progress.
+            limits: Maximum number of tasks of each kind.
+            now: Decides whether a failed task is due. A task whose remaining wait exceeds the
+                longest delay is due, too: the clock was ahead when it failed.
+            but: Tasks in progress, which are skipped.
             retry: Whether tasks that failed before come first.
         """
 
@@ -63,11 +67,11 @@ class TaskQueue:
                     "due_task",
                     kind=kind,
                     now=stamp(now),
-                    latest=stamp(now + LAST_RETRY),
+                    latest=stamp(now + LONGEST_RETRY_DELAY),
                     but=busy,
                 ).fetchone()
                 rows = [due["record"]] if due and retry else []
-                rows = rows or self._fair(connection, kind, limit, busy)
+                rows = rows or self._next_rows(connection, kind, limit, busy)
                 if rows := rows or ([due["record"]] if due else []):
                     return self._tasks(connection, kind, rows)
             return []
@@ -81,10 +85,13 @@ class TaskQueue:
             for row in found
         ]
 
-    def _fair(self, connection: SqlConnection, kind: TaskKind, limit: int, but: str) -> list[int]:
+    def _next_rows(
+        self, connection: SqlConnection, kind: TaskKind, limit: int, but: str
+    ) -> list[int]:
+        """Return the rows of the next tasks, taken from each owner in turn."""
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
         owners: defaultdict[str, list[list[int]]] = defaultdict(list)
-        for place in self._next_places(connection, kind, min(limit, PLACES), but):
+        for place in self._next_places(connection, kind, min(limit, MAX_PLACES), but):
             found = self._rows.execute(
                 connection, statement, kind=kind, place=place, limit=limit, but=but
             )
@@ -94,21 +101,21 @@ class TaskQueue:
         return list(islice((row for row in turns if row is not None), limit))
 
     def _next_places(
-        self, connection: SqlConnection, kind: TaskKind, most: int, but: str
+        self, connection: SqlConnection, kind: TaskKind, limit: int, but: str
     ) -> list[str]:
-        """Return the next of the places where tasks wait."""
+        """Return the next places that have waiting tasks, continuing after the last claim."""
         places: dict[str, None] = {}
-        for after in (self._places[kind], FIRST):
-            left = most - len(places)
+        for after in (self._places[kind], BEFORE_ALL):
+            left = limit - len(places)
             found = self._rows.execute(
                 connection, "task_places", kind=kind, after=after, limit=left, but=but
             )
             places.update((row["place"], None) for row in found)
-        self._places[kind] = next(reversed(places), FIRST)
+        self._places[kind] = next(reversed(places), BEFORE_ALL)
         return list(places)
 
     async def next_due(self, *kinds: TaskKind) -> datetime | None:
-        """Return when the first of the failed tasks is to be tried again."""
+        """Return when the next failed task is to be tried again, None without any."""
 
         def look(connection: SqlConnection) -> str | None:
             rows = [
@@ -120,9 +127,10 @@ class TaskQueue:
         return datetime.fromisoformat(due) if due else None
 
     async def finish(self, tasks: Sequence[Task]) -> None:
-        """Delete tasks whose effect is not in the ledger; others are finished with theirs.
+        """Delete tasks whose effect is outside the ledger.
 
-        A record that was restored while it left the index is indexed again.
+        Other tasks are deleted in the transaction that stores their effect. A record that was
+        restored while it was removed from the index is indexed again.
         """
 
         def finish(connection: SqlConnection) -> None:
@@ -134,14 +142,16 @@ class TaskQueue:
         await self._rows.write(finish)
 
     async def postpone(self, task: Task, error: str, *, not_before: datetime) -> None:
-        """Count a failure, and let the task wait alone for another attempt."""
-        await self._fail(task, "later", error, stamp(not_before))
+        """Count a failure, and schedule another attempt, in which the task is alone."""
+        await self._record_failure(task, "later", error, stamp(not_before))
 
     async def set_aside(self, task: Task, error: str) -> None:
-        """Count a failure, and do not try the task again."""
-        await self._fail(task, "aside", error, None)
+        """Count a failure, and stop trying the task."""
+        await self._record_failure(task, "aside", error, None)
 
-    async def _fail(self, task: Task, state: str, error: str, not_before: str | None) -> None:
+    async def _record_failure(
+        self, task: Task, state: str, error: str, not_before: str | None
+    ) -> None:
         await self._rows.change(
             "fail_task",
             kind=task.kind,
@@ -158,7 +168,7 @@ class TaskQueue:
                 pass
 
     async def counts(self) -> list[TaskCounts]:
-        """Return how many tasks there are of each kind, and why some were set aside."""
+        """Return the number of tasks of each kind, and the reasons why some were set aside."""
 
         def count(connection: SqlConnection) -> list[TaskCounts]:
             return [
@@ -175,6 +185,6 @@ class TaskQueue:
 
     def _errors(self, connection: SqlConnection, kind: TaskKind) -> tuple[str, ...]:
         found = self._rows.execute(
-            connection, "errors_of_tasks", kind=kind, read=PAGE, limit=ERRORS
+            connection, "errors_of_tasks", kind=kind, read=PAGE, limit=MAX_ERRORS
         )
         return tuple(row["error"] for row in found)

@@ -1,7 +1,7 @@
-"""Reads candidates from the ledger, which decides which of them the caller may see.
+"""Reads the candidates of a search, and leaves out those that the caller may not see.
 
-Channels find records by their words or their vectors alone, whoever owns them. Every one of them
-passes the statement `visible` before it is used.
+The search channels find records by words or vectors, whoever owns them. Every record passes the
+statement `visible` before it is used.
 """
 
 import sys
@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from local.ledger.entries import SPAN, SPOKEN, Candidate, Floats, Link
+from local.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
 from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local.ledger.search import Echo, Related, Search
 from local.ledger.sqlite.database import Row, SqlConnection
@@ -23,16 +23,16 @@ from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
 from local.text.names import folded
 
-TEXT = 400
-"""Characters of a beginning."""
-RETIRED = 1_000
-"""Records retired since that are read, as no index finds them any more."""
-NEIGHBOURED = 10
-"""So many of a channel's best get their neighbouring messages."""
+TEXT_CHARACTERS = 400
+"""Number of leading characters of a text that are returned as its beginning."""
+MAX_RETIRED = 1_000
+"""Maximum number of candidates that were retired after `as_of`; no index finds these any more."""
+WITH_NEIGHBOURS = 10
+"""Number of best records of each channel whose neighbouring messages become candidates, too."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions of the statements for every record. `words` are those of the places."""
+    """The conditions that all statements of a search apply; `words` are the place words."""
 
     words: tuple[str, ...]
     places: str
@@ -44,22 +44,21 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str | None
     source: str | None
     beyond: str | None
-    """The first text after those that begin with `source`."""
+    """The end of the range of texts that begin with `source`."""
     owner: str
     asking: str | None
     embedder: str
-    """The embedder whose vectors the question's is compared with."""
+    """The embedder whose vectors are compared with the question's."""
 
     @property
-    def in_time(self) -> bool:
-        """Whether the times are limited."""
+    def limits_time(self) -> bool:
         return self.since is not None or self.until is not None
 
     @property
     def is_open(self) -> bool:
         """Whether everything in the places is searched."""
-        in_session = self.only_session is not None or self.but_session is not None
-        return not self.in_time and not in_session and self.source is None
+        limits_session = self.only_session is not None or self.but_session is not None
+        return not self.limits_time and not limits_session and self.source is None
 
     @classmethod
     def of(cls, tenant: str, search: Search, embedder: str = "") -> Self:
@@ -82,7 +81,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pool:
-    """The candidates for one question, by row, as they come in; used inside a read."""
+    """Collects the candidates for one question, by row; used inside a read."""
 
     def __init__(
         self,
@@ -91,15 +90,15 @@ class Pool:
         filter_: Filter,
         former: "Pool | None" = None,
     ) -> None:
-        """`former`: the candidates to begin with."""
+        """`former`: a pool whose candidates and links this one starts with."""
         self._rows = rows
         self._connection = connection
         self._asked = msgspec.structs.asdict(filter_)
         self.candidates: dict[int, Candidate] = dict(former.candidates) if former else {}
         self.links: list[Link] = list(former.links) if former else []
 
-    def by_topics(self, topics: Sequence[str]) -> list[int]:
-        """Return the rows of the facts under these keys."""
+    def rows_of_topics(self, topics: Sequence[str]) -> list[int]:
+        """Return the rows of the facts with these keys."""
         asked = {
             "topics": as_json([folded(topic) for topic in topics]),
             "places": self._asked["places"],
@@ -107,48 +106,48 @@ class Pool:
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
 
     def add(self, rows: Sequence[int]) -> None:
-        """Add the visible ones of the rows, best first, and their neighbours in the session."""
-        self._take(rows=sorted(set(rows)))
-        best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:NEIGHBOURED])
-        first = [one.row for one in best if one is not None and one.kind in SPOKEN]
+        """Add the visible rows, and the neighbours of the first ones; `rows` has the best first."""
+        self._read(rows=sorted(set(rows)))
+        best = (self.candidates.get(row) for row in [*dict.fromkeys(rows)][:WITH_NEIGHBOURS])
+        first = [one.row for one in best if one is not None and one.kind in SPOKEN_KINDS]
         if not first:
             return
-        links = _links(self._all("around", rows=as_json(first), span=SPAN))
+        links = _links(self._all("around", rows=as_json(first), span=NEIGHBOUR_SPAN))
         self.links += links
-        self._take(rows=sorted({row for link in links for row in (link.row, link.behind)}))
+        self._read(rows=sorted({row for link in links for row in (link.row, link.later)}))
 
-    def first(self, rows: Sequence[int], limit: int) -> list[int]:
-        """Return the first visible rows, which become candidates."""
-        self._take(rows=rows, limit=limit)
+    def take_first(self, rows: Sequence[int], limit: int) -> list[int]:
+        """Return the first visible rows, and add them to the candidates."""
+        self._read(rows=rows, limit=limit)
         return [row for row in rows if row in self.candidates][:limit]
 
-    def nearest(self, hits: VectorHits, limit: int) -> list[int]:
-        """Return the rows of the first visible hits, which become candidates."""
+    def take_nearest(self, hits: VectorHits, limit: int) -> list[int]:
+        """Return the rows of the first visible hits, and add them to the candidates."""
         known = {candidate.id for candidate in self.candidates.values()}
-        self._take(ids=[hit.id for hit in hits.hits if hit.id not in known], limit=limit)
+        self._read(ids=[hit.id for hit in hits.hits if hit.id not in known], limit=limit)
         rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
         return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
 
-    def being_asked(self) -> list[int]:
+    def asked_question(self) -> list[int]:
         """Return the row of the question that the caller is answering, if it was received."""
         if self._asked["asking"] is None:
             return []
         return [row for (row,) in self._all("being_asked", **self._asked)]
 
-    def own(self, limit: int = -1) -> list[int]:
-        """Return the visible rows, as many as the limit."""
+    def own_rows(self, limit: int = -1) -> list[int]:
+        """Return the rows that the caller may see, up to the limit."""
         return [row for (row,) in self._all("own_rows", limit=limit, **self._asked)]
 
-    def retired_since(self) -> list[int]:
-        """Return rows of what was active then: the first to be retired, if there are many."""
+    def retired_rows(self) -> list[int]:
+        """Return the rows that were retired after `as_of`, the earliest up to a limit."""
         if self._asked["as_of"] is None:
             return []
-        return [row for (row,) in self._all("retired_since", limit=RETIRED, **self._asked)]
+        return [row for (row,) in self._all("retired_since", limit=MAX_RETIRED, **self._asked)]
 
     def compared(
         self, rows: Sequence[int], hits: VectorHits, limit: int
     ) -> list[tuple[float, int]]:
-        """Return the rows nearest to the question, each with its cosine."""
+        """Return the rows nearest to the question, each preceded by its cosine, best first."""
         asked = {**self._asked, "embedder": hits.embedder}
         found = self._all("own_vectors", rows=as_json(rows), **asked)
         if not found:
@@ -158,14 +157,14 @@ class Pool:
         return [(float(cosines[position]), found[position][0]) for position in best]
 
     def related(self, rows: Sequence[int]) -> dict[int, list[Related]]:
-        """Return what each of these rows leads to."""
+        """Return the related rows of each of these rows."""
         related: dict[int, list[Related]] = {}
         for of, row, stated in self._all("related", rows=as_json(rows), entity=SHARES_ENTITY):
             related.setdefault(of, []).append(Related(row, bool(stated)))
         return related
 
     def relations(self, rows: Sequence[int]) -> dict[int, list[ItemRelation]]:
-        """Return how each of these rows relates to others that are searched, and they to it."""
+        """Return the stated relations of each of these rows with other searched records."""
         asked = {"rows": as_json(rows), "types": as_json(RELATION_TYPES)}
         relations: dict[int, list[ItemRelation]] = {}
         found = self._all("item_relations", places=self._asked["places"], **asked)
@@ -175,7 +174,7 @@ class Pool:
         return relations
 
     def sources(self, rows: Sequence[int]) -> dict[int, Echo]:
-        """Return the present state of what the echoes among the rows repeat."""
+        """Return the current sources of the echoes among these rows."""
         sources: dict[int, Echo] = {}
         for of, row, adds in self._all("sources", rows=as_json(rows)):
             known = sources.get(of)
@@ -185,26 +184,26 @@ class Pool:
         return sources
 
     def texts(self, rows: Sequence[int]) -> dict[int, str]:
-        """Return the beginnings of their texts."""
-        return dict(self._all("texts", rows=as_json(rows), most=TEXT))
+        """Return the beginning of each row's text."""
+        return dict(self._all("texts", rows=as_json(rows), most=TEXT_CHARACTERS))
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
-        """Return those of the records that are active, or were as of then."""
+        """Return the records that are active, or were active at `as_of`."""
         found = self._rows.execute(self._connection, "records", rows=as_json(rows))
         return {row["row"]: record_of(row) for row in found if self._is_active(row)}
 
     def _is_active(self, row: Row) -> bool:
-        as_of, retired = self._asked["as_of"], row["retired_at"]
-        since = as_of is not None and retired is not None and retired > as_of
-        return since or row["superseded_by"] is None
+        as_of, retired_at = self._asked["as_of"], row["retired_at"]
+        retired_later = as_of is not None and retired_at is not None and retired_at > as_of
+        return retired_later or row["superseded_by"] is None
 
-    def _take(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
-        """Read records by row or by id; the first visible ones become candidates."""
+    def _read(self, rows: Iterable[int] = (), ids: Sequence[str] = (), limit: int = -1) -> None:
+        """Read records by row or id; add the first visible ones to the candidates."""
         new = [row for row in rows if row not in self.candidates]
         if new or ids:
             asked = {"rows": as_json(new), "ids": as_json(ids), "limit": limit}
             found = self._all("visible", **asked, **self._asked)
-            for row in sorted(found, key=itemgetter(0)):  # not in the order of BM25
+            for row in sorted(found, key=itemgetter(0)):  # by row, not in the order of BM25
                 self.candidates[row[0]] = Candidate(*row)
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
@@ -212,13 +211,13 @@ class Pool:
 
 
 def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
-    """Return the links of messages with those before and behind them, in their order."""
+    """Return the links of messages with their neighbours, which are in session order."""
     before: dict[int, list[int]] = {}
-    behind: dict[int, list[int]] = {}
-    for here, near, is_behind, _ in around:
-        (behind if is_behind else before).setdefault(here, []).append(near)
+    after: dict[int, list[int]] = {}
+    for row, near, is_later, _ in around:
+        (after if is_later else before).setdefault(row, []).append(near)
     return [
-        *(Link(row, near, n) for row, rows in behind.items() for n, near in enumerate(rows, 1)),
+        *(Link(row, near, n) for row, rows in after.items() for n, near in enumerate(rows, 1)),
         *(
             Link(near, row, n)
             for row, rows in before.items()
@@ -232,5 +231,5 @@ def vector_of(data: bytes) -> Floats:
 
 
 def matrix(vectors: Sequence[bytes]) -> Floats:
-    """Return the vectors as a matrix, one a row."""
+    """Return the vectors as a matrix, one vector per row."""
     return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)

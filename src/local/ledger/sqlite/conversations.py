@@ -1,4 +1,4 @@
-"""Stores conversations: every message once, and of an edited one the newest version."""
+"""Stores conversations: each message once, with its newest version active if it was edited."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -16,22 +16,22 @@ from local.ledger.sqlite.turns import ReceivedRows
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
 
-BETWEEN = 1 / 1024
-"""How far behind the message before it a new one is placed, if others follow already."""
+POSITION_STEP = 1 / 1024
+"""Distance between a message and a new one inserted after it, if other messages already follow."""
 
 
 class Conversations:
-    """One tenant's conversations, as others report them."""
+    """One tenant's conversations, as agents report them."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._records = records
 
     async def store(self, records: Sequence[NewRecord]) -> list[Written]:
-        """Add the records of a session, in several transactions if they are many.
+        """Add the records of a session; many records take several transactions.
 
-        An existing record stays as it is. Another text under the same id replaces the active
-        version, which becomes history: the text that comes last is the active one.
+        An existing record stays as it is. A record with the same id and another text replaces the
+        active version, which becomes history: the last reported text is the active one.
         """
         known = await self._known_versions(records)
         written: list[Written] = []
@@ -41,9 +41,10 @@ class Conversations:
         return written
 
     async def _known_versions(self, records: Sequence[NewRecord]) -> set[int]:
-        """Return which of a message's versions are known: up to the last one equal to the active.
+        """Return the positions in `records` of versions that are stored already.
 
-        Otherwise a conversation with edits would add versions whenever it is sent again.
+        These are a message's versions up to the last one that equals the active version. Without
+        this check, a conversation with edits would add versions whenever it is sent again.
         """
         versions: dict[str, list[int]] = {}
         for number, record in enumerate(records):
@@ -91,7 +92,7 @@ class _Active(msgspec.Struct, frozen=True, kw_only=True):
         return cls(id=row["id"], kind=row["kind"], content=row["content"], metadata=metadata)
 
     def repeats(self, record: NewRecord) -> bool:
-        """Return whether the record has the same content; older ledgers did not store parts."""
+        """Return whether the record has the same content; older ledgers did not store the parts."""
         if self.kind == record.kind == "tool_output":
             return is_same_result(self.content, record.content)
         parts = self.metadata.get("parts")
@@ -100,9 +101,9 @@ class _Active(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Part:
-    """Some records of a session, written inside one transaction, in their order.
+    """Writes some records of a session inside one transaction, in order.
 
-    New messages wait until something else is written or asked for, and are added together.
+    New messages are collected, and added together before anything else is written or read.
     """
 
     def __init__(
@@ -123,15 +124,17 @@ class _Part:
         known = [
             number
             for number, record in enumerate(records if self._active else ())
-            if _find(self._active, self._own(record))
+            if _find(self._active, self._with_unique_id(record))
         ]
         self._last_known = known[-1] if known else -1
-        self._first = _find(self._active, self._own(records[known[0]])) if known else None
-        self._before: str | None = None
+        self._first_known = (
+            _find(self._active, self._with_unique_id(records[known[0]])) if known else None
+        )
+        self._previous_id: str | None = None
 
     def store_all(self, known: Sequence[bool]) -> list[Written]:
         for number, (record, is_known) in enumerate(zip(self._here, known, strict=True)):
-            self._store(number, self._own(record), is_known=is_known)
+            self._store(number, self._with_unique_id(record), is_known=is_known)
         self._add_new()
         return self._done
 
@@ -141,7 +144,7 @@ class _Part:
         erased = self._written.was_erased(self._connection, record)
         if current is None and not (erased or followed or record.kind == "tool_output"):
             self._new.append(record)
-            self._stands_now(record.id, record)
+            self._mark_active(record.id, record)
             return
         self._add_new()
         if erased:
@@ -154,42 +157,42 @@ class _Part:
         else:
             written = self._replace(current, record)
         self._done.append(written)
-        self._stands_now(written.id, record)
+        self._mark_active(written.id, record)
 
     def _add_new(self) -> None:
         if self._new:
             self._done += self._written.add(self._connection, self._new)
             self._new = []
 
-    def _stands_now(self, id_: str, record: NewRecord) -> None:
-        self._before = id_
+    def _mark_active(self, id_: str, record: NewRecord) -> None:
+        self._previous_id = id_
         newest = _Active(id=id_, kind=record.kind, content=record.content, metadata=record.metadata)
         self._active[record.id] = newest
         if record.alias is not None:
             self._active[record.alias] = newest
 
-    def _own(self, record: NewRecord) -> NewRecord:
-        """Return a result under another id if its own is that of another call."""
+    def _with_unique_id(self, record: NewRecord) -> NewRecord:
+        """Return the record; a tool result gets another id if a different call has its id."""
         current = self._active.get(record.id) if _is_known_by_call(record) else None
         if current is None or is_same_call(current.metadata, record.metadata):
             return record
         return with_args_in_id(record)
 
     def _add(self, record: NewRecord, *, followed: bool) -> Written:
-        """Add a new record, unless it was received before it is reported here."""
+        """Add a new record, or complete the one that was received before it is reported here."""
         if record.kind == "tool_output":
-            placed = msgspec.structs.replace(record, stands_at=self._behind())
-            if (known := self._received.result(self._connection, placed)) is not None:
+            placed = msgspec.structs.replace(record, stands_at=self._next_position())
+            if (known := self._received.report_result(self._connection, placed)) is not None:
                 return known
         if followed:
-            record = msgspec.structs.replace(record, stands_at=self._behind())
+            record = msgspec.structs.replace(record, stands_at=self._next_position())
         return self._written.add(self._connection, [record])[0]
 
     def _replace(self, older: _Active, record: NewRecord) -> Written:
         newer = msgspec.structs.replace(
             record,
             id=content_id(older.id, record.content, record.metadata.get("parts")),
-            stands_at=self._place(older.id),
+            stands_at=self._position(older.id),
         )
         cause = Cause(
             agent=record.agent,
@@ -202,13 +205,13 @@ class _Part:
         self._written.store(self._connection, newer)
         return Written(id=newer.id, was_new=True, replaced=(older.id,))
 
-    def _behind(self) -> float | None:
-        """Return the place behind the record before, or before the first known one."""
-        if self._before is not None:
-            return self._place(self._before) + BETWEEN
-        return None if self._first is None else self._place(self._first.id) - 0.5
+    def _next_position(self) -> float | None:
+        """Return the position after the previous record, at first that before the first known."""
+        if self._previous_id is not None:
+            return self._position(self._previous_id) + POSITION_STEP
+        return None if self._first_known is None else self._position(self._first_known.id) - 0.5
 
-    def _place(self, record_id: str) -> float:
+    def _position(self, record_id: str) -> float:
         row = self._rows.execute(self._connection, "place_of", id=record_id).fetchone()
         return float(row["place"])
 
@@ -216,7 +219,7 @@ class _Part:
 def _active(
     rows: TenantRows, connection: SqlConnection, records: Sequence[NewRecord]
 ) -> dict[str, _Active]:
-    """Return the active versions of messages, under the ids that they are known by."""
+    """Return the active versions of messages, by each id and alias of these."""
     ids = [id_ for record in records for id_ in (record.id, record.alias) if id_ is not None]
     ids += [with_args_in_id(record).id for record in records if _is_known_by_call(record)]
     found = rows.execute(connection, "known_messages", ids=as_json(ids))
@@ -224,7 +227,7 @@ def _active(
 
 
 def _is_known_by_call(record: NewRecord) -> bool:
-    """Return whether it is a result that only its call distinguishes from others."""
+    """Return whether the record is a result that only its call distinguishes from others."""
     return record.alias is None and "args" in record.metadata
 
 

@@ -1,7 +1,7 @@
-"""The content of a ledger's file or copy; erases from a copy what was erased since it was made.
+"""Reads copies of a ledger, and erases from a restored copy what was erased since it was made.
 
-Tombstones identify by keyed hashes what was chosen. Everything in a restored ledger that could have
-been chosen is hashed in the same way, and matches are erased as if the owner asked again.
+Tombstones identify erased selections by keyed hashes. Every possible selection of a restored ledger
+is hashed in the same way, and those that match are erased as if their owner had asked again.
 """
 
 import sqlite3
@@ -33,8 +33,8 @@ __all__ = [
     "contents_of",
     "copies_before_migrations",
     "copy",
-    "counted",
-    "ensure_known",
+    "counts_of",
+    "ensure_schema_known",
     "forget_again",
     "ledger_key",
     "refuse_without_room",
@@ -42,45 +42,49 @@ __all__ = [
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """`schema`: the number of its last migration. `records`: of all tenants, shells included."""
+    """The extent of a ledger.
+
+    `schema` is the number of its last migration. `records` counts the records of all tenants,
+    including the shells of erased ones.
+    """
 
     schema: int
     records: int
 
 
 def contents_of(file: Path, key: ContentKey | None) -> Contents:
-    """Read all of a copy that no process has open.
+    """Read all of a copy that no process has open; return what it contains.
 
     Raises:
-        DamagedError: A page or a record of it is missing or damaged.
-        LedgerKeyError: The key is another's.
-        StorageError: It is no ledger, or of a newer local2.
+        DamagedError: A page is damaged, or records are missing.
+        LedgerKeyError: The key belongs to another ledger.
+        StorageError: The file is no ledger, or a newer local2 wrote it.
     """
-    with _read(file, key, immutable=True) as connection:
+    with _opened(file, key, immutable=True) as connection:
         if found := damages(connection):
             raise DamagedError(f"{file} is damaged: {found[0]}.")
-        contents, last = _counted(connection)
-    ensure_known(file, contents.schema)
+        contents, last = _read_counts(connection)
+    ensure_schema_known(file, contents.schema)
     if last != contents.records:
         raise DamagedError(f"{file} lacks {last - contents.records} of {last} records.")
     return contents
 
 
-def counted(file: Path, key: ContentKey | None) -> Contents:
-    """Return the present counts of a ledger, without reading the rest of it.
+def counts_of(file: Path, key: ContentKey | None) -> Contents:
+    """Return the current counts of a ledger, without reading the rest of it.
 
     Raises:
-        StorageError: It cannot be read.
+        StorageError: The ledger cannot be read.
     """
-    with _read(file, key) as connection:
-        return _counted(connection)[0]
+    with _opened(file, key) as connection:
+        return _read_counts(connection)[0]
 
 
-def ensure_known(file: Path, schema: int) -> None:
+def ensure_schema_known(file: Path, schema: int) -> None:
     """Refuse a schema that this local2 cannot read.
 
     Raises:
-        StorageError: A newer one wrote it.
+        StorageError: A newer local2 wrote the file.
     """
     if schema > len(migrations()):
         raise StorageError(
@@ -90,33 +94,33 @@ def ensure_known(file: Path, schema: int) -> None:
 
 
 def ledger_key(file: Path, key: ContentKey | None) -> bytes:
-    """Return the random key of a ledger that identifies its copies; `key` decrypts it.
+    """Return the random key that a ledger shares with its copies; `key` decrypts the file.
 
     Raises:
-        StorageError: It cannot be read.
+        StorageError: The ledger cannot be read.
     """
     (row,) = rows_of(file, "erasure_key", key)
     return bytes(row["key"])
 
 
 def rows_of(file: Path, statement: str, key: ContentKey | None) -> list[sqlite3.Row]:
-    """Return the rows of a named statement about the whole ledger.
+    """Return the rows of a named statement that concerns the whole ledger.
 
     Raises:
-        StorageError: It cannot be read.
+        StorageError: The ledger cannot be read.
     """
-    with _read(file, key) as connection:
+    with _opened(file, key) as connection:
         return connection.execute(SQL[statement]).fetchall()
 
 
-def _counted(connection: sqlite3.Connection) -> tuple[Contents, int]:
+def _read_counts(connection: sqlite3.Connection) -> tuple[Contents, int]:
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
     there, last = connection.execute(SQL["count_rows"]).fetchone()
     return Contents(schema=schema, records=there), last
 
 
 @contextmanager
-def _read(
+def _opened(
     file: Path, key: ContentKey | None, *, immutable: bool = False
 ) -> Iterator[sqlite3.Connection]:
     with closing(open_to_read(file, key, immutable=immutable)) as connection:
@@ -127,28 +131,28 @@ def _read(
 
 
 Chosen = Mapping[str, datetime]
-"""Hashes of what was chosen, with the time of its last erasure."""
+"""Times of the last erasure, by the hash of the selection."""
 
 
 async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> int:
-    """Erase what the former ledger had erased since; return how many records that were.
+    """Erase what was erased in the former ledger since the copy; return the number of records.
 
-    For encrypted ledgers, both have the same key.
+    `key` decrypts both ledgers.
 
     Raises:
-        StorageError: They have different keys, or one of them cannot be read.
+        StorageError: The two are not the same ledger, or one of them cannot be read.
     """
     if ledger_key(restored, key) != ledger_key(former, key):
         raise StorageError(f"{former} is another ledger.")
-    later = _later(restored, former, key)
+    later = _later_erasures(restored, former, key)
     if not later:
         return 0
     async with Database.open(restored, migrations(), key=key) as database:
-        return sum([await _of_tenant(Ledger(database, name), later[name]) for name in later])
+        return sum([await _erase_again(Ledger(database, name), later[name]) for name in later])
 
 
-def _later(restored: Path, former: Path, key: ContentKey | None) -> dict[str, Chosen]:
-    """Return, by tenant, the tombstones of the former ledger that the restored one lacks."""
+def _later_erasures(restored: Path, former: Path, key: ContentKey | None) -> dict[str, Chosen]:
+    """Return, by tenant, the selections that only the former ledger has tombstones of."""
     known = {(row["tenant"], row["digest"]) for row in rows_of(restored, "every_tombstone", key)}
     later: dict[str, dict[str, datetime]] = defaultdict(dict)
     for row in rows_of(former, "every_tombstone", key):
@@ -158,7 +162,7 @@ def _later(restored: Path, former: Path, key: ContentKey | None) -> dict[str, Ch
     return dict(later)
 
 
-async def _of_tenant(ledger: Ledger, chosen: Chosen) -> int:
+async def _erase_again(ledger: Ledger, chosen: Chosen) -> int:
     forgotten = 0
     for selection, digest in await ledger.erasures.chosen_among(set(chosen)):
         selected = await ledger.erasures.select(selection)

@@ -1,8 +1,8 @@
-"""Erases what its owner chose, and anonymises what was retired long ago, row by row.
+"""Erases what owners chose to erase, and anonymises records that were retired long ago.
 
-Derived records are erased before their sources: after a kill in between, the same request erases
-the rest. Everything that had the content is cleared in one transaction, with the task that removes
-it from the index.
+Derived records are erased before their sources: if the process is killed in between, repeating the
+request erases the rest. One transaction clears a record from all tables, and adds the task that
+removes it from the index.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 
-from local.ledger.records import OF_ACTIVE, NewRecord, stamp
+from local.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, stamp
 from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
 from local.ledger.sqlite.record_columns import as_json
@@ -29,15 +29,15 @@ from local.ledger.transfer import (
 from local.protocol.envelope import new_id
 
 TOGETHER = 2_000
-"""Rows erased in one transaction, behind which everybody's saves wait."""
-MERGED = 1_000
-"""Pages of the full text merged in one transaction."""
-MERGES = 10_000
-"""Rounds at most: others may write meanwhile."""
+"""Maximum number of rows erased in one transaction; all other writes wait for it."""
+MERGED_PAGES = 1_000
+"""Number of pages of the full-text index merged in one transaction."""
+MAX_MERGES = 10_000
+"""Maximum number of merging transactions; merging may not end while others write."""
 REDACTED = "[REDACTED]"
 WORD = re.compile(r"\w+")
-WORDS = 5
-"""Words of a text with which the full text is searched for it."""
+SAMPLE_WORDS = 5
+"""Number of leading words with which the full-text index is searched for an erased text."""
 
 
 class Erasures:
@@ -49,63 +49,64 @@ class Erasures:
         rows: TenantRows,
         records: RecordRows,
         tombstones: Tombstones,
-        held: Sequence[Callable[[], None]],
+        clear_caches: Sequence[Callable[[], None]],
     ) -> None:
-        """`held`: clears the parts of the ledger that hold records in memory."""
+        """`clear_caches`: clear what other parts of the ledger hold in memory."""
         self._database = database
         self._rows = rows
         self._records = records
         self._tombstones = tombstones
-        self._held = held
+        self._clear_caches = clear_caches
         self._sources = Sources(rows, records)
         self._selections = Selections(rows)
 
     async def select(self, selection: Selection) -> Selected:
-        """Return the rows of a selection: whole turns, with all that rests on nothing else."""
+        """Return the rows of a selection: whole turns, and everything derived from them alone."""
         return await self._rows.read(partial(self._selections.of, selection))
 
     async def erase(
         self, selection: Selection, rows: Sequence[int], how: Lifting
     ) -> AsyncIterator[Erased]:
-        """Erase selected rows, and what belongs to the selection beside them."""
+        """Erase the selected rows, and the notes, items, ratings and outputs of the selection."""
         for start in range(0, len(rows), TOGETHER):
             part = rows[start : start + TOGETHER]
             erased = await self._rows.write(partial(self._erase, selection, part, how))
-            for forget in self._held:
+            for forget in self._clear_caches:
                 forget()
             yield erased
-        if selection.by_session:
+        if selection.includes_unreferenced:
             asked = {"owner": selection.owner, "session_id": selection.session_id}
             while await self._rows.change("drop_items_of", **asked, limit=TOGETHER):
                 pass
-        await self._rows.write(partial(self._erase_beside, selection, how, len(rows)))
+        await self._rows.write(partial(self._finish_erasure, selection, how, len(rows)))
 
     async def chosen_among(self, digests: Collection[str]) -> list[tuple[Selection, str]]:
-        """Return what was chosen according to the tombstones, if any of it exists."""
+        """Return the selections that have these digests, as far as matching data exists."""
         return await self._rows.read(lambda c: self._tombstones.chosen_among(c, digests))
 
     async def lift(self, records: Sequence[NewRecord]) -> None:
-        """Permit these records to be stored again, whenever they were erased."""
+        """Allow these records to be stored again, whenever they were erased."""
         await self._rows.write(lambda c: self._tombstones.lift(c, records))
 
     async def traces(self, erased: Erased) -> Traces:
-        """Return the traces of erased records that are found."""
+        """Count the traces of erased records that are still found."""
         return await self._rows.read(partial(self._traces, erased))
 
     async def scrub(self) -> None:
-        """Overwrite in the files what was deleted from the tables, including the full text.
+        """Remove deleted content from the files, including the full-text index.
 
-        A ledger that an earlier local2 wrote is rewritten once; its copy from then is deleted.
+        The file of a ledger that an earlier local2 wrote is rewritten once. Copies from before
+        migrations are deleted.
 
         Raises:
-            StorageError: Another process reads the file, such as a shell of sqlite3 or a backup.
+            StorageError: Another process reads the file, such as a sqlite3 shell or a backup.
         """
         await self._database.delete_copies()
-        pages = -MERGED  # negative: merges every segment, and not only those that are due
-        for _ in range(MERGES):
+        pages = -MERGED_PAGES  # negative: merges every segment, and not only those that are due
+        for _ in range(MAX_MERGES):
             if await self._rows.write(partial(self._merge, pages)):
                 break
-            pages = MERGED
+            pages = MERGED_PAGES
         row = await self._rows.one("residue")
         residue = bool(row and row["residue"])
         await self._database.truncate(vacuum=residue)
@@ -116,11 +117,11 @@ class Erasures:
     async def anonymise(
         self, *, before: datetime, limit: int, agent: str, at: datetime
     ) -> list[Anonymised]:
-        """Clear content and identity of some records that were retired before a time."""
+        """Clear content and identity of up to `limit` records that were retired before a time."""
         return await self._rows.write(partial(self._anonymise, agent, at, stamp(before), limit))
 
     async def count_to_anonymise(self, before: datetime) -> int:
-        """Return how many records were retired before a time, and not anonymised."""
+        """Return how many records were retired before a time, and are not anonymised yet."""
         row = await self._rows.one("count_to_anonymise", before=stamp(before))
         return int(row["due"]) if row else 0
 
@@ -132,21 +133,21 @@ class Erasures:
         ids = [row["id"] for row in found]
         if not how.allow_again:
             self._tombstones.add(connection, selection, found, how)
-        self._forget_sources(connection, ids)
+        self._remove_from_sources(connection, ids)
         self._clear(connection, rows, ids)
-        gone = {"ids": as_json(ids)}
-        self._rows.execute(connection, "drop_items_found_by", **gone)
-        merged = self._rows.execute(connection, "merged_into", **gone).fetchall()
+        erased = {"ids": as_json(ids)}
+        self._rows.execute(connection, "drop_items_found_by", **erased)
+        merged = self._rows.execute(connection, "merged_into", **erased).fetchall()
         for statement in ("audit_of_replaced", "replaced_by_nothing", "drop_audit"):
-            self._rows.execute(connection, statement, **gone)
+            self._rows.execute(connection, statement, **erased)
         for statement in ("drop_relations", "drop_relations_to"):
-            self._rows.execute(connection, statement, **gone)
+            self._rows.execute(connection, statement, **erased)
         owner, keys = selection.owner, [row["key"] for row in found if row["key"]]
         self._rows.execute(connection, "drop_outputs", owner=owner, keys=as_json(keys))
         asked = as_json([row["query_id"] for row in found if row["query_id"]])
         self._rows.execute(connection, "drop_waiting_ratings", owner=owner, query_ids=asked)
         self._rows.execute(connection, "erase_records", rows=numbers, at=stamp(how.at))
-        self._restore(connection, merged, how)
+        self._restore_merged(connection, merged, how)
         unindexed = tuple(Unindexed(row["row"], row["id"]) for row in found if row["indexed"])
         leaving = ({"row": one.row, "id": one.id} for one in unindexed)
         self._rows.execute_each(connection, "unindex_as", leaving)
@@ -160,51 +161,57 @@ class Erasures:
         )
 
     def _clear(self, connection: SqlConnection, rows: Sequence[int], ids: Sequence[str]) -> None:
-        """Delete what other tables have of records."""
+        """Delete the rows of other tables that belong to these records."""
         numbers = as_json(rows)
         for statement in ("drop_vectors", "drop_features", "drop_access"):
             self._rows.execute(connection, statement, rows=numbers)
-        self._rows.execute(connection, "drop_tasks", rows=numbers, kinds=as_json(OF_ACTIVE))
+        self._rows.execute(
+            connection, "drop_tasks", rows=numbers, kinds=as_json(ACTIVE_RECORD_TASKS)
+        )
         self._rows.execute(connection, "drop_ratings", ids=as_json(ids))
 
-    def _restore(self, connection: SqlConnection, merged: Sequence[Row], how: Lifting) -> None:
-        """Restore what was merged into something erased."""
+    def _restore_merged(
+        self, connection: SqlConnection, merged: Sequence[Row], how: Lifting
+    ) -> None:
+        """Make facts active again that had been merged into an erased one."""
         reason = "what it was merged into was erased"
         cause = Cause(agent=None, superseded_by="", at=how.at, reason=reason)
         for row in merged:
             if self._records.restore(connection, row):
-                self._records.note(connection, "undone", row["id"], cause, {"action": "merged"})
+                self._records.add_to_audit(
+                    connection, "undone", row["id"], cause, {"action": "merged"}
+                )
 
-    def _forget_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
-        """Remove erased sources from facts that were extracted from others, too."""
-        gone = set(ids)
-        stay = self._rows.execute(connection, "extracted_from_erased", ids=as_json(ids)).fetchall()
-        for row in stay:
-            self._sources.part(connection, row["id"], gone, ())
+    def _remove_from_sources(self, connection: SqlConnection, ids: Sequence[str]) -> None:
+        """Remove erased messages from the sources of facts that also have other sources."""
+        erased = set(ids)
+        facts = self._rows.execute(connection, "extracted_from_erased", ids=as_json(ids)).fetchall()
+        for row in facts:
+            self._sources.remove(connection, row["id"], erased, ())
 
-    def _erase_beside(
+    def _finish_erasure(
         self, selection: Selection, how: Lifting, records: int, connection: SqlConnection
     ) -> None:
         if how.allow_again:
             self._tombstones.lift_all(connection, selection)
-        elif selection.by_session:
-            self._tombstones.add_beside(connection, selection, how)
+        elif selection.includes_unreferenced:
+            self._tombstones.add_selection(connection, selection, how)
         owner = selection.owner
-        if selection.by_session:
+        if selection.includes_unreferenced:
             asked = {"owner": owner, "session_id": selection.session_id}
             self._rows.execute(connection, "drop_notes", **asked)
             self._rows.execute(connection, "drop_ratings_of", **asked)
         if selection.whole_owner:
             self._rows.execute(connection, "drop_outputs_of", owner=owner)
         cause = Cause(agent=None, superseded_by="", at=how.at, why="erased")
-        self._records.note(connection, "erased", new_id(), cause, {"records": records})
+        self._records.add_to_audit(connection, "erased", new_id(), cause, {"records": records})
 
     def _traces(self, erased: Erased, connection: SqlConnection) -> Traces:
         ids, rows = as_json(erased.ids), as_json(erased.rows)
         found = self._rows.execute(connection, "traces", ids=ids, rows=rows).fetchone()
         texts = 0
         for sample in erased.samples:
-            if words := WORD.findall(sample)[:WORDS]:
+            if words := WORD.findall(sample)[:SAMPLE_WORDS]:
                 match = f'{{content}}: "{" ".join(words)}"'
                 asked = self._rows.execute(connection, "text_traces", match=match, rows=rows)
                 texts += asked.fetchone()["found"]
@@ -216,7 +223,7 @@ class Erasures:
         )
 
     def _merge(self, pages: int, connection: SqlConnection) -> bool:
-        """Merge a part of the full text; return whether that was all."""
+        """Merge a part of the full-text index; return whether all is merged."""
         before = connection.total_changes
         self._rows.execute(connection, "merge_text", pages=pages)
         return connection.total_changes - before < 2  # noqa: PLR2004 - as FTS5 documents it
@@ -232,5 +239,5 @@ class Erasures:
         self._rows.execute(connection, "anonymise_records", rows=as_json(rows), redacted=REDACTED)
         cause = Cause(agent=agent, superseded_by="", at=at, why="anonymised")
         for id_ in ids:
-            self._records.note(connection, "anonymised", id_, cause, {})
+            self._records.add_to_audit(connection, "anonymised", id_, cause, {})
         return [Anonymised(row["id"], row["kind"]) for row in found]

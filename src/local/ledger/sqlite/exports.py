@@ -1,6 +1,6 @@
-"""The content of the ledger, page by page, as lines of an export file.
+"""Exports the content of the ledger, page by page, as lines of an export file.
 
-A page reads a bounded number of rows, even if few of them are wanted: questions wait behind it.
+A page reads a bounded number of rows, even if few of them are wanted, because queries wait for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,16 +31,18 @@ from local.protocol.portable import (
     StoredVector,
 )
 
-SCANNED = 2_000
-"""Rows of a table that one page reads."""
+MAX_ROWS_READ = 2_000
+"""Number of rows of a table that one page reads."""
 ROWS_OF = {"place": "record", "access": "record"}
-"""Sections that are read by the rows of another table than their own."""
-OF_TALKS = frozenset({"feedback", "note", "output", "item"})
+"""Sections whose rows are numbered by another table than the one they are named after."""
+TALK_SECTIONS = frozenset({"feedback", "note", "output", "item"})
+"""Sections that are exported only if `ExportFilter.talks` is set."""
 FIRST_RELATION = ("", "", "")
+"""The key before that of every relation."""
 
 Key = int | tuple[str, str, str]
 Keyed = Iterator[tuple[Key, Line | None]]
-"""Lines with the keys after which the next page continues; None is a row that is left out."""
+"""Lines, each with the key after which the next page continues; None is a row that is left out."""
 
 
 class Exports:
@@ -50,17 +52,17 @@ class Exports:
         self._rows = rows
 
     async def count(self, wanted: ExportFilter) -> int:
-        """Return how many records an export has."""
+        """Return the number of records in an export."""
         row = await self._rows.one("count_exported", **self._asked(wanted))
         return int(row["records"]) if row else 0
 
     async def page(self, wanted: ExportFilter, cursor: ExportCursor) -> ExportPage:
-        """Return the next lines after a cursor, and where to continue."""
+        """Return the next lines after a cursor, and the cursor of the next page."""
         asked = self._asked(wanted)
 
         def read(connection: SqlConnection) -> ExportPage:
-            found = _Reader(self._rows, connection, asked)
-            return _page(found, cursor, talks=wanted.talks)
+            reader = _Reader(self._rows, connection, asked)
+            return _page(reader, cursor, talks=wanted.talks)
 
         return await self._rows.read(read)
 
@@ -77,14 +79,14 @@ class Exports:
         }
 
 
-def _page(found: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
+def _page(reader: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
     section, after, skip = cursor.section, cursor.after, cursor.skip
     lines: list[msgspec.Raw] = []
     size = 0
-    for key, line in found.lines(section, after):
+    for key, line in reader.lines(section, after):
         data = msgspec.json.encode(line) if line is not None else b""
         if len(data) > LINE_BYTES and not lines:
-            return _piece(data, cursor=ExportCursor(section, after, skip), key=key)
+            return _page_of_piece(data, cursor=ExportCursor(section, after, skip), key=key)
         if size + len(data) > LINE_BYTES:
             break
         after = key
@@ -92,12 +94,12 @@ def _page(found: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage:
             lines.append(msgspec.Raw(data))
             size += len(data) + 1
     else:
-        return _whole(section, lines, found.following(section, after, talks=talks))
-    return _whole(section, lines, ExportCursor(section, after))
+        return _page_of_lines(section, lines, reader.next_cursor(section, after, talks=talks))
+    return _page_of_lines(section, lines, ExportCursor(section, after))
 
 
-def _piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
-    """Return a part of a line that no page holds."""
+def _page_of_piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
+    """Return the next piece of a line that is too long for a page."""
     until = cursor.skip + LINE_BYTES
     cut = until < len(data)
     after = ExportCursor(cursor.section, cursor.after, until)
@@ -109,7 +111,9 @@ def _piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
     )
 
 
-def _whole(section: str, lines: list[msgspec.Raw], cursor: ExportCursor | None) -> ExportPage:
+def _page_of_lines(
+    section: str, lines: list[msgspec.Raw], cursor: ExportCursor | None
+) -> ExportPage:
     return ExportPage(
         lines=lines,
         counts={section: len(lines)} if lines else {},
@@ -127,12 +131,12 @@ class _Reader:
         self._scanned = 0
 
     def lines(self, section: str, after: Key) -> Keyed:
-        """Yield the lines of a section after a key, as many as one page reads."""
+        """Yield the lines of a section after a key, at most those that one page reads."""
         if isinstance(after, tuple):
-            yield from self._relations(after)
+            yield from self._relation_lines(after)
             return
-        until = after + SCANNED
-        make = self._place if section == "place" else MAKERS[section]
+        until = after + MAX_ROWS_READ
+        make = self._place_line if section == "place" else LINE_MAKERS[section]
         statement = f"export_{section}"
         found = self._rows.execute(
             self._connection, statement, **self._asked, after=after, until=until
@@ -141,10 +145,10 @@ class _Reader:
             yield row["row"], make(row)
         yield until, None
 
-    def following(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
-        """Return where to continue after the rows that were read; None at the end."""
+    def next_cursor(self, section: str, after: Key, *, talks: bool) -> ExportCursor | None:
+        """Return the cursor after the rows that were read; None at the end of the export."""
         if isinstance(after, tuple):
-            more = self._scanned == SCANNED
+            more = self._scanned == MAX_ROWS_READ
         else:
             lasts = self._rows.execute(self._connection, "last_rows").fetchone()
             more = after < (lasts[ROWS_OF.get(section, section)] or 0)
@@ -152,21 +156,21 @@ class _Reader:
             return ExportCursor(section, after)
         rest = SECTIONS[SECTIONS.index(section) + 1 :]
         for name in rest:
-            if talks or name not in OF_TALKS:
+            if talks or name not in TALK_SECTIONS:
                 return ExportCursor(name, FIRST_RELATION if name == "relation" else 0)
         return None
 
-    def _relations(self, after: tuple[str, str, str]) -> Keyed:
+    def _relation_lines(self, after: tuple[str, str, str]) -> Keyed:
         source, relation, target = after
-        asked = {"source": source, "relation": relation, "target": target, "limit": SCANNED}
+        asked = {"source": source, "relation": relation, "target": target, "limit": MAX_ROWS_READ}
         found = self._rows.execute(self._connection, "export_relation", **self._asked, **asked)
         for row in found:
             self._scanned += 1
             key = (row["source"], row["relation"], row["target"])
-            yield key, _of(RelationLine, row) if row["wanted"] else None
+            yield key, _line_of(RelationLine, row) if row["wanted"] else None
 
-    def _place(self, row: Row) -> PlaceLine | None:
-        """Return the place by the record there, since rows differ from ledger to ledger."""
+    def _place_line(self, row: Row) -> PlaceLine | None:
+        """Return a position relative to a record, since row numbers differ between ledgers."""
         at = row["stands_at"]
         asked = {"owner": row["owner"], "session_id": row["session_id"]}
         base = self._rows.execute(
@@ -177,13 +181,13 @@ class _Reader:
         return PlaceLine(record=row["id"], at=base["id"], offset=at - base["row"])
 
 
-def _of(type_: type[Line], row: Row, **other: Any) -> Line:
-    """Return the line of a row; what has a value in `other` is not read."""
+def _line_of(type_: type[Line], row: Row, **other: Any) -> Line:
+    """Return the line of a row; the fields in `other` are not read from it."""
     names = [name for name in type_.__struct_fields__ if name not in other]
     return type_(**{name: row[name] for name in names}, **other)
 
 
-def _record(row: Row) -> Line:
+def _record_line(row: Row) -> Line:
     record = record_of(row)
     vector = None
     if row["vector"] is not None:
@@ -192,17 +196,17 @@ def _record(row: Row) -> Line:
     return RecordLine(**{name: getattr(record, name) for name in names}, vector=vector)
 
 
-def _item(row: Row) -> Line:
+def _item_line(row: Row) -> Line:
     value = msgspec.Raw(row["value"]) if row["value"] is not None else NOTHING
-    return _of(ItemLine, row, namespace=path_of(row["namespace"]), value=value)
+    return _line_of(ItemLine, row, namespace=path_of(row["namespace"]), value=value)
 
 
-MAKERS: dict[str, Callable[[Row], Line]] = {
-    "record": _record,
-    "feedback": lambda row: _of(FeedbackLine, row),
-    "note": lambda row: _of(NoteLine, row),
-    "output": lambda row: _of(OutputLine, row, last=bool(row["last"])),
-    "audit": lambda row: _of(AuditLine, row, detail=msgspec.json.decode(row["detail"])),
-    "access": lambda row: _of(AccessLine, row),
-    "item": _item,
+LINE_MAKERS: dict[str, Callable[[Row], Line]] = {
+    "record": _record_line,
+    "feedback": lambda row: _line_of(FeedbackLine, row),
+    "note": lambda row: _line_of(NoteLine, row),
+    "output": lambda row: _line_of(OutputLine, row, last=bool(row["last"])),
+    "audit": lambda row: _line_of(AuditLine, row, detail=msgspec.json.decode(row["detail"])),
+    "access": lambda row: _line_of(AccessLine, row),
+    "item": _item_line,
 }

@@ -1,4 +1,4 @@
-"""Items: what frameworks store exactly, and the records by which searches find some of it."""
+"""Stores items: exact values of frameworks, some with a record that makes them searchable."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -11,11 +11,11 @@ from local.ledger.records import NewRecord
 from local.ledger.sessions import (
     FoundKey,
     ItemPage,
+    ItemSelection,
     ItemsOf,
     ItemsWritten,
+    ItemWriter,
     NewItem,
-    Storing,
-    Within,
 )
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json
@@ -36,40 +36,40 @@ class Items:
         self._rows = rows
         self._records = records
 
-    async def put(self, of: ItemsOf, items: Sequence[NewItem], by: Storing) -> ItemsWritten:
+    async def put(self, of: ItemsOf, items: Sequence[NewItem], by: ItemWriter) -> ItemsWritten:
         """Store items, and delete those without a value, all or none.
 
-        An item whose text is what it was keeps its record.
+        An item whose text is unchanged keeps its record.
 
         Raises:
-            QuotaError: They are more than the tenant may store.
+            QuotaError: The tenant would exceed its quota.
         """
 
         def put(connection: SqlConnection) -> ItemsWritten:
-            writing = _Writing(self._rows, self._records, connection, of, by)
+            writer = _Writer(self._rows, self._records, connection, of, by)
             for item in items:
-                writing.put(item)
-            return writing.result
+                writer.put(item)
+            return writer.result
 
         return await self._rows.write(put)
 
     async def delete(
-        self, of: ItemsOf, keys: Sequence[ItemKey], namespaces: Sequence[Path], by: Storing
+        self, of: ItemsOf, keys: Sequence[ItemKey], namespaces: Sequence[Path], by: ItemWriter
     ) -> ItemsWritten:
-        """Delete items by their keys, and all of some namespaces and within them, at once."""
+        """Delete items by key, and all items in or below some namespaces, in one transaction."""
 
         def delete(connection: SqlConnection) -> ItemsWritten:
-            writing = _Writing(self._rows, self._records, connection, of, by)
+            writer = _Writer(self._rows, self._records, connection, of, by)
             for key in keys:
-                writing.delete(key)
+                writer.delete(key)
             for namespace in namespaces:
-                writing.delete_within(namespace)
-            return writing.result
+                writer.delete_within(namespace)
+            return writer.result
 
         return await self._rows.write(delete)
 
     async def get(self, of: ItemsOf, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
-        """Return the items of these keys, as many as an answer holds; None where there is none."""
+        """Return the items of these keys, as many as fit an answer; None for missing ones."""
 
         def get(connection: SqlConnection) -> list[StoredItem | None]:
             found = (
@@ -81,8 +81,8 @@ class Items:
 
         return await self._rows.read(get)
 
-    async def within(self, of: ItemsOf, within: Within) -> ItemPage:
-        """Return the items within a namespace, the newest first; or as Within requests."""
+    async def within(self, of: ItemsOf, within: ItemSelection) -> ItemPage:
+        """Return the selected items, the newest first."""
 
         def find(connection: SqlConnection) -> ItemPage:
             read = list(fitting(map(_item, self._chosen(connection, of, within))))
@@ -91,12 +91,14 @@ class Items:
 
         return await self._rows.read(find)
 
-    async def keys(self, of: ItemsOf, within: Within) -> list[FoundKey]:
-        """Return where the same items are."""
+    async def keys(self, of: ItemsOf, within: ItemSelection) -> list[FoundKey]:
+        """Return the keys of the selected items."""
         return await self._rows.read(lambda c: [_key(row) for row in self._chosen(c, of, within)])
 
-    async def of_records(self, of: ItemsOf, ids: Sequence[str], within: Within) -> list[FoundKey]:
-        """Return where the wanted ones are of the items that belong to these records."""
+    async def of_records(
+        self, of: ItemsOf, ids: Sequence[str], within: ItemSelection
+    ) -> list[FoundKey]:
+        """Return the keys of the items that belong to these records and match the selection."""
         listed = as_json(ids)
 
         def find(connection: SqlConnection) -> list[FoundKey]:
@@ -108,7 +110,10 @@ class Items:
     async def namespaces(
         self, of: ItemsOf, prefix: Path, choose: Callable[[Sequence[Path]], T]
     ) -> T:
-        """Return what is chosen, off the event loop, of the namespaces with items that begin so."""
+        """Return what `choose`, called off the event loop, selects from the namespaces with items.
+
+        Only namespaces that begin with `prefix` are considered.
+        """
         asked = _asked(of) | _bounds(prefix)
 
         def find(connection: SqlConnection) -> T:
@@ -117,8 +122,10 @@ class Items:
 
         return await self._rows.read(find)
 
-    def _chosen(self, connection: SqlConnection, of: ItemsOf, within: Within) -> Iterator[Row]:
-        """Yield the rows of the wanted items, each read when it is used."""
+    def _chosen(
+        self, connection: SqlConnection, of: ItemsOf, within: ItemSelection
+    ) -> Iterator[Row]:
+        """Yield the rows of the selected items lazily."""
         name = "items_in" if within.exact else "items_within"
         asked = _asked(of) | _bounds(within.namespace)
         found = self._rows.execute(connection, name, **asked, before=within.before)
@@ -126,8 +133,8 @@ class Items:
         return islice(matching, within.offset, within.offset + within.limit)
 
 
-class _Writing:
-    """Items that are written inside one transaction."""
+class _Writer:
+    """Writes items inside one transaction."""
 
     def __init__(
         self,
@@ -135,7 +142,7 @@ class _Writing:
         records: RecordRows,
         connection: SqlConnection,
         of: ItemsOf,
-        by: Storing,
+        by: ItemWriter,
     ) -> None:
         self._rows = rows
         self._records = records
@@ -148,7 +155,7 @@ class _Writing:
         if new.put.deletes:
             self.delete(new.put)
             return
-        known = self._state(new.put)
+        known = self._current(new.put)
         if known is not None and new.put.keep:
             return
         value = bytes(new.put.value)
@@ -157,7 +164,7 @@ class _Writing:
             **_place(new.put),
             value=None if value == bytes(NOTHING) else value,
             data=new.put.data,
-            record=self._recorded(known, new.record),
+            record=self._store_record(known, new.record),
             session_id=self._by.session_id,
             at=self._by.at.isoformat(timespec="microseconds"),
         )
@@ -165,7 +172,7 @@ class _Writing:
         self.result.stored += 1
 
     def delete(self, key: ItemKey) -> None:
-        known = self._state(key)
+        known = self._current(key)
         if known is None:
             return
         self._execute("drop_item", **_place(key))
@@ -179,13 +186,13 @@ class _Writing:
         for row in recorded:
             self._retire(row["record"], DELETED)
 
-    def _recorded(self, known: Row | None, record: NewRecord | None) -> str | None:
-        """Return the id of the record of an item after the write."""
+    def _store_record(self, known: Row | None, record: NewRecord | None) -> str | None:
+        """Store, keep or retire the record of an item; return its id, None without a record."""
         former = known["record"] if known is not None else None
         if record is None:
             self._retire(former, NO_TEXT)
             return None
-        text = record.content, record.session_id  # another session's is forgotten with that
+        text = record.content, record.session_id  # erasing a session erases its records
         if known is not None and (known["text"], known["session_id"]) == text:
             return str(former)
         replaced = former is not None and self._records.supersede(
@@ -208,7 +215,7 @@ class _Writing:
         if self._records.supersede(self._connection, record_id, cause):
             self.result.retired.append(record_id)
 
-    def _state(self, key: ItemKey) -> Row | None:
+    def _current(self, key: ItemKey) -> Row | None:
         row: Row | None = self._execute("item_state", **_place(key)).fetchone()
         return row
 
@@ -225,12 +232,12 @@ def _place(key: ItemKey) -> dict[str, str]:
 
 
 def _bounds(namespace: Path) -> dict[str, str]:
-    """Return the bounds of all texts that begin with a namespace's."""
+    """Return the bounds of the namespaces that begin with this one, as stored texts."""
     text = path_text(namespace)
     return {"namespace": text, "beyond": f"{text[:-1]}-" if text else "#"}
 
 
-def _is_wanted(row: Row, within: Within) -> bool:
+def _is_wanted(row: Row, within: ItemSelection) -> bool:
     if within.wanted is None:
         return True
     return within.wanted(msgspec.json.decode(row["value"] or bytes(NOTHING)))

@@ -1,8 +1,8 @@
-"""One tenant's ledger: every memory as a row of SQL. Writes return once they are on disk.
+"""Assembles one tenant's ledger from its parts. Writes return once they are on disk.
 
-Beside its parts: whether the whole ledger is sound (its pages, its full text, no record missing),
-and the features of records that an older local2 stored; until they are stored, ranking computes
-them itself.
+The module also checks whether the whole ledger is sound (its pages, its full-text index, the number
+of its records), and stores the features of records that an older local2 wrote. Until those are
+stored, ranking computes them itself.
 """
 
 import asyncio
@@ -30,12 +30,14 @@ from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.turns import Received, Turns
 from local.ledger.sqlite.upkeep import IndexedRecords, Upkeep
-from local.ledger.sqlite.working_sets import held_of
+from local.ledger.sqlite.working_sets import budgets_of
 from local.text.features import features_of, pairs_of
 
 COUNTED = "record"
-"""Records are superseded or erased to a shell, and never deleted."""
+"""The table whose rows the tally counts: records are superseded or reduced to a shell, but never
+deleted."""
 PAGE = 100
+"""Number of records whose missing features are extracted at a time."""
 
 log = structlog.get_logger()
 
@@ -48,43 +50,43 @@ class Ledger:
         self._rows = rows = TenantRows(database, tenant, quota)
         self.tenant = tenant
         tombstones = Tombstones(rows)
-        written = RecordRows(rows, tombstones.stand_for)
-        self.records = Records(rows, written)
-        held = held_of(database)
-        topics = RecentTopics(held.topics)
-        self.facts = Facts(rows, written, topics)
-        self.extraction = Extractions(rows, written, topics)
-        self.knowledge = Knowledge(rows, written)
-        self.relations = Relations(rows, written)
-        self.turns = Turns(rows, written)
-        self.conversations = Conversations(rows, written)
-        self.received = Received(rows, written)
-        self.documents = Documents(rows, written)
-        self.items = Items(rows, written)
+        record_rows = RecordRows(rows, tombstones.match_record)
+        self.records = Records(rows, record_rows)
+        budgets = budgets_of(database)
+        topics = RecentTopics(budgets.topics)
+        self.facts = Facts(rows, record_rows, topics)
+        self.extraction = Extractions(rows, record_rows, topics)
+        self.knowledge = Knowledge(rows, record_rows)
+        self.relations = Relations(rows, record_rows)
+        self.turns = Turns(rows, record_rows)
+        self.conversations = Conversations(rows, record_rows)
+        self.received = Received(rows, record_rows)
+        self.documents = Documents(rows, record_rows)
+        self.items = Items(rows, record_rows)
         self.sessions = Sessions(rows)
         self.notes = Notes(rows)
         self.outputs = Outputs(rows)
         self.index = IndexedRecords(rows)
         self.backlog = TaskQueue(rows)
-        self.upkeep = Upkeep(rows, written, topics)
-        self.audit = Audit(rows, written, topics)
-        self.searches = Searches(rows, held)
+        self.upkeep = Upkeep(rows, record_rows, topics)
+        self.audit = Audit(rows, record_rows, topics)
+        self.searches = Searches(rows, budgets)
         self.exports = Exports(rows)
-        reading = topics.forget_all, self.knowledge.forget_held
-        self.imports = Imports(rows, written, tombstones, reading)
-        forgetting = topics.forget_all, self.searches.forget_held
-        self.erasures = Erasures(database, rows, written, tombstones, forgetting)
+        after_import = topics.forget_all, self.knowledge.forget_held
+        self.imports = Imports(rows, record_rows, tombstones, after_import)
+        after_erasure = topics.forget_all, self.searches.forget_held
+        self.erasures = Erasures(database, rows, record_rows, tombstones, after_erasure)
 
     async def counts(self) -> Counts:
-        """Return how many records there are, and how many of them the index has."""
+        """Return the numbers of all records, of indexed ones and of those waiting for it."""
         return await self.records.counts()
 
     async def unsound(self) -> list[str]:
-        """Return what is wrong with the whole ledger, of all tenants; nothing if it is sound."""
+        """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""
         return await unsound(self._database)
 
     async def backfill(self) -> None:
-        """Bring the records of an older local2 up to date; until then they are read as they are."""
+        """Store the features that records of an older local2 lack."""
         await backfill(self._rows)
 
 
@@ -96,7 +98,7 @@ async def backfill(rows: TenantRows) -> None:
             return
         after = done = 0
         while page := await rows.all("without_features", after=after, limit=PAGE):
-            read = await asyncio.to_thread(_read, page)
+            read = await asyncio.to_thread(_extract_features, page)
             await rows.write(partial(_store_features, rows, read))
             after, done = page[-1]["row"], done + len(page)
     except StorageError as error:  # the next start tries again
@@ -105,8 +107,8 @@ async def backfill(rows: TenantRows) -> None:
         log.info("features_read", records=done)
 
 
-def _read(page: list[Row]) -> list[Parameters]:
-    """Return their features, beside what they were read from."""
+def _extract_features(page: list[Row]) -> list[Parameters]:
+    """Extract the features of a page of records; keep their content to detect later changes."""
     return [
         {
             "record": row["row"],
@@ -126,14 +128,14 @@ def _store_features(rows: TenantRows, read: list[Parameters], connection: SqlCon
 
 
 async def unsound(database: Database) -> list[str]:
-    """Read all of the ledger; return what is wrong with it, or nothing."""
+    """Read all of the ledger; return its problems, an empty list if it is sound."""
     found = await database.damages()
     try:
         await database.write(_check_full_text)
     except StorageError as error:
-        found.append(f"The full-text index does not say what the records say: {error.message}")
+        found.append(f"The full-text index does not match the records: {error.message}")
     if not found:  # counting needs sound pages
-        found += await database.read(lambda c: list(_missing(c)))
+        found += await database.read(lambda c: list(_missing_records(c)))
     return found
 
 
@@ -141,7 +143,7 @@ def _check_full_text(connection: SqlConnection) -> None:
     connection.execute(SQL["check_full_text"])
 
 
-def _missing(connection: SqlConnection) -> Iterator[str]:
+def _missing_records(connection: SqlConnection) -> Iterator[str]:
     row = connection.execute(SQL["count_rows"]).fetchone()
     if row["there"] != row["last"]:
         yield f"{row['last'] - row['there']} of {row['last']} records are missing."

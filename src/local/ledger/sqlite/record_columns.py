@@ -1,4 +1,4 @@
-"""Converts a record to a row of its table, and a row to its record."""
+"""Converts records to rows and back."""
 
 from datetime import datetime
 from typing import Any
@@ -11,12 +11,12 @@ from local.text.features import Features, pairs_of
 from local.text.names import folded
 
 NO_STATE = dict.fromkeys(Record.__struct_fields__)
-"""Of a new record."""
+"""The columns of a new record's state, all empty."""
 COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
 
 
 def record_of(row: Row) -> Record:
-    """Return the record of a row with every column."""
+    """Convert a row that has all columns to a record."""
     columns = {name: row[name] for name in COLUMNS}
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
@@ -28,8 +28,8 @@ def record_of(row: Row) -> Record:
     return Record(**columns)
 
 
-def columns_of(record: NewRecord, read: Features) -> dict[str, Any]:
-    """Return a record's columns in the table, also of a new one."""
+def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
+    """Return the columns of a new or stored record."""
     values = {**NO_STATE, **msgspec.structs.asdict(record)}
     values["metadata"] = as_json(record.metadata)
     values["event_time"] = stamp(record.event_time)
@@ -39,11 +39,11 @@ def columns_of(record: NewRecord, read: Features) -> dict[str, Any]:
         values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
     else:
         values["stated_by"] = principal_of(record)
-    values["pairs"] = pairs_of(read.stems)
+    values["pairs"] = pairs_of(features.stems)
     values["keywords"], values["queries"] = as_json(record.keywords), as_json(record.queries)
     return values
 
 
 def as_json(value: Any) -> str:
-    """Return the JSON for statements that read many values, or store one."""
+    """Return a value as JSON, for statements that take a list or store JSON."""
     return msgspec.json.encode(value).decode()

@@ -1,6 +1,6 @@
-"""Records of any kind; facts, with or without a topic; and the chunks of documents.
+"""Stores and reads records of any kind, facts with and without a topic, and document chunks.
 
-Standing facts that were looked up lately are held in memory: agents need the same few on every
+Facts that were recently looked up by topic are held in memory: agents need the same few on every
 turn.
 """
 
@@ -18,9 +18,9 @@ from local.protocol.memories import Owning
 from local.text.names import folded
 
 TOGETHER = 1_000
-"""Records of one transaction, where there are many; it takes about a fifth of a second."""
+"""Maximum number of records in one transaction; so many take about a fifth of a second."""
 LARGEST_HELD = 4_096
-"""Characters of a fact that is held."""
+"""Maximum length in characters of a fact that is held in memory."""
 
 
 class Records:
@@ -31,9 +31,9 @@ class Records:
         self._records = records
 
     async def store(self, records: Sequence[NewRecord]) -> list[Written]:
-        """Add records; those whose ids exist already stay as they are.
+        """Add records; records whose ids exist already stay as they are.
 
-        Many take several transactions, so that no other write waits long behind them.
+        Many records take several transactions, so that other writes do not wait long.
         """
         written: list[Written] = []
         for start in range(0, len(records), TOGETHER):
@@ -42,19 +42,22 @@ class Records:
         return written
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
-        """Return the records of these rows."""
+        """Return the records in these rows."""
         found = await self._rows.all("records", rows=json.dumps(rows))
         return [record_of(row) for row in found]
 
     async def chain(self, *record_ids: str) -> list[Record]:
-        """Return records with all that they replaced and all that replaced them, newest first."""
+        """Return all versions of these records, the newest first."""
         rows = await self._rows.all("chain", ids=json.dumps(record_ids))
         return [record_of(row) for row in rows]
 
     async def shown(
         self, record_ids: Sequence[str], *, but_turn: str | None, characters: int
     ) -> list[Shown]:
-        """Return their beginnings, the records of their turns, and those they were derived from."""
+        """Return the beginnings of these records, of those in their turns, and of their sources.
+
+        `but_turn` is a turn whose records are left out.
+        """
         rows = await self._rows.all(
             "shown",
             ids=json.dumps(record_ids),
@@ -65,7 +68,7 @@ class Records:
         return [Shown(id=row["id"], content=row["content"]) for row in rows]
 
     async def counts(self) -> Counts:
-        """Return how many there are, and how many of them the index has."""
+        """Return the numbers of all records, of indexed ones and of those waiting for it."""
         row = await self._rows.one("counts")
         assert row is not None  # noqa: S101 - a row of counts is always there
         return Counts(records=row["records"], indexed=row["indexed"], waiting=row["waiting"])
@@ -80,7 +83,7 @@ class Facts:
         self._topics = topics
 
     async def topic(self, scope: Owning, owner: str, topic: str) -> Record | None:
-        """Return the active version of a standing fact, from memory if it was used lately."""
+        """Return the active fact of a topic, from memory if it was used recently."""
         topic = folded(topic)
         if (held := self._topics.get((scope, owner, topic))) is not None:
             return held
@@ -92,14 +95,14 @@ class Facts:
         return record
 
     async def history(self, scope: Owning, owner: str, topic: str) -> list[Record]:
-        """Return every version of a standing fact, newest first."""
+        """Return every version of a topic's fact, the newest first."""
         rows = await self._rows.all("topic_history", scope=scope, owner=owner, topic=folded(topic))
         return [record_of(row) for row in rows]
 
     async def store(self, record: NewRecord, *, again: bool = False) -> Written:
-        """Make `record` an active fact, the only one of its topic if it has one.
+        """Make `record` an active fact; if it has a topic, the only active fact of that topic.
 
-        An equal one, word for word, is not written again; with `again` it is replaced.
+        A fact with the same words is not written again; with `again`, it is replaced.
         """
         try:
             return await self._rows.write(
@@ -117,9 +120,10 @@ class Facts:
         contradicts: Collection[Record] = (),
         agent: str,
     ) -> list[Record]:
-        """Carry out the verdicts on what a fact does to older ones, which finishes its task.
+        """Apply the verdicts on how a fact relates to older facts, and finish its task.
 
-        Returns those that it has replaced. One that is replaced itself meanwhile does nothing.
+        Returns the facts that it replaced. If the fact was itself replaced meanwhile, nothing is
+        applied.
         """
         cause = Cause(
             agent=agent,
@@ -145,7 +149,7 @@ class Facts:
                 self._topics.forget(older)
 
     async def relate(self, source: str, type_: str, target: str) -> None:
-        """Record a relation between two records, once."""
+        """Store a relation between two records, unless it exists."""
         await self._rows.change("relate", source=source, type=type_, target=target)
 
 
@@ -153,10 +157,10 @@ Key = tuple[str, str, str]
 
 
 class RecentTopics:
-    """The facts that were looked up lately; only one process writes the ledger.
+    """A cache of recently looked-up facts; it is valid because only one process writes the ledger.
 
-    `version` changes with every write. A reader stores what it found only if the version is still
-    the same: otherwise an older value could stay after a newer one was committed.
+    `version` changes with every write. A reader caches what it found only if the version is
+    unchanged: otherwise an old value could stay in the cache after a newer one was committed.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -165,7 +169,7 @@ class RecentTopics:
         self._records: dict[Key, Record] = {}
 
     def get(self, key: Key) -> Record | None:
-        """Return the fact under (scope, owner, folded topic), if it is held."""
+        """Return the fact of (scope, owner, folded topic), if it is cached."""
         record = self._records.get(key)
         if record is not None:
             self._use(key)
@@ -178,16 +182,16 @@ class RecentTopics:
         self._use(_key(record))
 
     def forget(self, record: NewRecord) -> None:
-        """Drop this fact: it was replaced, or erased."""
+        """Drop this fact, which was replaced or erased."""
         self.forget_topic(record.scope, record.owner, record.topic)
 
     def forget_topic(self, scope: str | None, owner: str | None, topic: str | None) -> None:
-        """Drop what is held under this key: it has changed."""
+        """Drop the fact of this topic, which has changed."""
         self.version += 1
         self._drop((scope or "", owner or "", folded(topic or "")))
 
     def forget_all(self) -> None:
-        """Drop all facts: any of them may have been replaced or erased."""
+        """Drop all facts, since any of them may have been replaced or erased."""
         self.version += 1
         for key in list(self._records):
             self._drop(key)
@@ -212,18 +216,18 @@ class Documents:
         self._records = records
 
     async def read(self, source: str) -> list[tuple[str, str]]:
-        """Return label and content of each active chunk of a document, in their order."""
+        """Return label and content of each active chunk of a document, in order."""
         return await self._rows.read(lambda c: self._read(c, source))
 
     async def store(self, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
-        """Make these the active chunks of a document, whose `source_ref`s are "source#number".
+        """Make these the active chunks of a document; their `source_ref`s are "source#number".
 
-        An equal chunk in the same place stays as it is.
+        A chunk that equals the present one of its number is not written again.
         """
         return await self._rows.write(lambda c: self._store(c, source, chunks))
 
     def _active(self, connection: SqlConnection, source: str) -> dict[int, Row]:
-        """Return the active chunks by their numbers."""
+        """Return the active chunks by number."""
         first, last = f"{source}#1", f"{source}#:"
         return {
             int(number): row

@@ -1,9 +1,9 @@
-"""How records relate to each other: stated relations, and facts with common names.
+"""Stores relations between records: stated relations, and links between facts with common names.
 
-Facts in triplets are linked by what they name; each thing has one spelling and its aliases. The
-table `relation` holds the links, too: for every fact a row to its statement, one to each thing that
-it names, and some to two names that it states to be the same. These lead to no record, so recall
-ignores them. The names themselves are in the facts only.
+Facts stated as triplets are linked by the entities that they name. An entity has one spelling, and
+may have aliases. The table `relation` also has rows whose targets are no records, which recall
+therefore ignores: for each fact one to its statement, one to each entity that it names, and, if it
+states an alias, some to the two names. The names themselves are stored in the facts only.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ from local.ledger.records import (
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.record_columns import as_json, record_of
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
-from local.ledger.upkeep import MOST_RELATIONS, Permit, RelatedRecord, Relation
+from local.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
 from local.text.names import Run, entity_key, runs
 
 TYPES = as_json(RELATION_TYPES)
-LINKS = 4
-"""Of the facts that name an entity of a new one, the newest so many in either role are linked."""
-MOST_LINKED = 50
-"""A fact with so many newer linked ones of an owner gets no more."""
-MOST_ALIASES = 8
-"""Names of one thing that are looked up."""
-STATES, NAMES, ALSO = "states", "names", "also_names"
-ANY_ALIAS = content_id(ALSO)
-"""Where facts lead that state any."""
+LINKED_PER_ROLE = 4
+"""Number of facts linked with a new fact that names the same entity: the newest in each role."""
+MAX_LINKS = 50
+"""Maximum number of newer facts of one owner that are linked with a fact."""
+MAX_NAMES = 8
+"""Maximum number of names of one entity that are looked up."""
+STATES, NAMES, ALSO_NAMES = "states", "names", "also_names"
+ANY_ALIAS = content_id(ALSO_NAMES)
+"""Relation target of all facts that state an alias."""
 ROLES = ("subject", "object")
 
 Place = tuple[Owning, str]
-EVERYBODYS: Place = ("tenant", TENANT_OWNED)
+TENANT_PLACE: Place = ("tenant", TENANT_OWNED)
 
 
 class Relations:
@@ -58,15 +58,15 @@ class Relations:
         """Store a relation; return False if it exists already.
 
         Raises:
-            InvalidArgumentsError: `permit` raises it, or one of the records has too many relations.
+            InvalidArgumentsError: `permit` raised it, or a record would have too many relations.
         """
 
         def add(connection: SqlConnection) -> bool:
             self._check(connection, relation, permit)
             added = self._change(connection, "relate", relation, "related")
             if added:
-                self._check_number(connection, relation.source)
-                self._check_number(connection, relation.target)
+                self._check_limit(connection, relation.source)
+                self._check_limit(connection, relation.target)
             return added
 
         return await self._rows.write(add)
@@ -75,7 +75,7 @@ class Relations:
         """Withdraw a relation; return False if it does not exist.
 
         Raises:
-            InvalidArgumentsError: `permit` raises it.
+            InvalidArgumentsError: `permit` raised it.
         """
 
         def remove(connection: SqlConnection) -> bool:
@@ -85,7 +85,7 @@ class Relations:
         return await self._rows.write(remove)
 
     async def of(self, record_id: str) -> tuple[Record | None, list[RelatedRecord]]:
-        """Return a record, and those related to it in either direction."""
+        """Return a record, and the records related to it in either direction."""
 
         def read(connection: SqlConnection) -> tuple[Record | None, list[RelatedRecord]]:
             return self._record(connection, record_id), self._related(connection, record_id)
@@ -95,13 +95,12 @@ class Relations:
     def _check(self, connection: SqlConnection, relation: Relation, permit: Permit) -> None:
         permit(self._record(connection, relation.source), self._record(connection, relation.target))
 
-    def _check_number(self, connection: SqlConnection, record_id: str) -> None:
-        """Raise if there are too many relations; the error undoes the addition."""
-        if len(self._related(connection, record_id)) > MOST_RELATIONS:
+    def _check_limit(self, connection: SqlConnection, record_id: str) -> None:
+        """Raise if a record has too many relations, which rolls the addition back."""
+        if len(self._related(connection, record_id)) > MAX_RELATIONS:
             raise InvalidArgumentsError(
-                f"The memory {record_id} has {MOST_RELATIONS} relations, the most that one may "
-                "have.",
-                remedy="Take one back before.",
+                f"The memory {record_id} already has {MAX_RELATIONS} relations, the maximum.",
+                remedy="Withdraw one first.",
             )
 
     def _change(
@@ -112,7 +111,7 @@ class Relations:
         if changed.rowcount < 1:
             return False
         cause = Cause(agent=relation.agent, superseded_by="", at=relation.at, user=relation.user)
-        self._records.note(connection, action, relation.source, cause, edge)
+        self._records.add_to_audit(connection, action, relation.source, cause, edge)
         return True
 
     def _record(self, connection: SqlConnection, record_id: str) -> Record | None:
@@ -130,7 +129,7 @@ class Relations:
 
 
 class Knowledge:
-    """One tenant's knowledge."""
+    """One tenant's facts that are stated as triplets."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
@@ -138,10 +137,10 @@ class Knowledge:
         self._has_aliases: bool | None = None
 
     async def store(self, facts: Sequence[TripletFact]) -> list[Written]:
-        """Store facts in triplets, all or none; those that are stated already stay as they are.
+        """Store facts stated as triplets, all or none; facts that are stated already are skipped.
 
-        A name gets the spelling of its first statement. A fact is linked with those of its scope
-        and owner, and with those for everybody, that name its subject or its object, by any name.
+        A name is spelled as in its first statement. A fact is linked with facts of its scope and
+        owner, and with the tenant's, that name its subject or object by any of their names.
         """
         written = await self._rows.write(lambda c: [self._store(c, fact) for fact in facts])
         if any(fact.alias for fact in facts):
@@ -149,54 +148,54 @@ class Knowledge:
         return written
 
     async def names_in(self, text: str, places: Sequence[Place]) -> list[str]:
-        """Return the names in facts of these places that occur in a text, as spelled there.
+        """Return the names in a text that facts of these places contain, as spelled in the facts.
 
-        No part of a longer name counts as another one.
+        A part of a longer name does not count as a name.
         """
-        named = await asyncio.to_thread(_named, text, partial(_entities_of, places))
+        named = await asyncio.to_thread(_possible_names, text, partial(_entities_of, places))
 
         def read(connection: SqlConnection) -> list[str]:
             spellings = self._spellings(
                 connection, {id_: run.text for run, ids in named for id_ in ids}
             )
             found: dict[str, None] = {}
-            behind = 0
+            end = 0
             for run, ids in named:
                 spelled = next((spellings[id_] for id_ in ids if id_ in spellings), None)
-                if spelled is not None and run.first >= behind:
+                if spelled is not None and run.first >= end:
                     found[spelled] = None
-                    behind = run.end
+                    end = run.end
             return list(found)
 
         return await self._rows.read(read)
 
     def forget_held(self) -> None:
-        """Clear the aliases in memory, since others may have been added."""
+        """Forget whether there are any aliases, since some may have been added."""
         self._has_aliases = None
 
     async def aliases_in(self, text: str, places: Sequence[Place]) -> list[str]:
-        """Return other names of what a text names, as far as facts of these places state them."""
+        """Return aliases of the entities named in a text, as stated by facts of these places."""
         if self._has_aliases is None:
             any_ = await self._rows.one("stated_aliases", aliases=as_json([ANY_ALIAS]))
             if self._has_aliases is None:  # otherwise one was stated meanwhile
                 self._has_aliases = any_ is not None
         if not self._has_aliases:
             return []
-        named = await asyncio.to_thread(_named, text, partial(_aliases_of, places))
+        named = await asyncio.to_thread(_possible_names, text, partial(_aliases_of, places))
         names_by_id = {id_: run.text for run, ids in named for id_ in ids}
 
         def read(connection: SqlConnection) -> list[str]:
             asked = as_json(list(names_by_id))
             stated = self._rows.execute(connection, "stated_aliases", aliases=asked).fetchall()
             names = [names_by_id[row["alias"]] for row in stated]
-            called = (self._called(connection, places, name)[1:] for name in names)
-            return list(dict.fromkeys(chain.from_iterable(called)))
+            aliases = (self._all_names(connection, places, name)[1:] for name in names)
+            return list(dict.fromkeys(chain.from_iterable(aliases)))
 
         return await self._rows.read(read)
 
     def _store(self, connection: SqlConnection, fact: TripletFact) -> Written:
         place: Place = (fact.record.scope, fact.record.owner)
-        within = list(dict.fromkeys((place, EVERYBODYS)))
+        within = list(dict.fromkeys((place, TENANT_PLACE)))
         fact = self._as_spelled(connection, within, fact)
         triplet = fact.triplet
         stated = content_id(STATES, *place, *triplet.key())
@@ -209,23 +208,22 @@ class Knowledge:
         if fact.alias:
             aliases = (_aliases_of([place], entity_key(name)) for name in names)
             for target in (ANY_ALIAS, *chain.from_iterable(aliases)):
-                self._records.relate(connection, written.id, ALSO, target)
+                self._records.relate(connection, written.id, ALSO_NAMES, target)
         for role, name in zip(ROLES, names, strict=True):
             key = entity_key(name)
             self._records.relate(connection, written.id, NAMES, _entity(place, role, key))
-            for called in self._called(connection, within, name):
-                for other in self._naming(connection, written.id, within, called):
+            for any_name in self._all_names(connection, within, name):
+                for other in self._facts_naming(connection, written.id, within, any_name):
                     self._records.relate(connection, written.id, SHARES_ENTITY, other)
         return written
 
     def _as_spelled(
         self, connection: SqlConnection, within: Sequence[Place], fact: TripletFact
     ) -> TripletFact:
-        """Return the fact with known names in their known spelling."""
+        """Return the fact with names spelled as in known facts."""
         stated = fact.triplet
         spelled = {
-            role: self._spelled(connection, within, getattr(stated, role)) or getattr(stated, role)
-            for role in ROLES
+            role: self._spelling(connection, within, getattr(stated, role)) for role in ROLES
         }
         triplet = msgspec.structs.replace(stated, **spelled)
         if triplet == stated:
@@ -237,14 +235,14 @@ class Knowledge:
         )
         return msgspec.structs.replace(fact, triplet=triplet, record=record)
 
-    def _spelled(self, connection: SqlConnection, places: Sequence[Place], name: str) -> str | None:
-        """Return how the oldest fact that names a thing spells it; None if none does."""
+    def _spelling(self, connection: SqlConnection, places: Sequence[Place], name: str) -> str:
+        """Return a name as spelled in the oldest fact that has it; unchanged if there is none."""
         entities = dict.fromkeys(_entities_of(places, entity_key(name)), name)
         spellings = self._spellings(connection, entities)
-        return next((spellings[entity] for entity in entities if entity in spellings), None)
+        return next((spellings[entity] for entity in entities if entity in spellings), name)
 
     def _spellings(self, connection: SqlConnection, entities: dict[str, str]) -> dict[str, str]:
-        """Return the spellings of names, by the ids of what they stand for."""
+        """Return the spellings of names, by the ids of their entities."""
         found = self._rows.execute(connection, "spellings", entities=as_json(list(entities)))
         return {
             row["entity"]: part
@@ -253,33 +251,35 @@ class Knowledge:
             if entity_key(part) == entity_key(entities[row["entity"]])
         }
 
-    def _called(self, connection: SqlConnection, places: Sequence[Place], name: str) -> list[str]:
-        """Return a name, and the other stated names of the thing, step by step."""
+    def _all_names(
+        self, connection: SqlConnection, places: Sequence[Place], name: str
+    ) -> list[str]:
+        """Return a name, followed by its stated aliases and their aliases."""
         names = {entity_key(name): name}
         waiting = [name]
-        while waiting and len(names) < MOST_ALIASES:
+        while waiting and len(names) < MAX_NAMES:
             for target in _aliases_of(places, entity_key(waiting.pop(0))):
-                found = self._rows.execute(connection, "aliases", alias=target, limit=MOST_ALIASES)
+                found = self._rows.execute(connection, "aliases", alias=target, limit=MAX_NAMES)
                 for alias in chain.from_iterable(row for row in found.fetchall()):
                     if entity_key(alias) not in names:
                         names[entity_key(alias)] = alias
                         waiting.append(alias)
-        return list(names.values())[:MOST_ALIASES]
+        return list(names.values())[:MAX_NAMES]
 
-    def _naming(
+    def _facts_naming(
         self, connection: SqlConnection, record_id: str, within: Sequence[Place], name: str
     ) -> Iterator[str]:
-        """Yield the newest facts that name the entity, as their subject or their object."""
+        """Yield the newest facts that have the name as their subject or object."""
         scope, owner = within[0]
-        most: dict[str, Any] = {"limit": LINKS, "most": MOST_LINKED}
-        asked = {"id": record_id, "scope": scope, "owner": owner, **most}
+        limits: dict[str, Any] = {"limit": LINKED_PER_ROLE, "most": MAX_LINKS}
+        asked = {"id": record_id, "scope": scope, "owner": owner, **limits}
         for entity in _entities_of(within, entity_key(name)):
             found = self._rows.execute(connection, "naming", entity=entity, **asked).fetchall()
             yield from (row["id"] for row in found)
 
 
 def _entity(place: Place, role: str, key: str) -> str:
-    """Return an entity's id in one role: looking for the other role then stays fast."""
+    """Return an entity's id in one role; separate ids keep the search for either role fast."""
     return content_id(NAMES, *place, role, key)
 
 
@@ -288,11 +288,13 @@ def _entities_of(places: Sequence[Place], key: str) -> list[str]:
 
 
 def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
-    """Return an alias's id in the facts that state other names of a thing."""
-    return [content_id(ALSO, *place, key) for place in places]
+    """Return the relation targets of facts that state an alias of a name, one per place."""
+    return [content_id(ALSO_NAMES, *place, key) for place in places]
 
 
-def _named(text: str, ids_of: Callable[[str], Sequence[str]]) -> list[tuple[Run, Sequence[str]]]:
+def _possible_names(
+    text: str, ids_of: Callable[[str], Sequence[str]]
+) -> list[tuple[Run, Sequence[str]]]:
     """Return the possible names in a text, with their ids."""
     known = cache(ids_of)
     return [(run, known(entity_key(run.text))) for run in runs(text)]

@@ -1,6 +1,6 @@
-"""One tenant's rows: named statements with the tenant bound to each, here and nowhere else.
+"""Executes named statements, and binds the tenant to each of them, here and nowhere else.
 
-Everything that is stored passes through `RecordRows`, inside one transaction.
+Every record that is stored passes through `RecordRows`, inside one transaction.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ import msgspec
 
 from local.errors import QuotaError
 from local.ledger.records import (
-    OF_ACTIVE,
+    ACTIVE_RECORD_TASKS,
     UNLIMITED,
     NewRecord,
     Quota,
@@ -54,7 +54,7 @@ class TenantRows:
         return row
 
     async def change(self, statement: str, **values: Any) -> int:
-        """Execute a named statement in a transaction; return how many rows it changed."""
+        """Execute a named statement in a transaction; return the number of rows it changed."""
         return await self.write(lambda c: self.execute(c, statement, **values).rowcount)
 
     async def change_each(self, statement: str, many: Iterable[Parameters]) -> None:
@@ -80,19 +80,19 @@ class TenantRows:
         connection.executemany(SQL[statement], map(self._bound, many))
 
     def refuse_excess(self, connection: SqlConnection) -> None:
-        """Refuse what exceeds the quota; called inside `write` after an addition.
+        """Check the quota; called inside `write` after each addition.
 
         Raises:
-            QuotaError: The tenant has more than it may have; the transaction is rolled back.
+            QuotaError: The tenant exceeds its quota; the transaction is rolled back.
         """
         quota = self._quota
         if quota == UNLIMITED:
             return
         used = self.execute(connection, "used").fetchone()
-        for name, most in (("records", quota.records), ("bytes", quota.bytes)):
-            if most and used is not None and used[name] > most:
+        for name, limit in (("records", quota.records), ("bytes", quota.bytes)):
+            if limit and used is not None and used[name] > limit:
                 raise QuotaError(
-                    f"The tenant {self.tenant} may store {most:,} {name}, and no more fit.",
+                    f"The tenant {self.tenant} may store {limit:,} {name}, and no more fit.",
                     remedy="Forget what is not needed, or raise "
                     f"tenant_{name} in config/limits.yaml.",
                 )
@@ -102,7 +102,7 @@ class TenantRows:
 
 
 def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
-    """Return a new record's tasks; transcripts are not searched, tasks by words only."""
+    """Return a new record's tasks; transcripts and the memory type `task` are not indexed."""
     if isinstance(record, Record) and record.superseded_by is not None:
         return ()
     unindexed = record.kind == "transcript" or record.memory_type == "task"
@@ -112,8 +112,7 @@ def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Why a record is retired, by whom and when, for the audit.
 
-    `superseded_by` is empty where nothing replaces it. Changes of one `run` are undone
-    together.
+    `superseded_by` is empty if nothing replaces the record. Changes of a `run` are undone together.
     """
 
     agent: str | None
@@ -126,7 +125,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, newer: NewRecord) -> "Cause":
-        """Return the cause that a newer record came."""
+        """Return the cause for a record that a newer one replaces."""
         return cls(
             agent=newer.agent,
             superseded_by=newer.id,
@@ -137,7 +136,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WasErased(Protocol):
-    """Returns whether a record was erased and may not come back; `copied`: by an import."""
+    """Returns whether a record was erased and must not be stored again; `copied`: by an import."""
 
     def __call__(
         self, connection: SqlConnection, record: NewRecord, *, copied: bool = False
@@ -145,7 +144,7 @@ class WasErased(Protocol):
 
 
 class RecordRows:
-    """One tenant's records: facts with their histories, all others once an id."""
+    """One tenant's records: a fact has a history of versions, any other id exists once."""
 
     def __init__(self, rows: TenantRows, was_erased: WasErased) -> None:
         self._rows = rows
@@ -166,9 +165,9 @@ class RecordRows:
         ]
 
     def add(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
-        """Add records that were not erased, a statement a table, except those whose ids exist.
+        """Add records that were not erased, except those whose ids exist; one statement per table.
 
-        A Record is added with its state.
+        A Record, rather than a NewRecord, is added with its state.
         """
         wanted: dict[str, NewRecord] = {}
         for record in records:
@@ -179,10 +178,10 @@ class RecordRows:
     def _insert(
         self, connection: SqlConnection, records: Mapping[str, NewRecord]
     ) -> dict[str, int]:
-        """Return the rows of those that are new, by their ids."""
-        read = {id_: one.features or features_of(one) for id_, one in records.items()}
+        """Add the records whose ids are new; return their rows by id."""
+        features = {id_: one.features or features_of(one) for id_, one in records.items()}
         last = self._rows.execute(connection, "last_row").fetchone()["last"]
-        columns = (columns_of(record, read[id_]) for id_, record in records.items())
+        columns = (columns_of(record, features[id_]) for id_, record in records.items())
         self._rows.execute(connection, "staging")
         self._rows.execute_each(connection, "stage_record", columns)
         self._rows.execute(connection, "insert_records")
@@ -191,25 +190,25 @@ class RecordRows:
         rows: dict[str, int] = {row["id"]: row["row"] for row in found}
         if rows:
             self._rows.refuse_excess(connection)
-        features = (
-            {"record": row, "content": records[id_].content, **read[id_]._asdict()}
+        feature_rows = (
+            {"record": row, "content": records[id_].content, **features[id_]._asdict()}
             for id_, row in rows.items()
         )
-        self._rows.execute_each(connection, "keep_features", features)
+        self._rows.execute_each(connection, "keep_features", feature_rows)
         tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
         for id_, row in rows.items():
             for kind in tasks_of(records[id_]):
                 tasks[kind].append(row)
-        for kind, its in tasks.items():
-            self._rows.execute(connection, "add_tasks", kind=kind, rows=as_json(its))
+        for kind, rows_of_kind in tasks.items():
+            self._rows.execute(connection, "add_tasks", kind=kind, rows=as_json(rows_of_kind))
         return rows
 
     def store_fact(
         self, connection: SqlConnection, record: NewRecord, *, again: bool = False
     ) -> Written:
-        """Make a record an active fact, the only one of its topic if it has one.
+        """Make a record an active fact; if it has a topic, the only active fact of that topic.
 
-        An equal one, word for word, is not written again; with `again` it is replaced.
+        A fact with the same words is not written again; with `again`, it is replaced.
         """
         if self.was_erased(connection, record):
             return Written(id=record.id, was_new=False, erased=True)
@@ -229,7 +228,7 @@ class RecordRows:
         return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
 
     def active_topic(self, connection: SqlConnection, record: NewRecord) -> Record | None:
-        """Return the active fact under a record's key, if it has one."""
+        """Return the active fact of a record's topic, if there is one."""
         if record.topic is None:
             return None
         place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
@@ -237,7 +236,7 @@ class RecordRows:
         return record_of(row) if row else None
 
     def _with_known_topic(self, connection: SqlConnection, record: NewRecord) -> NewRecord:
-        """Return the record under its topic as that was first written."""
+        """Return the record with its topic as first spelled."""
         if record.topic is None:
             return record
         place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
@@ -257,15 +256,17 @@ class RecordRows:
         ).fetchall()
         if changed:
             row = changed[0]["row"]
-            self._rows.execute(connection, "withdraw_tasks", row=row, kinds=as_json(OF_ACTIVE))
+            self._rows.execute(
+                connection, "withdraw_tasks", row=row, kinds=as_json(ACTIVE_RECORD_TASKS)
+            )
             self._rows.execute(connection, "add_task", kind="unindex", row=row)
-            self.note(
+            self.add_to_audit(
                 connection, cause.why, record_id, cause, {"superseded_by": cause.superseded_by}
             )
         return bool(changed)
 
     def restore(self, connection: SqlConnection, retired: Row) -> bool:
-        """Make a retired fact active again; return False if another one has its topic."""
+        """Make a retired fact active again; return False if another active fact has its topic."""
         if retired["folded_topic"]:
             place = {"scope": retired["scope"], "owner": retired["owner"]}
             topic = retired["folded_topic"]
@@ -277,10 +278,10 @@ class RecordRows:
         self._rows.execute(connection, "index_active", row=row)
         return True
 
-    def note(
+    def add_to_audit(
         self, connection: SqlConnection, action: str, record_id: str, cause: Cause, detail: Json
     ) -> None:
-        """Add a change of state to the audit; `detail` is what an undo needs to know."""
+        """Add a change of state to the audit; `detail` holds what is needed to undo it."""
         self._rows.execute(
             connection,
             "insert_audit",
@@ -295,5 +296,5 @@ class RecordRows:
         )
 
     def relate(self, connection: SqlConnection, source: str, type_: str, target: str) -> None:
-        """Record a relation between two records, once."""
+        """Store a relation between two records, unless it exists."""
         self._rows.execute(connection, "relate", source=source, type=type_, target=target)

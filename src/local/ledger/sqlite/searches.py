@@ -1,8 +1,8 @@
-"""Searches: every channel receives the question, and the best of the results is chosen.
+"""Runs searches: queries every channel, and chooses the best of their results.
 
-A small memory is scored completely; in a large one, only the records that words and vectors find.
-Either way a search takes two reads once the memory is held in columns: one while the question is
-embedded, and one when its vector has come.
+A small memory is scored as a whole; of a large one, only the records found by words and vectors.
+Either way, once the memory is held in columns, a search takes two reads: one while the question is
+being embedded, and one when its vector has arrived.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ from local.ledger.search import (
 )
 from local.ledger.sqlite.candidates import Filter, Pool
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.fulltext import FURTHER_LOOK, FullText, PoolMatches
+from local.ledger.sqlite.fulltext import WIDER_LIMIT, FullText, PoolMatches
 from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.working_sets import Held, WorkingSets
+from local.ledger.sqlite.working_sets import Budgets, WorkingSets
 from local.protocol.vectors import VectorHits
 
-LOOK = 50
-ENOUGH = 20
-"""So many of the nearest vectors, or the best rows, must be visible; otherwise the search goes
-on."""
-OWN = 3_000
-"""Records compared in one read, where the nearest in the index are others'."""
+NEAREST = 50
+"""Number of nearest hits requested from the vector index."""
+MIN_VISIBLE = 20
+"""Minimum number of visible hits among them; with fewer, the search continues."""
+OWN_RECORDS = 3_000
+"""Number of own records compared in one read, if too many of the nearest hits are others'."""
 TURNS_TO_SEND = 5
-"""Turns of the event loop until a question has left for the worker; a thread that reads the ledger
-meanwhile takes the interpreter from it for most of a millisecond."""
+"""Number of event loop iterations until a question has been sent to the worker. A thread that read
+the ledger meanwhile would hold the interpreter for most of a millisecond."""
 
 D = TypeVar("D")
 T = TypeVar("T")
@@ -49,21 +49,21 @@ Drafted = tuple[WordMatches, D]
 
 
 class OtherEmbedderError(Exception):
-    """The question was embedded by another embedder than the records."""
+    """The question's vector is by another embedder than those of the records."""
 
     def __init__(self, embedder: str) -> None:
         super().__init__(embedder)
         self.embedder = embedder
 
 
-class BehindOthersError(Exception):
-    """Too few of the nearest vectors are the caller's."""
+class HiddenByOthersError(Exception):
+    """Too few of the nearest hits are visible to the caller, because others' records are nearer."""
 
 
 class SearchRun(Generic[D, T]):
     """One search, in a few reads; its methods take a connection."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what is looked for, and what is made of it
+    def __init__(  # noqa: PLR0913, PLR0917 - the search, and how its results are chosen
         self,
         rows: TenantRows,
         full_text: FullText,
@@ -79,22 +79,24 @@ class SearchRun(Generic[D, T]):
         self._draft = draft
         self._choose = choose
 
-    def draft_of_all(self, columns: Columns, connection: SqlConnection) -> Drafted[D]:
-        """Return the draft for a whole memory, made before the question's vector comes."""
+    def draft_whole(self, columns: Columns, connection: SqlConnection) -> Drafted[D]:
+        """Return the draft for a whole memory, made before the question's vector arrives."""
         pool = self._pool(connection)
         worded = WordMatches(
             view=self._view(columns, pool),
-            topics=pool.by_topics(self._search.topics),
+            topics=pool.rows_of_topics(self._search.topics),
             phrases=self._full_text.phrases(connection, self._search, self.filter),
         )
         return worded, self._draft(worded)
 
-    def of_all(self, meaning: Meaning, drafted: Drafted[D], connection: SqlConnection) -> T:
+    def choose_from_whole(
+        self, meaning: Meaning, drafted: Drafted[D], connection: SqlConnection
+    ) -> T:
         """Return the choice from a whole memory."""
         worded, draft = drafted
         pool = self._pool(connection)
 
-        def given(wanted: DetailRequest) -> Details:
+        def details_of(wanted: DetailRequest) -> Details:
             return Details(
                 related=pool.related(wanted.related) if wanted.related else {},
                 sources=pool.sources(wanted.sources) if wanted.sources else {},
@@ -103,30 +105,31 @@ class SearchRun(Generic[D, T]):
                 relations=pool.relations(wanted.relations) if wanted.relations else {},
             )
 
-        return run_choice(self._choose(Matches.of(worded, meaning), draft), given)
+        return run_choice(self._choose(Matches.of(worded, meaning), draft), details_of)
 
-    def retired_since(self, connection: SqlConnection) -> bool:
-        """Return whether some of the searched records were retired since: the columns lack them."""
-        return bool(self._pool(connection).retired_since())
+    def has_retired_since(self, connection: SqlConnection) -> bool:
+        """Return whether searched records were retired after `as_of`: the columns lack them."""
+        return bool(self._pool(connection).retired_rows())
 
     def pool_by_words(self, connection: SqlConnection) -> PoolMatches:
-        """Return what the words and the topics of a question find."""
+        """Return the candidates by words and topics."""
         pool = self._pool(connection)
         return self._full_text.pool(connection, self._search, self.filter, pool)
 
-    def of_pooled(
+    def choose_from_pool(
         self,
         pooled: PoolMatches,
         meaning: Meaning,
         nearest: list[int] | None,
         connection: SqlConnection,
     ) -> T:
-        """Return the choice from candidates, with those that vectors and relations lead to.
+        """Add the candidates by vectors and relations; return the choice from all candidates.
 
-        `nearest` are the rows of the caller's own, used if too many hits are others'.
+        `nearest` are the caller's own nearest rows, if they have been determined; they replace the
+        hits.
 
         Raises:
-            BehindOthersError: Too many hits are others'.
+            HiddenByOthersError: Too few of the hits are visible, and `nearest` is None.
         """
         pool = self._pool(connection, pooled.pool)
         if meaning.hits is not None:
@@ -136,7 +139,7 @@ class SearchRun(Generic[D, T]):
         sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
         pool.add([row for echo in sources.values() for row in echo.sources])
 
-        def given(wanted: DetailRequest) -> Details:
+        def details_of(wanted: DetailRequest) -> Details:
             return Details(
                 related={row: related[row] for row in wanted.related if row in related},
                 sources=sources,
@@ -146,55 +149,60 @@ class SearchRun(Generic[D, T]):
             )
 
         worded = pooled.with_later(pool)
-        return run_choice(self._choose(Matches.of(worded, meaning), self._draft(worded)), given)
+        choice = self._choose(Matches.of(worded, meaning), self._draft(worded))
+        return run_choice(choice, details_of)
 
     async def nearest_of_all(self, meaning: Meaning) -> list[int]:
-        """Return the nearest of all that the caller may see, page by page: nothing hides them."""
+        """Compare all records that the caller may see, page by page; return the nearest rows."""
         if meaning.hits is None:
             return []
-        own = await self._rows.read(lambda c: self._pool(c).own())
+        own = await self._rows.read(lambda c: self._pool(c).own_rows())
         best: list[tuple[float, int]] = []
-        for start in range(0, len(own), OWN):
-            page = own[start : start + OWN]
+        for start in range(0, len(own), OWN_RECORDS):
+            page = own[start : start + OWN_RECORDS]
             best += await self._rows.read(partial(self._compared, meaning.hits, page))
-            best = sorted(best, reverse=True)[:LOOK]
+            best = sorted(best, reverse=True)[:NEAREST]
         return [row for _, row in best]
 
     def _compared(
         self, hits: VectorHits, rows: list[int], connection: SqlConnection
     ) -> list[tuple[float, int]]:
-        return self._pool(connection).compared(rows, hits, LOOK)
+        return self._pool(connection).compared(rows, hits, NEAREST)
 
     def _pool(self, connection: SqlConnection, former: Pool | None = None) -> Pool:
         return Pool(self._rows, connection, self.filter, former)
 
     def _view(self, columns: Columns, pool: Pool) -> View:
-        """Return the view of a memory; the ledger decides what lies in a session or a time."""
-        asked = pool.being_asked()
+        """Return the view of what the search may find; the ledger applies the conditions."""
+        asked = pool.asked_question()
         if self.filter.is_open:
             return columns.without(asked)
-        return columns.within(set(pool.own()).difference(asked))
+        return columns.within(set(pool.own_rows()).difference(asked))
 
 
 def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
-    """Return the nearest rows; the index holds everybody's vectors, which may hide the caller's."""
-    nearest = pool.nearest(hits, LOOK)
-    if len(nearest) >= ENOUGH or len(hits.hits) < LOOK:
+    """Return the nearest visible rows; the index holds all owners' vectors.
+
+    Raises:
+        HiddenByOthersError: Too few hits are visible, and there are too many records to compare.
+    """
+    nearest = pool.take_nearest(hits, NEAREST)
+    if len(nearest) >= MIN_VISIBLE or len(hits.hits) < NEAREST:
         return nearest
-    own = pool.own(OWN + 1)
-    if len(own) > OWN:
-        raise BehindOthersError
-    return [row for _, row in pool.compared(own, hits, LOOK)]
+    own = pool.own_rows(OWN_RECORDS + 1)
+    if len(own) > OWN_RECORDS:
+        raise HiddenByOthersError
+    return [row for _, row in pool.compared(own, hits, NEAREST)]
 
 
 class Searches:
-    """One tenant's searches; what is searched repeatedly stays in memory."""
+    """One tenant's searches; memories that are searched repeatedly stay in RAM."""
 
-    def __init__(self, rows: TenantRows, held: Held) -> None:
-        """`held`: the budgets of what stays in memory, which all tenants share."""
+    def __init__(self, rows: TenantRows, budgets: Budgets) -> None:
+        """`budgets`: the limits of what is held in RAM, which all tenants share."""
         self._rows = rows
-        self._full_text = FullText(rows, held)
-        self._working_sets = WorkingSets(rows, held.records)
+        self._full_text = FullText(rows, budgets)
+        self._working_sets = WorkingSets(rows, budgets.records)
         self._embedder = ""
 
     def expect(self, embedder: str) -> None:
@@ -204,83 +212,83 @@ class Searches:
             self._working_sets.hold_only(embedder)
 
     async def prepare(self, embedder: str) -> None:
-        """Read ahead what questions need once another embedder serves."""
+        """Read in advance what searches need once another embedder serves."""
         await self._working_sets.prepare(embedder)
 
     def forget_held(self) -> None:
-        """Clear everything in memory that may have been erased."""
+        """Drop everything in RAM that may have been erased."""
         self._working_sets.clear()
 
     async def waits(self, search: Search) -> bool:
-        """Return whether some of what is searched waits for its vector."""
+        """Return whether some of the searched records wait for their vectors."""
         asked = msgspec.structs.asdict(Filter.of(self._rows.tenant, search))
         row = await self._rows.one("has_waiting", **asked)
         return bool(row and row["waiting"])
 
     async def find(
-        self, search: Search, look: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
+        self, search: Search, ask_vectors: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
     ) -> T:
-        """Ask every channel, and choose from the results, while they are being read.
+        """Query every channel, and return the choice from the results.
 
         Args:
-            search: What to look for, and where.
-            look: Asks the vectors; again if the nearest are others'.
-            draft: Makes what needs no vector; in a small memory while the vector is made.
-            choose: Makes the choice; it yields what else it needs of some rows.
-                Both are called off the event loop.
+            search: What to search for, and where.
+            ask_vectors: Queries the vector index; called again if too many hits are others'.
+            draft: Computes what does not need the question's vector; in a small memory, while the
+                question is being embedded. Called off the event loop.
+            choose: Makes the choice, and yields requests for details. Called off the event loop.
 
         Raises:
             StorageError: The ledger cannot be read.
         """
         while True:
             try:
-                return await self._find(search, look, draft, choose)
+                return await self._find(search, ask_vectors, draft, choose)
             except OtherEmbedderError as error:
                 self.expect(error.embedder)
 
     async def _find(
-        self, search: Search, look: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
+        self, search: Search, ask_vectors: AskVectors, draft: Drafter[D], choose: Chooser[D, T]
     ) -> T:
         filter_ = Filter.of(self._rows.tenant, search, self._embedder)
-        asked = SearchRun(self._rows, self._full_text, search, filter_, draft, choose)
-        retired = search.as_of is not None and await self._rows.read(asked.retired_since)
+        run = SearchRun(self._rows, self._full_text, search, filter_, draft, choose)
+        retired = search.as_of is not None and await self._rows.read(run.has_retired_since)
         if not retired and await self._working_sets.fits(filter_.words):
-            meaning, drafted = await asyncio.gather(look(0), self._drafted(asked))
-            _check(meaning, filter_)
+            meaning, drafted = await asyncio.gather(ask_vectors(0), self._drafted(run))
+            _require_same_embedder(meaning, filter_)
             if drafted is not None:
-                return await self._rows.read(partial(asked.of_all, meaning, drafted))
-        meaning, pooled = await asyncio.gather(look(LOOK), self._pooled(asked))
-        _check(meaning, filter_)
-        chosen = partial(asked.of_pooled, pooled)
-        with suppress(BehindOthersError):
-            return await self._rows.read(partial(chosen, meaning, None))
-        further = await look(FURTHER_LOOK)
-        _check(further, filter_)
-        if further.hits is not None:
-            with suppress(BehindOthersError):
-                return await self._rows.read(partial(chosen, further, None))
-        nearest = await asked.nearest_of_all(meaning)
-        return await self._rows.read(partial(chosen, meaning, nearest))
+                return await self._rows.read(partial(run.choose_from_whole, meaning, drafted))
+        meaning, pooled = await asyncio.gather(ask_vectors(NEAREST), self._pooled(run))
+        _require_same_embedder(meaning, filter_)
+        choose_from = partial(run.choose_from_pool, pooled)
+        with suppress(HiddenByOthersError):
+            return await self._rows.read(partial(choose_from, meaning, None))
+        wider = await ask_vectors(WIDER_LIMIT)
+        _require_same_embedder(wider, filter_)
+        if wider.hits is not None:
+            with suppress(HiddenByOthersError):
+                return await self._rows.read(partial(choose_from, wider, None))
+        nearest = await run.nearest_of_all(meaning)
+        return await self._rows.read(partial(choose_from, meaning, nearest))
 
-    async def _drafted(self, asked: SearchRun[D, T]) -> Drafted[D] | None:
-        """Return the draft for a whole memory; None if it has become too large."""
-        await _question_has_left()
-        columns = await self._working_sets.of(asked.filter.words, asked.filter.embedder)
+    async def _drafted(self, run: SearchRun[D, T]) -> Drafted[D] | None:
+        """Return the draft for a whole memory; None if the memory has become too large."""
+        await _let_question_leave()
+        columns = await self._working_sets.columns_for(run.filter.words, run.filter.embedder)
         if columns is None:
             return None
-        return await self._rows.read(partial(asked.draft_of_all, columns))
+        return await self._rows.read(partial(run.draft_whole, columns))
 
-    async def _pooled(self, asked: SearchRun[D, T]) -> PoolMatches:
-        await _question_has_left()
-        return await self._rows.read(asked.pool_by_words)
+    async def _pooled(self, run: SearchRun[D, T]) -> PoolMatches:
+        await _let_question_leave()
+        return await self._rows.read(run.pool_by_words)
 
 
-def _check(meaning: Meaning, filter_: Filter) -> None:
-    """Raise if the question's vector cannot be compared with those that were read."""
+def _require_same_embedder(meaning: Meaning, filter_: Filter) -> None:
+    """Raise if the question's vector cannot be compared with those of the records."""
     if meaning.hits is not None and meaning.hits.embedder != filter_.embedder:
         raise OtherEmbedderError(meaning.hits.embedder)
 
 
-async def _question_has_left() -> None:
+async def _let_question_leave() -> None:
     for _ in range(TURNS_TO_SEND):
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
-"""The content of a session: its messages in one read, its notes, and long outputs of tools.
+"""Stores and loads the content of sessions: messages, notes, and long tool outputs.
 
-A note that replaces others does not change them: they stay as they are.
+A note that replaces others does not change their text; they are only marked as merged.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ import msgspec
 from local.ledger.records import Record, stamp
 from local.ledger.search import Place
 from local.ledger.sessions import (
-    CHARACTERS,
-    LONGEST,
-    Important,
-    Merge,
+    COUNTED_CHARACTERS,
+    SESSION_CHARACTERS,
+    FactSelection,
+    MergeNotes,
     SessionOf,
     StoredMessage,
     StoredOutput,
@@ -41,12 +41,12 @@ class Sessions:
         self,
         session: SessionOf,
         limit: int,
-        important: Sequence[Important],
+        important: Sequence[FactSelection],
         make: Callable[[StoredSession], T],
     ) -> T:
-        """Load a session, and return the result of `make`, off the event loop: long ones take time.
+        """Load a session; return the result of `make`, called off the event loop.
 
-        `make` gets the newest messages, `limit` at most, the notes, and the most important facts.
+        `make` receives the newest messages, `limit` at most, the notes, and the important facts.
         """
 
         def load(connection: SqlConnection) -> T:
@@ -61,33 +61,33 @@ class Sessions:
 
         return await self._rows.read(load)
 
-    async def important(self, important: Sequence[Important]) -> list[list[Record]]:
-        """Return the facts that matter most, as requested."""
+    async def important(self, important: Sequence[FactSelection]) -> list[list[Record]]:
+        """Return the important facts of each selection."""
         return await self._rows.read(lambda c: self._facts(c, important))
 
     def _newest(
         self, connection: SqlConnection, session: SessionOf, limit: int
     ) -> tuple[list[StoredMessage], bool]:
-        """Return messages in their order, and whether there are more before them."""
+        """Return the newest messages in order, and whether there are earlier ones."""
         messages: list[StoredMessage] = []
         characters = 0
         asked = msgspec.structs.asdict(session)
         found = self._rows.execute(connection, "session_messages", **asked, limit=limit + 1)
         for row in found:
-            if len(messages) == limit or characters >= CHARACTERS:
+            if len(messages) == limit or characters >= SESSION_CHARACTERS:
                 found.close()
                 return messages[::-1], True
             messages.append(_message(row))
-            characters += min(len(row["content"]), LONGEST)
+            characters += min(len(row["content"]), COUNTED_CHARACTERS)
         return messages[::-1], False
 
     def _facts(
-        self, connection: SqlConnection, important: Sequence[Important]
+        self, connection: SqlConnection, important: Sequence[FactSelection]
     ) -> list[list[Record]]:
         return [self._most_important(connection, wanted) for wanted in important]
 
-    def _most_important(self, connection: SqlConnection, wanted: Important) -> list[Record]:
-        """Return the facts, the most important first."""
+    def _most_important(self, connection: SqlConnection, wanted: FactSelection) -> list[Record]:
+        """Return the facts of a selection, the most important first."""
         tenant = self._rows.tenant
         places = [place_word(tenant, Place(*whose, "fact")) for whose in wanted.whose]
         found = self._rows.execute(
@@ -115,9 +115,9 @@ class Notes:
         self._rows = rows
 
     async def store(
-        self, session: SessionOf, role: str, content: str, at: datetime, *, merge: Merge
+        self, session: SessionOf, role: str, content: str, at: datetime, *, merge: MergeNotes
     ) -> SessionNotes:
-        """Add a note, unless the role has noted the same, word for word, already."""
+        """Add a note, unless the role has already stored the same words in this session."""
 
         def store(connection: SqlConnection) -> SessionNotes:
             notes = notes_in(self._rows, connection, session)
@@ -126,15 +126,15 @@ class Notes:
             position = notes[-1].position + 1 if notes else 1
             new = Note(position=position, role=role, content=content, event_time=at)
             self._insert(connection, session, new)
-            one = merge(notes)
-            if one is not None:
+            merged = merge(notes)
+            if merged is not None:
                 asked = msgspec.structs.asdict(session)
-                self._rows.execute(connection, "merge_notes", **asked, position=one.position)
-                self._insert(connection, session, one)
+                self._rows.execute(connection, "merge_notes", **asked, position=merged.position)
+                self._insert(connection, session, merged)
             return SessionNotes(
                 notes=notes_in(self._rows, connection, session),
                 was_new=True,
-                merged=sum(note.position <= one.position for note in notes) if one else 0,
+                merged=sum(note.position <= merged.position for note in notes) if merged else 0,
             )
 
         return await self._rows.write(store)
@@ -146,7 +146,7 @@ class Notes:
 
 
 def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) -> list[Note]:
-    """Return the notes in their order, inside a read or write."""
+    """Return the notes of a session in order; called inside a read or write."""
     found = rows.execute(connection, "notes", **msgspec.structs.asdict(session))
     return [
         Note(
@@ -161,15 +161,15 @@ def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) ->
 
 
 class Outputs:
-    """One tenant's outputs; another owner's output of the same key is a different one."""
+    """One tenant's tool outputs; keys are unique per owner."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     async def store(self, owner: str, part: OutputPart) -> bool:
-        """Add the next part of an output, which may have been stored already.
+        """Store the next part of an output, unless it is stored already.
 
-        Return False if the part before it is missing, or the output is complete.
+        Return False if the part before it is missing, or if the output is already complete.
         """
         values = {
             "owner": owner,
@@ -189,7 +189,7 @@ class Outputs:
         return await self._rows.write(store)
 
     async def read(self, owner: str, key: str, offset: int, limit: int) -> StoredOutput | None:
-        """Return the output under a key, with up to `limit` characters of it from `offset` on."""
+        """Return up to `limit` characters of an output from `offset` on; None if there is none."""
 
         def read(connection: SqlConnection) -> StoredOutput | None:
             size = self._rows.execute(connection, "output_size", owner=owner, key=key).fetchone()

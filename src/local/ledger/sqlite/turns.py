@@ -1,7 +1,7 @@
-"""Turns: each of them once, with the newest of its answers, and the ratings of answers.
+"""Stores each turn once, with its newest answer, and the ratings of answers.
 
-A question is recorded when it is received, a result when its tool returns. The turn or conversation
-that reports them later completes their records and adds none.
+A question is recorded when it is received, a tool result when the tool returns. A turn or
+conversation that reports them later completes these records instead of adding new ones.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,55 +10,55 @@ from typing import Any
 import msgspec
 
 from local.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
-from local.ledger.sessions import COMPARED, Rating, is_same_call, is_same_result, with_args_in_id
+from local.ledger.sessions import LONG_RESULT, Rating, is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.memories import EPISODIC
 
-MOST_COMPARED = 1_000
-"""Of long results of one tool in a session no more are compared."""
+MAX_COMPARED = 1_000
+"""Maximum number of results of one tool in a session that are compared with a new one."""
 TOGETHER = 500
-"""Records of a turn in one transaction, behind which everybody's saves wait."""
+"""Maximum number of a turn's records in one transaction; all other writes wait for it."""
 _REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
-"""The columns that distinguish a turn's records, beside the arguments of a call."""
+"""The columns that distinguish a turn's records, together with the arguments of a call."""
 
 _Known = dict[tuple[Any, ...], list[Row]]
 
 
 class Received:
-    """One tenant's received messages that no turn or conversation has reported yet."""
+    """Messages and tool results that no turn or conversation has reported yet."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._received = ReceivedRows(rows, records)
 
     async def store(self, record: NewRecord) -> Written:
-        """Add what was received, unless its turn has reported it before."""
+        """Add a received record, unless its turn has already reported it."""
         return await self._rows.write(lambda c: self._received.store(c, record))
 
 
 class ReceivedRows:
-    """The rows of received records, inside a transaction."""
+    """The rows of received records; used inside a transaction."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._records = records
 
     def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add what was received, unless its turn has reported it before."""
+        """Add a received record, unless its turn has already reported it."""
         if record.kind == "tool_output" and record.query_id is not None:
-            found = self._long_or_same(connection, "reported_result", record)
+            found = self._possible_matches(connection, "reported_result", record)
             if (row := _first_same(found, record)) is not None:
                 self._rows.execute(connection, "received", id=row["id"])
                 return Written(id=row["id"], was_new=False)
         return self._records.store(connection, record)
 
-    def question(self, connection: SqlConnection, question: NewRecord) -> str | None:
-        """Return the id of the question that a turn reports, if it is there.
+    def report_question(self, connection: SqlConnection, question: NewRecord) -> str | None:
+        """Mark the question that a turn reports as reported; return its id, None if not stored.
 
-        One that was received without a session or a query id gets the turn's.
+        A question received without session id or query id gets those of the turn.
         """
         known = self._rows.execute(connection, "known_as", id=question.id).fetchone()
         wanted = ("owner", "query_id", "session_id", "content", "source_ref")
@@ -76,12 +76,12 @@ class ReceivedRows:
         )
         return str(pending["id"])
 
-    def result(self, connection: SqlConnection, result: NewRecord) -> Written | None:
-        """Return the record of a result that was received before it is reported."""
+    def report_result(self, connection: SqlConnection, result: NewRecord) -> Written | None:
+        """Complete a tool result that was received before it is reported; None if it was not."""
         known = self._rows.execute(connection, "known_as", id=result.id).fetchone()
         if known is not None:
             return Written(id=known["id"], was_new=False)
-        row = _first_same(self._long_or_same(connection, "pending_result", result), result)
+        row = _first_same(self._possible_matches(connection, "pending_result", result), result)
         if row is None:
             return None
         metadata = {**result.metadata, **msgspec.json.decode(row["metadata"])}
@@ -98,8 +98,8 @@ class ReceivedRows:
         )
         return Written(id=row["id"], was_new=False)
 
-    def under_its_own_id(self, connection: SqlConnection, result: NewRecord) -> NewRecord:
-        """Return the result under another id if its own is that of another call."""
+    def with_unique_id(self, connection: SqlConnection, result: NewRecord) -> NewRecord:
+        """Return the result, with another id if a different call has its id."""
         if "args" not in result.metadata:
             return result
         known = self._rows.execute(connection, "known_result", id=result.id).fetchall()
@@ -107,22 +107,22 @@ class ReceivedRows:
             return result
         return with_args_in_id(result)
 
-    def _long_or_same(
+    def _possible_matches(
         self, connection: SqlConnection, statement: str, result: NewRecord
     ) -> Iterable[Row]:
-        """Return results of the tool in the session with the same words, or as long as this."""
+        """Return the tool's results in the session with the same text, or also long ones."""
         values: dict[str, Any] = {
             name: getattr(result, name)
             for name in ("owner", "session_id", "query_id", "label", "content")
         }
-        long = len(result.content) >= COMPARED
+        long = len(result.content) >= LONG_RESULT
         return self._rows.execute(
-            connection, statement, **values, long=long, compared=COMPARED, limit=MOST_COMPARED
+            connection, statement, **values, long=long, compared=LONG_RESULT, limit=MAX_COMPARED
         )
 
 
 def first_same_call(rows: Iterable[Row], result: NewRecord) -> Row | None:
-    """Return the first with the same arguments, else the first that can be the same call's."""
+    """Return the first row with the same arguments, else the first that may be the same call."""
     first = None
     for row in rows:
         metadata = msgspec.json.decode(row["metadata"])
@@ -151,27 +151,27 @@ class Turns:
     ) -> list[Written]:
         """Add the records of a turn, or a note; the first of them is its episode, if any.
 
-        A known record stays as it is. Another answer to the question of the same query id
-        replaces the older one; the newer one is the one whose time is later, or else that came
-        later. Ratings that came before go to the first answer to a query id. `derived_from` are ids
-        of the records that the answer rests on. Of a turn with very many calls, the results come
-        first, in their own transactions: an interrupted turn is completed when it comes again.
+        A known record stays as it is. Another answer to the same query id replaces the older one,
+        by time or else by arrival. Ratings that arrived early go to the first answer to a query id.
+        `derived_from` are the ids of the records that the answer is based on. The results of a turn
+        with very many calls are stored first, in separate transactions; an interrupted turn is
+        completed when it is delivered again.
         """
         lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
         question = [one for one in lead if one.kind != "episode"]
         begin, end = len(lead), max(len(records) - TOGETHER, len(lead))
-        ahead: list[Written] = []
+        early: list[Written] = []
         for start in range(begin, end, TOGETHER):
             part = [*question, *records[start : min(start + TOGETHER, end)]]
-            ahead += (await self._write(part, ()))[len(question) :]
+            early += (await self._write(part, ()))[len(question) :]
         rest = await self._write([*lead, *records[end:]], derived_from)
-        return [*rest[:begin], *ahead, *rest[begin:]]
+        return [*rest[:begin], *early, *rest[begin:]]
 
     async def rate(self, rating: Rating) -> None:
-        """Store the rating of the answer that was valid when it was given; the last one counts.
+        """Store a rating for the answer that was current when it was given; the last rating counts.
 
-        That is the newest turn of the query id at that time, or else the first of those that came
-        later, or else the next one to come.
+        The current answer is the newest one to the query id at that time, else the first later one.
+        If there is none yet, the rating waits for the next answer.
         """
         await self._rows.write(lambda c: self._rate(c, rating))
 
@@ -190,7 +190,7 @@ class Turns:
         written = [self._store_record(connection, record, known) for record in records]
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
-            self._take_ratings(connection, records[0], answer)
+            self._give_ratings(connection, records[0], answer)
             for record, one in zip(records, written, strict=True):
                 self._annotate(connection, record, one, derived_from)
         return written
@@ -198,13 +198,13 @@ class Turns:
     def _annotate(
         self, connection: SqlConnection, record: NewRecord, one: Written, sources: Sequence[str]
     ) -> None:
-        """Record what a new answer changes in its turn, also in an older question."""
+        """Apply what a new answer changes in its turn, including in a question stored earlier."""
         if record.role == "tool":
             return
         if not one.was_new and record.role == "user":
             metadata = as_json(record.metadata)
             self._rows.execute(connection, "annotate", id=one.id, metadata=metadata)
-            for kind in record.tasks:  # once more, with the answer
+            for kind in record.tasks:  # again, now with the answer
                 self._rows.execute(connection, "add_task_again", kind=kind, id=one.id)
         for source in sources:
             self._records.relate(connection, one.id, DERIVED_FROM, source)
@@ -212,16 +212,16 @@ class Turns:
     def _in_known_turn(
         self, connection: SqlConnection, records: Sequence[NewRecord]
     ) -> Sequence[NewRecord]:
-        """Return the records under the id of the known question, if it is there."""
+        """Return the records with the id of the stored question as their turn, if it is stored."""
         for record in records:
             if record.id == record.turn:
-                known = self._received.question(connection, record)
+                known = self._received.report_question(connection, record)
                 if known not in {None, record.turn}:
                     return [msgspec.structs.replace(one, turn=known) for one in records]
         return records
 
     def _known_records(self, connection: SqlConnection, records: Sequence[NewRecord]) -> _Known:
-        """Return the turn's known records, read once: it may have thousands of calls."""
+        """Read the turn's known records at once: it may have thousands of calls."""
         known: _Known = {}
         if len(records) > 1:
             for row in self._rows.execute(connection, "told_in_turn", turn=records[0].turn):
@@ -236,11 +236,11 @@ class Turns:
         alike = known.get(tuple(getattr(record, name) for name in _REPORTED_COLUMNS), ())
         if (same := first_same_call(alike, record)) is not None:
             return Written(id=same["id"], was_new=False)
-        record = self._received.under_its_own_id(connection, record)
+        record = self._received.with_unique_id(connection, record)
+        received = None
         if record.kind == "tool_output":
-            received = self._received.result(connection, record)
-            return received or self._records.store(connection, record)
-        return self._records.store(connection, record)
+            received = self._received.report_result(connection, record)
+        return received or self._records.store(connection, record)
 
     def _store_answer(self, connection: SqlConnection, record: NewRecord) -> Written:
         active = self._rows.execute(
@@ -254,12 +254,12 @@ class Turns:
         if self._rows.execute(connection, "is_there", id=record.id).fetchone():
             if event_time <= active["event_time"]:
                 return Written(id=record.id, was_new=False)
-            again = content_id(record.id, event_time)  # an earlier answer is given once more
-            record = msgspec.structs.replace(record, id=again)
+            new_id = content_id(record.id, event_time)  # an earlier answer is given again
+            record = msgspec.structs.replace(record, id=new_id)
         self._records.store(
             connection, msgspec.structs.replace(record, stands_at=active["stands_at"])
         )
-        if event_time < active["event_time"] <= stamp(utc_now()):  # nothing is valid until then
+        if event_time < active["event_time"] <= stamp(utc_now()):  # a future time does not count
             self._supersede(connection, record.id, by=active["id"], like=record)
             return Written(id=record.id, was_new=True, superseded_by=active["id"])
         self._supersede(connection, active["id"], by=record.id, like=record)
@@ -277,8 +277,8 @@ class Turns:
         )
         self._records.supersede(connection, record_id, cause)
 
-    def _take_ratings(self, connection: SqlConnection, episode: NewRecord, answer: Written) -> None:
-        """Give a new answer the ratings that waited for it; an older one's are not its own."""
+    def _give_ratings(self, connection: SqlConnection, episode: NewRecord, answer: Written) -> None:
+        """Assign waiting ratings to a new answer; ratings of an answer it replaces do not count."""
         asked = {key: getattr(episode, key) for key in ("owner", "query_id", "session_id")}
         waiting = self._rows.execute(connection, "waiting_ratings", **asked).fetchall()
         for row in waiting:

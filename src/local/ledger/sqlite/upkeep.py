@@ -1,6 +1,6 @@
-"""Reads and writes for maintaining memories: the vector index, facts, changes, and their runs.
+"""Reads and writes for maintaining memories: indexing, consolidation, and counting recalls.
 
-Reads and writes are limited to a few hundred rows each, so that nothing waits long behind them.
+Each read or write is limited to a few hundred rows, so that others do not wait long for it.
 """
 
 import json
@@ -22,7 +22,7 @@ from local.ledger.sqlite.records import RecentTopics
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.upkeep import (
-    LONGEST,
+    COMPARED_FACT_CHARACTERS,
     Access,
     ActiveFact,
     Actor,
@@ -36,25 +36,25 @@ from local.protocol.envelope import utc_now
 
 
 class IndexedRecords:
-    """One tenant's indexed records: those that are searched and have no task `index`."""
+    """One tenant's indexed records: those that are searched and have no pending task `index`."""
 
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
         self.tenant = rows.tenant
         self.next: str | None = None
-        """The embedder of the index that is filled beside the present one: it gets the same
-        records."""
+        """Embedder of the index that is being filled to replace the current one; every indexed
+        record is added to it, too."""
 
     async def waiting(
         self, tasks: Sequence[Task], *, embedder: str, kind: TaskKind = "index"
     ) -> list[Waiting]:
-        """Return the records of these tasks that still wait, with vectors that `embedder` made."""
+        """Return the records of these tasks, if still pending, with their vectors by `embedder`."""
         rows = as_json([task.row for task in tasks])
         asked = {"rows": rows, "embedder": embedder, "kind": kind}
         return [_waiting(row) for row in await self._rows.all("to_index", **asked)]
 
     async def sample_indexed(self, limit: int, *, embedder: str) -> list[Waiting]:
-        """Return some records that should be in the index, at random, with their vectors."""
+        """Return a random sample of the records that the index should hold, with their vectors."""
         found = await self._rows.all("sample_indexed", limit=limit, embedder=embedder)
         return [_waiting(row) for row in found]
 
@@ -66,23 +66,23 @@ class IndexedRecords:
         *,
         kind: TaskKind = "index",
     ) -> None:
-        """Store the new vectors, in their order, and finish the tasks of all.
+        """Store the new vectors, and finish the tasks of all records.
 
-        Vectors of embedders that have no index any more are deleted. A record that was superseded
-        while its vector was made leaves the index again; of one that was erased meanwhile no vector
-        is stored.
+        `vectors` are those of the records without one, in order. Vectors of embedders that no
+        longer have an index are deleted. A record that was superseded while its vector was made is
+        removed from the index again; if it was erased, its vector is not stored.
         """
-        without = [record for record in records if record.vector is None]
+        embedded = [record for record in records if record.vector is None]
 
         def store(connection: SqlConnection) -> None:
-            made = [
+            new_vectors = [
                 {"row": record.row, "id": record.id, "embedder": embedder, "data": data}
-                for record, data in zip(without, vectors, strict=True)
+                for record, data in zip(embedded, vectors, strict=True)
             ]
-            self._rows.execute_each(connection, "keep_vector", made)
+            self._rows.execute_each(connection, "keep_vector", new_vectors)
             if kind == "index":
                 serving = as_json([name for name in (embedder, self.next) if name])
-                outdated = ({"row": record.row, "embedders": serving} for record in without)
+                outdated = ({"row": record.row, "embedders": serving} for record in embedded)
                 self._rows.execute_each(connection, "drop_other_vectors", outdated)
             for record in records:
                 finished = self._rows.execute(connection, "finish_task", kind=kind, row=record.row)
@@ -96,33 +96,32 @@ class IndexedRecords:
         await self._rows.write(store)
 
     async def indexed(self) -> int:
-        """Return how many records the index should hold, as far as it is up to date."""
+        """Return the number of records that the index should hold now, without waiting ones."""
         row = await self._rows.one("counts")
         return int(row["indexed"]) if row else 0
 
     async def index_anew(self) -> None:
-        """Make every record wait for the index again, for example after the index was emptied."""
+        """Add the task `index` for every record, for example after the index was emptied."""
         row = await self._rows.one("last_row")
         last = row["last"] if row else 0
         for first in range(1, last + 1, PAGE):
             await self._rows.change("index_anew", first=first, last=first + PAGE - 1)
 
     async def index_again(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
-        """Make these records wait for the index again, or for the next one (`embed`)."""
+        """Add the task `index` for these records, or `embed` for the next index."""
         for start in range(0, len(ids), PAGE):
             page = ids[start : start + PAGE]
             await self._rows.change_each("index_again", ({"id": id_, "kind": kind} for id_ in page))
 
     async def to_embed(self) -> int:
-        """Return how many records wait for the next index."""
+        """Return the number of records that wait for the next index."""
         row = await self._rows.one("count_kind", kind="embed")
         return int(row["waiting"]) if row else 0
 
     async def embed_no_more(self) -> None:
-        """Delete the tasks for the next index: there is none any more.
+        """Delete the tasks for the next index, which was given up or serves now.
 
-        A record that was set aside has no place in that index: if that index serves by now, the
-        record waits as usual.
+        That index lacks the records whose tasks were set aside, so these get the task `index`.
         """
 
         def withdraw(state: str, connection: SqlConnection) -> int:
@@ -146,7 +145,10 @@ class IndexedRecords:
             )
 
     async def compared(self, present: set[str]) -> tuple[list[str], list[str]]:
-        """Return what the index lacks, and what it has too much, if `present` are its ids."""
+        """Compare the index with the ledger: return missing ids and surplus ids.
+
+        `present` are the ids in the index.
+        """
 
         def compare(connection: SqlConnection) -> tuple[list[str], list[str]]:
             expected = {row["id"] for row in self._rows.execute(connection, "indexed_ids")}
@@ -167,7 +169,7 @@ def _indexed_text(row: Row) -> str:
 
 
 class Upkeep:
-    """One tenant's upkeep."""
+    """Consolidation of one tenant's facts, and the counts of recalls."""
 
     def __init__(self, rows: TenantRows, records: RecordRows, topics: RecentTopics) -> None:
         self._rows = rows
@@ -176,25 +178,25 @@ class Upkeep:
         self._topics = topics
 
     async def add_access(self, accesses: Iterable[Access]) -> None:
-        """Record how often records were recalled."""
+        """Add to the recall counts of records."""
         await self._rows.change_each(
             "add_access",
             ({"row": one.row, "times": one.times, "last": stamp(one.last)} for one in accesses),
         )
 
     async def next_place(self, after: Place | None) -> Place | None:
-        """Return the next of the places that have facts."""
+        """Return the next place that has active facts, None at the end."""
         word = "" if after is None else place_word(self._rows.tenant, after)
         row = await self._rows.one("next_place_of_facts", after=word)
         return Place(row["scope"], row["owner"], "fact") if row else None
 
     async def count(self, place: Place) -> int:
-        """Return how many active facts it has."""
+        """Return the number of active facts in a place."""
         row = await self._rows.one("count_facts", place=place_word(self._rows.tenant, place))
         return int(row["facts"]) if row else 0
 
     async def facts(self, place: Place, after: int, limit: int) -> list[ActiveFact]:
-        """Return the facts of a place behind a row, in their order."""
+        """Return the active facts of a place after a row, in order."""
         asked = {"place": place_word(self._rows.tenant, place), "after": after, "limit": limit}
 
         def read(connection: SqlConnection) -> list[ActiveFact]:
@@ -204,11 +206,11 @@ class Upkeep:
         return await self._rows.read(read)
 
     async def facts_at(self, rows: Sequence[int]) -> list[ActiveFact]:
-        """Return those of these rows that are still active."""
+        """Return the facts in these rows that are still active."""
         return await self._rows.read(lambda c: self._facts(c, rows))
 
     def _facts(self, connection: SqlConnection, rows: Sequence[int]) -> list[ActiveFact]:
-        asked = {"rows": as_json(list(rows)), "longest": LONGEST}
+        asked = {"rows": as_json(list(rows)), "longest": COMPARED_FACT_CHARACTERS}
         found = self._rows.execute(connection, "facts_at", **asked)
         return [
             msgspec.convert({**dict(row), "extracted": bool(row["extracted"])}, ActiveFact)
@@ -218,7 +220,7 @@ class Upkeep:
     async def contradictions(
         self, facts: Sequence[ActiveFact]
     ) -> list[tuple[ActiveFact, ActiveFact]]:
-        """Return each fact that contradicts an active one by a relation, with that one."""
+        """Return pairs of a given fact and an active fact that it is stated to contradict."""
         by_id = {fact.id: fact for fact in facts}
         ids = as_json(list(by_id))
 
@@ -231,16 +233,16 @@ class Upkeep:
         return await self._rows.read(read)
 
     async def cosine(self, one: int, other: int) -> float | None:
-        """Return how near the vectors of two rows are, None where they cannot be compared."""
+        """Return the cosine of two rows' vectors, None if they cannot be compared."""
         found = await self._rows.all("vectors_at", rows=as_json([one, other]))
         if len(found) < 2 or found[0]["embedder"] != found[1]["embedder"]:  # noqa: PLR2004 - a pair
             return None
         return float(np.dot(*(vector_of(row["data"]) for row in found)))
 
     async def carry_out(self, changes: Sequence[Change], actor: Actor) -> list[bool]:
-        """Make changes with their rows of the audit, all or none; return which were made.
+        """Make changes, with their audit rows, in one transaction; return which were made.
 
-        A change is not made if its fact, or its replacement, has changed meanwhile.
+        A change is skipped if its fact, or the fact's replacement, has changed meanwhile.
         """
         at = utc_now()
         try:
@@ -264,35 +266,35 @@ class Upkeep:
             reason=change.reason,
         )
         if change.action == "importance":
-            return self._weigh(connection, change, cause)
+            return self._change_importance(connection, change, cause)
         newer = change.superseded_by
         if newer and not self._rows.execute(connection, "active_fact", id=newer).fetchone():
             return False
         retired = self._records.supersede(connection, change.fact.id, cause)
         if retired and change.action == "merged":
-            self._sources.unite(connection, change.fact.id, newer, cause)
+            self._sources.merge(connection, change.fact.id, newer, cause)
         return retired
 
-    def _weigh(self, connection: SqlConnection, change: Change, cause: Cause) -> bool:
+    def _change_importance(self, connection: SqlConnection, change: Change, cause: Cause) -> bool:
         fact = change.fact
         detail = {"before": fact.importance, "after": change.importance}
         changed = self._rows.execute(connection, "change_importance", id=fact.id, **detail).rowcount
         if changed:
             self._rows.execute(connection, "weigh_recalls", row=fact.row, recalls=fact.recalls)
-            self._records.note(connection, "importance", fact.id, cause, detail)
+            self._records.add_to_audit(connection, "importance", fact.id, cause, detail)
         return bool(changed)
 
     async def begin(self, run: str, began_at: datetime) -> None:
-        """Record that a consolidation of all facts begins."""
+        """Record the start of a consolidation run."""
         await self._rows.change("begin_consolidation", run=run, began_at=stamp(began_at))
 
     async def end(self, run: str, ended_at: datetime, *, changed: int, failed: int) -> None:
-        """Record that it has ended."""
+        """Record the end of a consolidation run, and its counts."""
         await self._rows.change(
             "end_consolidation", run=run, ended_at=stamp(ended_at), changed=changed, failed=failed
         )
 
     async def last_run(self, now: datetime) -> Run | None:
-        """Return the last consolidation of all facts, ignoring those of a clock that was ahead."""
+        """Return the last consolidation run, ignoring runs that began in the future."""
         row = await self._rows.one("last_consolidation", now=stamp(now))
         return msgspec.convert(dict(row), Run) if row else None

@@ -1,14 +1,15 @@
-"""Memories that are searched often, held in memory and updated each time.
+"""Holds memories that are searched repeatedly as columns in RAM, and updates them before each use.
 
-A question about a few thousand records then needs some arithmetic instead of reading them. The
-ledger itself knows what has changed, by a revision that every write of a record, its vector or its
-rating raises, so no writer has to report changes.
+A search of a few thousand records then takes some arithmetic instead of reading them. Every write
+of a record, its vector or its rating raises a revision, which tells what has changed; writers do
+not have to report changes.
 
-Places and sessions are words: in the columns `place` and `session_place`, and in the full text. The
-rows of a place are held in memory as well. The full-text index could find them, but it reads the
-list of all rows of a place for every word, which takes a millisecond or more each time.
+Places and sessions are encoded as words: in the columns `place` and `session_place`, and in the
+full-text index. The row numbers of a place are held in RAM as well. The full-text index could find
+them, but it reads the list of all rows of a place for every word, which takes a millisecond or more
+each time.
 
-All tenants share one budget: one for each would grow with the number of tenants.
+All tenants share one budget, which does not grow with their number.
 """
 
 from array import array
@@ -28,27 +29,29 @@ from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import TenantRows
 
 HELD_RECORDS = 120_000
-"""Records of memories that are searched whole, at about 2 KB each."""
+"""Maximum number of records held in working sets, at about 2 KB each."""
 HELD_ROWS = 2_000_000
-"""Rows of places, 8 bytes each."""
+"""Maximum number of row numbers held for places, at 8 bytes each."""
 HELD_TOPICS = 4_096
-"""Facts that were looked up lately: 16 MB of those that fit."""
+"""Maximum number of recently looked-up facts that are held: at most 16 MB."""
 HELD_WORDS = 50_000
-"""Words, each with how many records have it."""
-FEW = 5_000
-"""New rows that are read with the table; a larger number is found faster with the index."""
-MOST = 12_000
-"""Records of a memory that is searched whole; of a larger one only candidates are scored."""
+"""Maximum number of cached word counts."""
+MAX_NEW_ROWS = 5_000
+"""Maximum number of new rows that are read from the table; if there are more, the rows of each
+place are read again with the index, which is faster then."""
+MAX_RECORDS = 12_000
+"""Maximum number of records in a memory that is searched as a whole; in a larger one, only
+candidates are scored."""
 PAGE = 500
-"""Records read at a time, so that no other read waits long."""
-OUTDATED = 0.25
-"""The share of changed records from which a memory is read again."""
+"""Number of records read at a time, so that no other read waits long."""
+OUTDATED_SHARE = 0.25
+"""Share of outdated positions in the columns from which a memory is read again."""
 
 Places = tuple[str, ...]
 
 
 class Budget:
-    """The budget of one kind; beyond `most` pieces, the least recently used ones are dropped.
+    """Limits what is held in RAM: above a total size of `most`, it drops the least recently used.
 
     Used by one thread at a time.
     """
@@ -59,7 +62,7 @@ class Budget:
         self._size = 0
 
     def use(self, key: Hashable, size: int, drop: Callable[[], object]) -> None:
-        """Count what was just used at this size; `drop` removes it. It stays, however large."""
+        """Record the use of an entry; `drop` removes it. The entry itself stays, however large."""
         self.forget(key)
         self._held[key] = size, drop
         self._size += size
@@ -69,13 +72,13 @@ class Budget:
             drop_oldest()
 
     def forget(self, key: Hashable) -> None:
-        """Remove it from the budget: it is no longer held."""
+        """Stop counting an entry that is no longer held."""
         size, _ = self._held.pop(key, (0, None))
         self._size -= size
 
 
-class Held:
-    """The budgets of one file."""
+class Budgets:
+    """The budgets of one database file."""
 
     def __init__(self) -> None:
         self.records = Budget(HELD_RECORDS)
@@ -84,28 +87,28 @@ class Held:
         self.words = Budget(HELD_WORDS)
 
 
-_OF: WeakKeyDictionary[Database, Held] = WeakKeyDictionary()
+_BUDGETS: WeakKeyDictionary[Database, Budgets] = WeakKeyDictionary()
 
 
-def held_of(database: Database) -> Held:
+def budgets_of(database: Database) -> Budgets:
     """Return the budgets that all ledgers over a database share."""
-    return _OF.setdefault(database, Held())
+    return _BUDGETS.setdefault(database, Budgets())
 
 
 def place_word(tenant: str, place: Place) -> str:
-    """Return the word for the owner and kind of a record; the column `place` has the same form."""
+    """Return the word for scope, owner and kind, as in the column `place`."""
     return "p" + _word(tenant, *place)
 
 
 def session_word(tenant: str, search: Search) -> str | None:
-    """Return the word for the session, if only one session is searched."""
+    """Return the word for the session if only one session is searched, else None."""
     if search.only_session is None or {place.scope for place in search.places} != {"session"}:
         return None
     return "s" + _word(tenant, search.places[0].owner, search.only_session)
 
 
 def owner_of(place: str) -> str:
-    """Return the owner of a place, in its own opaque word."""
+    """Return the encoded owner in a place word."""
     return place.split("x")[2]
 
 
@@ -114,7 +117,10 @@ def _word(*parts: str) -> str:
 
 
 class PlaceRows:
-    """One tenant's rows by place. They are only ever added, and keep their place; used in reads."""
+    """One tenant's row numbers by place; used inside reads.
+
+    Rows are only added, and never change their place.
+    """
 
     def __init__(self, rows: TenantRows, budget: Budget) -> None:
         self._rows = rows
@@ -123,18 +129,18 @@ class PlaceRows:
         self._last = 0
 
     def count(self, connection: SqlConnection, places: Iterable[str], rows: Positions) -> int:
-        """Return how many of the rows are in one of the places."""
+        """Return how many of the rows are in any of the places."""
         self._catch_up(connection)
-        return sum(_common(self._of(connection, place), rows) for place in places)
+        return sum(_count_common(self._rows_in(connection, place), rows) for place in places)
 
-    def over(self, connection: SqlConnection, places: Iterable[str], row: int) -> float:
-        """Return the ratio of all rows to those of the places, from this row on."""
+    def ratio_from(self, connection: SqlConnection, places: Iterable[str], row: int) -> float:
+        """Return the ratio of all rows of the places to those from this row on."""
         self._catch_up(connection)
-        every = [self._of(connection, place) for place in places]
+        every = [self._rows_in(connection, place) for place in places]
         newer = sum(len(rows) - bisect_left(rows, row) for rows in every)
         return sum(map(len, every)) / max(newer, 1)
 
-    def _of(self, connection: SqlConnection, place: str) -> "array[int]":
+    def _rows_in(self, connection: SqlConnection, place: str) -> "array[int]":
         if place not in self._places:
             found = self._rows.execute(connection, "rows_of_place", place=place, last=self._last)
             self._places[place] = array("q", sorted(row for (row,) in found))
@@ -144,7 +150,7 @@ class PlaceRows:
 
     def _catch_up(self, connection: SqlConnection) -> None:
         last = self._rows.execute(connection, "last_row").fetchone()["last"]
-        if last - self._last > FEW:
+        if last - self._last > MAX_NEW_ROWS:
             for place in self._places:
                 self._budget.forget((self, place))
             self._places.clear()
@@ -155,8 +161,8 @@ class PlaceRows:
         self._last = last
 
 
-def _common(ordered: "array[int]", rows: Positions) -> int:
-    """Return how many of the rows are among others, which are in order."""
+def _count_common(ordered: "array[int]", rows: Positions) -> int:
+    """Return how many of `rows` are in `ordered`, which is sorted."""
     if not ordered:
         return 0
     own = np.frombuffer(ordered, np.int64)
@@ -165,7 +171,7 @@ def _common(ordered: "array[int]", rows: Positions) -> int:
 
 
 class WorkingSets:
-    """One tenant's memories, by the places that a search may find."""
+    """One tenant's working sets, by the places that are searched."""
 
     def __init__(self, rows: TenantRows, budget: Budget) -> None:
         self._rows = rows
@@ -174,43 +180,46 @@ class WorkingSets:
         self._large: OrderedDict[Places, None] = OrderedDict()
 
     async def fits(self, places: Places) -> bool:
-        """Return whether a memory is small enough to be scored whole; large ones hardly shrink."""
+        """Return whether a memory is small enough to be scored as a whole.
+
+        Large memories are remembered, since they hardly ever shrink.
+        """
         if any(held == places for _, held in self._sets):
             return True
         if places not in self._large:
-            if await self._rows.read(partial(self._count, places)) <= MOST:
+            if await self._rows.read(partial(self._count, places)) <= MAX_RECORDS:
                 return True
-            self._note_large(places)
+            self._remember_large(places)
         return False
 
     async def prepare(self, embedder: str) -> None:
-        """Read the memories in use with the vectors of another embedder, too."""
+        """Read the memories in use again, with the vectors of another embedder."""
         for places in list(dict.fromkeys(held for _, held in self._sets)):
-            await self.of(places, embedder)
+            await self.columns_for(places, embedder)
 
     def hold_only(self, embedder: str) -> None:
-        """Drop the memories with the vectors of other embedders."""
+        """Drop the working sets that have vectors of other embedders."""
         for key in [key for key in self._sets if key[0] != embedder]:
             self._drop(key)
 
-    async def of(self, places: Places, embedder: str) -> Columns | None:
-        """Return a memory as it is now, with an embedder's vectors; None if it is too large."""
+    async def columns_for(self, places: Places, embedder: str) -> Columns | None:
+        """Return a memory's current columns with an embedder's vectors; None if it is too large."""
         key = (embedder, places)
         known = self._sets.setdefault(key, _WorkingSet(self._rows, places, embedder))
         while not await self._rows.read(known.catch_up):
             pass
         size = len(known.columns)
-        if size > MOST or known.columns.outdated > OUTDATED * size:
-            self._drop(key)  # to be read again
-            if size - known.columns.outdated > MOST:
-                self._note_large(places)
+        if size > MAX_RECORDS or known.columns.outdated > OUTDATED_SHARE * size:
+            self._drop(key)  # it is read again when next used
+            if size - known.columns.outdated > MAX_RECORDS:
+                self._remember_large(places)
                 return None
         if key in self._sets:
             self._budget.use((self, key), size, partial(self._sets.pop, key, None))
         return known.columns
 
     def clear(self) -> None:
-        """Drop all: records have left their places."""
+        """Drop all working sets, since records have left their places."""
         for key in list(self._sets):
             self._drop(key)
 
@@ -220,11 +229,11 @@ class WorkingSets:
 
     def _count(self, places: Places, connection: SqlConnection) -> int:
         (count,) = self._rows.execute(
-            connection, "count_in", places=as_json(places), limit=MOST + 1
+            connection, "count_in", places=as_json(places), limit=MAX_RECORDS + 1
         ).fetchone()
         return int(count)
 
-    def _note_large(self, places: Places) -> None:
+    def _remember_large(self, places: Places) -> None:
         self._large[places] = None
         if len(self._large) > PAGE:
             self._large.popitem(last=False)
@@ -239,11 +248,11 @@ class _WorkingSet:
         self.columns = Columns()
 
     def catch_up(self, connection: SqlConnection) -> bool:
-        """Read what changed, at most a page of each place; return whether that was all."""
+        """Read at most a page of changes in each place; return whether there are no more."""
         version = data_version(connection)
         if version == self._version:
             return True
-        whole = True
+        complete = True
         for place, (revision, row) in self._seen.items():
             asked = {
                 "place": place,
@@ -256,6 +265,6 @@ class _WorkingSet:
             if changed:
                 self.columns.add(Candidate._make(each[:-1]) for each in map(tuple, changed))
                 self._seen[place] = changed[-1]["revision"], changed[-1]["row"]
-            whole = whole and len(changed) < PAGE
-        self._version = version if whole else 0
-        return whole
+            complete = complete and len(changed) < PAGE
+        self._version = version if complete else 0
+        return complete

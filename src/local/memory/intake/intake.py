@@ -10,12 +10,12 @@ import msgspec
 
 from local.ledger.door import Ledger
 from local.ledger.records import (
-    LONG,
+    LONG_TEXT,
     OWN_ONLY,
     TENANT_OWNED,
     NewRecord,
     Written,
-    read_ahead,
+    with_features,
     with_metadata,
 )
 from local.ledger.sessions import Rating
@@ -96,7 +96,7 @@ class Intake:
             why_not=self.why_not,
             may_be_own=self._echoes.tools.may_be_own,
         )
-        few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG
+        few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG_TEXT
         parts = _parts(conversation) if few else await asyncio.to_thread(_parts, conversation)
         records = self._to_read([part for part in parts if isinstance(part, NewRecord)])
         if allow_again:
@@ -170,7 +170,7 @@ class Intake:
         records_of = partial(
             records_of_turn, turn, self._caller, self.why_not, self._echoes.tools.may_be_own
         )
-        made = await asyncio.to_thread(lambda: list(map(read_ahead, records_of())))
+        made = await asyncio.to_thread(lambda: list(map(with_features, records_of())))
         reading = await self._echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
         records = self._to_read([with_metadata(record, reading.of(record)) for record in made])
         written = await self._ledger.turns.store(records, derived_from=reading.sources)
@@ -238,8 +238,8 @@ class Intake:
         ]
 
     async def _put(self, record: NewRecord) -> Written:
-        if len(record.content) >= LONG:
-            record = await asyncio.to_thread(read_ahead, record)
+        if len(record.content) >= LONG_TEXT:
+            record = await asyncio.to_thread(with_features, record)
         (record,) = self._to_read([record])
         written = await self._ledger.received.store(record)
         self._changes.written([written], [record])
@@ -248,4 +248,4 @@ class Intake:
 
 def _parts(conversation: Conversation) -> list[NewRecord | SkippedMessage]:
     parts = read(conversation)
-    return [read_ahead(part) if isinstance(part, NewRecord) else part for part in parts]
+    return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]

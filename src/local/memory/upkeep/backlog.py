@@ -26,7 +26,7 @@ from local.errors import (
     VectorFaultError,
 )
 from local.ledger.door import TaskQueue
-from local.ledger.records import LAST_RETRY, Task, TaskKind
+from local.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind
 from local.protocol.envelope import Clock, utc_now
 
 ATTEMPTS = 4
@@ -173,7 +173,7 @@ class Runner:
 
     def _until(self, due: datetime) -> float:
         """Return the seconds until then; a clock that is set must not make them a year."""
-        return min(due - self._clock(), LAST_RETRY).total_seconds()
+        return min(due - self._clock(), LONGEST_RETRY_DELAY).total_seconds()
 
     async def _do_all(self) -> None:
         """Run batches until nothing waits; raise what is out of reach."""
@@ -238,7 +238,7 @@ class Runner:
             await self._queue.set_aside(task, reason)
             log.error("task_set_aside", **about)
             return
-        due = self._clock() + min(FIRST_RETRY * 10**task.attempts, LAST_RETRY)
+        due = self._clock() + min(FIRST_RETRY * 10**task.attempts, LONGEST_RETRY_DELAY)
         await self._queue.postpone(task, reason, not_before=due)
         log.warning("task_failed", **about)
 

@@ -29,7 +29,7 @@ from local.ledger.records import (
     class_of,
     place_of_topic,
 )
-from local.ledger.upkeep import Bearing, ExtractedFact, MessageGroup
+from local.ledger.upkeep import ExtractedFact, FactRelation, MessageGroup
 from local.memory.changes import Changes
 from local.memory.extraction.items import Extractor, Item, Passage, Utterance
 from local.memory.scopes import may_retire
@@ -254,5 +254,5 @@ def _fact(record: NewRecord, compared: Sequence[Comparison]) -> ExtractedFact:
         same_as=same[0].id if same else None,
         replaces=[one.id for one in (*by["supersedes"], *by["enriches"])],
         outdated_by=later[0].id if later else None,
-        bearings=[Bearing(type="contradicts", target=one.id) for one in by["contradicts"]],
+        relations=[FactRelation(type="contradicts", target=one.id) for one in by["contradicts"]],
     )

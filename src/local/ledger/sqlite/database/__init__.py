@@ -1,7 +1,7 @@
-"""SQLite: one reader thread, one writer thread, migrations.
+"""Runs work on a SQLite file: one reader thread, one writer thread, and migrations.
 
-Work arrives as functions of a connection. A write returns only when its rows survive a power cut.
-Nothing here knows what the tables mean.
+Work is passed as functions that take a connection. A write returns only when its rows would survive
+a power cut. This package is independent of what the tables mean.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from local.ledger.sqlite.database.connections import (
     connect,
     damages_of,
     data_version,
-    holds,
-    read_only,
+    finds_any,
+    read_row,
     truncate,
 )
 from local.ledger.sqlite.database.copies import delete_copies, migrate
@@ -44,9 +44,9 @@ __all__ = [
     "Work",
     "damages",
     "data_version",
+    "finds_any",
     "has_content",
-    "holds",
-    "read_only",
+    "read_row",
 ]
 
 T = TypeVar("T")
@@ -74,14 +74,14 @@ class Database:
         """Open or create the file and bring its schema up to date.
 
         Args:
-            path: Where the file is; its folder must exist.
-            migrations: SQL files in the order of their numbers; never changed once released.
-            counted: A table of `row INTEGER PRIMARY KEY` whose rows are never deleted.
+            path: The file; its folder must exist.
+            migrations: SQL files, ordered by number; never changed once released.
+            counted: A table with `row INTEGER PRIMARY KEY` whose rows are never deleted.
             key: Encrypts the file.
 
         Raises:
             DamagedError: The file is missing, empty or damaged, or lacks acknowledged writes.
-            LedgerKeyError: The key is another's.
+            LedgerKeyError: The key belongs to another file.
             StorageError: The file cannot be opened, or is newer than these migrations.
         """
         tally = Tally(path, counted)
@@ -116,24 +116,24 @@ class Database:
         try:
             return await asyncio.shield(written)
         except asyncio.CancelledError:
-            # It is still written: a cancelled caller continues after that.
+            # The work is done nevertheless: wait for it before the caller is cancelled.
             await asyncio.wait({written})
             raise
 
     async def delete_copies(self) -> None:
-        """Delete the copies from before migrations: they hold what is erased here.
+        """Delete the copies from before migrations, which still hold erased content.
 
         Raises:
-            UnwritableError: It cannot be deleted.
+            UnwritableError: A copy cannot be deleted.
         """
         await asyncio.to_thread(delete_copies, self._path)
 
     async def truncate(self, *, vacuum: bool = False) -> None:
-        """Leave nothing in the files that no table holds: empty the write-ahead log.
+        """Empty the write-ahead log, so that the files hold only what the tables hold.
 
         Args:
-            vacuum: Rewrite the whole file first, since an earlier local2 may have left deleted
-                content in it. Other writers wait for this.
+            vacuum: Rewrite the whole file first, because an earlier local2 may have left deleted
+                content in it. Writers wait meanwhile.
 
         Raises:
             StorageError: Another process reads the file for longer than the timeout.
@@ -143,8 +143,8 @@ class Database:
     async def damages(self) -> list[str]:
         """Return everything that SQLite finds wrong in the whole file.
 
-        This uses a connection of its own: one that has read a full-text index before it was changed
-        takes its cache for the index (seen in SQLite 3.53).
+        This uses a separate connection: one that read a full-text index before a change checks its
+        outdated cache instead (seen in SQLite 3.53).
         """
         return await asyncio.to_thread(damages_of, self._path, self._key)
 
@@ -152,10 +152,10 @@ class Database:
 def _connect_to_write(
     path: Path, key: ContentKey | None, migrations: Sequence[Traversable], tally: Tally
 ) -> SqlConnection:
-    """Open the file where it is sound, and bring it up to date."""
+    """Open the file, refuse it if it is damaged, and migrate it."""
     tally.refuse_a_missing_database()
-    with suppress(OSError):  # SQLite reports why it cannot be made
-        path.touch(mode=0o600)  # as its write-ahead log is then, too
+    with suppress(OSError):  # SQLite reports why the file cannot be created
+        path.touch(mode=0o600)  # the write-ahead log gets the same mode
     connection = connect(path, key, OPEN_PATIENCE)
     try:
         refuse_damage(connection, path)

@@ -1,8 +1,8 @@
-"""Connections to a file of SQLite: how they are opened and set up.
+"""Opens and configures connections to a SQLite file.
 
-SQLCipher, for encrypted files, is SQLite with AES-256 and an HMAC on every page. This includes the
-write-ahead log and the full-text index, which consist of pages, too. The package is an extra; where
-no tenant has a key, it is not imported.
+SQLCipher, which is used for encrypted files, is SQLite with AES-256 and an HMAC on every page. This
+includes the write-ahead log and the full-text index, which consist of pages, too. The package is an
+optional dependency, and is not imported unless a tenant has a key.
 """
 
 import sqlite3
@@ -16,8 +16,9 @@ from local.errors import LedgerKeyError, StorageError
 from local.ledger.sqlite.database.soundness import as_storage_error, damages, primary_code
 
 OPEN_PATIENCE = 5.0
-"""Seconds to wait for a file that another program has locked, before it is in use here."""
+"""Seconds to wait, when a file is opened, for another program that has locked it."""
 BUSY_PATIENCE = 30.0
+"""Seconds to wait for another program that has locked an open file."""
 PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
@@ -39,13 +40,13 @@ def connect_encrypted(
     """Open a file that is encrypted with this key, or create one.
 
     Args:
-        path: Where it is.
-        key: Decrypts it.
-        name: What SQLite opens, where that is a URI of the path.
-        options: Those of `sqlite3.connect`.
+        path: The file.
+        key: Decrypts the file.
+        name: The URI of the path, if SQLite is to open that instead.
+        options: Passed to `sqlite3.connect`.
 
     Raises:
-        LedgerKeyError: The key is another's, or SQLCipher is not installed.
+        LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
         StorageError: The file cannot be opened.
     """
     driver = _driver(path)
@@ -55,9 +56,9 @@ def connect_encrypted(
         raise as_storage_error(error, path) from error
     connection.row_factory = driver.Row
     try:
-        # It would also write its errors to standard error.
+        # SQLCipher would also write its errors to standard error.
         connection.execute("PRAGMA cipher_log_level = NONE")
-        # A key that is random already needs no derivation from a password, which takes 0.1 s.
+        # A random key needs no derivation, as a password would, which takes 0.1 s.
         connection.execute(f"PRAGMA key = \"x'{key.hex()}'\"")
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except connection.Error as error:
@@ -83,17 +84,17 @@ def _driver(path: Path) -> Any:
 def _another_key(path: Path) -> LedgerKeyError:
     return LedgerKeyError(
         f"The key does not decrypt {path}.",
-        remedy="It is another ledger's: put the right one in its place. If it is the right one, "
-        "the beginning of the file is damaged: restore it from a backup.",
+        remedy="Replace it with the key of this ledger. If it is the right key, the beginning of "
+        "the file is damaged: restore it from a backup.",
     )
 
 
 def open_file(path: Path, key: ContentKey | None, **options: Any) -> sqlite3.Connection:
-    """Open a file, or create one.
+    """Open a file, or create one; `key` decrypts it.
 
     Raises:
-        LedgerKeyError: The key is another's, or there is nothing to decrypt with.
-        StorageError: It cannot be opened.
+        LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
+        StorageError: The file cannot be opened.
     """
     return _opened(path, path, key, options)
 
@@ -101,15 +102,16 @@ def open_file(path: Path, key: ContentKey | None, **options: Any) -> sqlite3.Con
 def open_to_read(
     path: Path, key: ContentKey | None = None, *, immutable: bool = False
 ) -> sqlite3.Connection:
-    """Open an existing file; raise what `open_file` raises.
+    """Open an existing file for reading; raises what `open_file` raises.
 
     Args:
-        path: Where it is.
-        key: It is encrypted with this key.
-        immutable: No process has it open, and no file is made beside it.
+        path: The file.
+        key: Decrypts the file.
+        immutable: The caller guarantees that no process has the file open; SQLite then creates no
+            files beside it.
     """
-    only = "immutable=1" if immutable else "mode=ro"
-    return _opened(f"{path.resolve().as_uri()}?{only}", path, key, {"uri": True})
+    mode = "immutable=1" if immutable else "mode=ro"
+    return _opened(f"{path.resolve().as_uri()}?{mode}", path, key, {"uri": True})
 
 
 def _opened(
@@ -126,16 +128,16 @@ def _opened(
 
 
 def data_version(connection: SqlConnection) -> int:
-    """Return a number that changes with every commit of another connection; never 0."""
+    """Return a positive number that changes with every commit of another connection."""
     (version,) = connection.execute("PRAGMA data_version").fetchone()
     return int(version)
 
 
-def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
-    """Return the first row that the statement finds in a file of another program.
+def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
+    """Return the first row that a statement finds in another program's file.
 
     Raises:
-        StorageError: There is none, or the file has another form than the statement expects.
+        StorageError: There is no row, or the statement does not fit the tables of the file.
     """
     row = _first_row(path, statement, values)
     if row is None:
@@ -143,11 +145,11 @@ def read_only(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
     return row
 
 
-def holds(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
-    """Return whether the statement finds anything in a file that is not encrypted.
+def finds_any(path: Path, statement: str, values: Mapping[str, Any]) -> bool:
+    """Return whether a statement finds any row in an unencrypted file.
 
     Raises:
-        StorageError: It cannot be read.
+        StorageError: The file cannot be read.
     """
     return _first_row(path, statement, values) is not None
 
@@ -164,11 +166,11 @@ def _first_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row | N
 def connect(
     path: Path, key: ContentKey | None = None, patience: float = BUSY_PATIENCE
 ) -> SqlConnection:
-    """Open a file, an encrypted one with its key.
+    """Open a file, decrypted with `key`, and configure the connection for reads and writes.
 
     Raises:
-        LedgerKeyError: The key is another's, or there is nothing to decrypt with.
-        StorageError: It cannot be opened.
+        LedgerKeyError: The key belongs to another file, or SQLCipher is not installed.
+        StorageError: The file cannot be opened.
     """
     options: dict[str, Any] = {
         "isolation_level": None,
@@ -196,8 +198,8 @@ def truncate(path: Path, key: ContentKey | None, *, vacuum: bool) -> None:
             raise as_storage_error(error, path) from error
     if busy:
         raise StorageError(
-            f"The write-ahead log of {path} could not be emptied: somebody else reads it.",
-            remedy="Close that, as a shell of sqlite3 or a backup, and ask again.",
+            f"The write-ahead log of {path} could not be emptied: another program is reading it.",
+            remedy="Close that program, such as a sqlite3 shell or a backup, and try again.",
         )
 
 

@@ -1,8 +1,8 @@
-"""Copies of a database while others write to it, and migrations, which leave a copy first.
+"""Copies a database while others write to it, and migrates one after making a copy.
 
-SQLite's own backup copies pages, so that unchanged content lies where it lay in an earlier copy.
-Pages of an encrypted database are encrypted again, with the same key. The copy from before a
-migration has the number of its schema in its name. Only the newest one stays (decision 0059).
+SQLite's own backup copies pages, so unchanged content is at the same position as in an earlier
+copy. Pages of an encrypted database are encrypted again, with the same key. The copy from before a
+migration has the number of its schema in its name. Only the newest one is kept (decision 0059).
 """
 
 import os
@@ -21,19 +21,19 @@ from local.ledger.sqlite.database.connections import open_file
 from local.ledger.sqlite.database.soundness import as_storage_error
 
 PAGES = 256
-"""Pages copied at a time, about 1 MB; a copy can be stopped after each."""
+"""Number of pages copied at a time, about 1 MB; copying can be stopped after each such step."""
 MEGABYTE = 1_000_000
 RESERVE = 64 * MEGABYTE
-"""What a copy leaves free on a disk: JetStream and the ledger go on writing."""
+"""Bytes that a copy leaves free on the disk, since JetStream and the ledger go on writing."""
 
 Copied = Callable[[int], None]
-"""Is called with how many further bytes were copied; an error that it raises stops the copy."""
+"""Called with the number of bytes copied since the last call; raising an error stops the copy."""
 
 log = structlog.get_logger()
 
 
-def size_of(connection: sqlite3.Connection) -> int:
-    """Return the bytes of the database."""
+def database_size(connection: sqlite3.Connection) -> int:
+    """Return the size of the database in bytes."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     return int(pages) * int(size)
@@ -42,13 +42,13 @@ def size_of(connection: sqlite3.Connection) -> int:
 def copy(
     source: Path, target: Path, key: ContentKey | None, copied: Copied = lambda _: None
 ) -> int:
-    """Copy all that is committed now into a new file, readable by its owner only.
+    """Copy everything committed so far into a new file, readable by its owner only.
 
-    Returns its size in bytes. The target must not exist; the key is that of both.
+    Returns the size in bytes. The target must not exist; `key` encrypts both files.
 
     Raises:
-        LedgerKeyError: The key is another's.
-        StorageError: It cannot be read, or there is no room.
+        LedgerKeyError: The key belongs to another file.
+        StorageError: The source cannot be read, or there is not enough space.
     """
     try:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -60,8 +60,8 @@ def copy(
     ):
         try:
             reading.execute("BEGIN")
-            reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on
-            size = size_of(reading)
+            reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # begins the snapshot
+            size = database_size(reading)
             refuse_without_room(target.parent, size)
             _copy_pages(reading, writing, size, copied)
             writing.execute("PRAGMA journal_mode = DELETE")
@@ -82,15 +82,15 @@ def _copy_pages(
         copied(now - done)
         done = now
 
-    writing.execute("PRAGMA synchronous = OFF")  # it is synced once it is complete
+    writing.execute("PRAGMA synchronous = OFF")  # the complete copy is synced later
     reading.backup(writing, pages=PAGES, progress=advanced)
 
 
 def refuse_without_room(folder: Path, needed: int) -> None:
-    """Refuse to fill the disk.
+    """Check that a disk has enough space for `needed` bytes and a reserve.
 
     Raises:
-        StorageError: The free space is less than this and a reserve.
+        StorageError: It has not.
     """
     free = shutil.disk_usage(folder).free
     if free < needed + RESERVE:
@@ -115,10 +115,10 @@ def migrate(
     migrations: Sequence[Traversable],
     key: ContentKey | None,
 ) -> None:
-    """Execute the migrations that the database lacks, all or none; `key` encrypts the copy, too.
+    """Execute the missing migrations, all or none, after making a copy encrypted with `key`.
 
     Raises:
-        StorageError: It is newer than they are, or there is no room for a copy.
+        StorageError: The database is newer than the migrations, or there is no space for a copy.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(migrations):
@@ -137,7 +137,7 @@ def migrate(
 
 
 def copies_before_migrations(path: Path) -> dict[int, Path]:
-    """Return a database's copies from before its migrations, by the numbers of their schemas."""
+    """Return a database's copies from before its migrations, by schema number."""
     beginning = f"{path.stem}.schema-"
     found = {
         file.name.removeprefix(beginning).removesuffix(path.suffix): file
@@ -147,10 +147,10 @@ def copies_before_migrations(path: Path) -> dict[int, Path]:
 
 
 def delete_copies(path: Path) -> None:
-    """Delete the copies of a database from before its migrations.
+    """Delete a database's copies from before its migrations.
 
     Raises:
-        UnwritableError: One of them cannot be deleted.
+        UnwritableError: A copy cannot be deleted.
     """
     for file in copies_before_migrations(path).values():
         try:

@@ -1,8 +1,8 @@
-"""A thread with a connection of its own, and the work that queues for it.
+"""Runs queued work in a thread that has its own connection.
 
 The writer commits all queued work in one transaction; the reader drains its queue and wakes the
-event loop once a batch. Owners take turns: one owner's work is done in its order, and another's
-does not wait behind all of it.
+event loop once per batch. Owners take turns: the work of one owner is done in order, and another
+owner's work does not wait for all of it.
 """
 
 import asyncio
@@ -25,9 +25,11 @@ T = TypeVar("T")
 Work = Callable[[SqlConnection], T]
 
 BATCH_LIMIT = 512
+"""Maximum number of jobs in a batch."""
 BATCH_SECONDS = 0.02
-"""Seconds after which a batch takes no more jobs: later ones wait for its end."""
+"""Seconds after which a batch takes no more jobs; later jobs wait for the next batch."""
 SLOW_SECONDS = 0.001
+"""Seconds after which the results of a read batch so far are delivered."""
 
 
 class _Job(NamedTuple, Generic[T]):
@@ -43,7 +45,7 @@ class _Outcome(NamedTuple):
 
 
 class Lane:
-    """A thread with a connection of its own that works through a queue in batches."""
+    """A thread with its own connection that works through a queue in batches."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class Lane:
         connection = None
         try:
             connection = self._connect()
-        except Exception as error:  # noqa: BLE001 - whoever waits for the start raises it
+        except Exception as error:  # noqa: BLE001 - `start` raises it
             self._deliver([_Outcome(self._ready, None, error)])
         else:
             self._deliver([_Outcome(self._ready, None, None)])
@@ -106,7 +108,7 @@ class Lane:
 
 def _settle(outcomes: list[_Outcome]) -> None:
     for future, result, error in outcomes:
-        if future.done():  # its caller was cancelled; the work is done all the same
+        if future.done():  # the caller was cancelled; its work was done nevertheless
             continue
         if error is None:
             future.set_result(result)
@@ -115,7 +117,7 @@ def _settle(outcomes: list[_Outcome]) -> None:
 
 
 class _Queue:
-    """A queue that any thread fills and one empties, which takes a job of each owner in turn."""
+    """A queue with many producers and one consumer, which takes a job of each owner in turn."""
 
     def __init__(self) -> None:
         self._incoming: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
@@ -123,22 +125,22 @@ class _Queue:
         self._closed = False
 
     def put(self, job: _Job[Any] | None) -> None:
-        """Add a job; None means that no more will come."""
+        """Add a job; None means that no more jobs follow."""
         self._incoming.put(job)
 
     def take(self, *, wait: bool = False) -> _Job[Any] | None:
-        """Return the next job; None if there is none or, with `wait`, if none will come."""
+        """Return the next job; None if there is none or, with `wait`, if no more follow."""
         self._sort(wait=wait and not self._waiting and not self._closed)
         if not self._waiting:
             return None
         owner, jobs = self._waiting.popitem(last=False)
         job = jobs.popleft()
         if jobs:
-            self._waiting[owner] = jobs  # behind the others
+            self._waiting[owner] = jobs  # to the end of the line
         return job
 
     def _sort(self, *, wait: bool) -> None:
-        """Sort the new jobs by their owners."""
+        """Sort the new jobs by owner."""
         with suppress(queue.Empty):
             while True:
                 job = self._incoming.get(block=wait)
@@ -150,7 +152,7 @@ class _Queue:
 
 
 def _batch(first: _Job[Any], jobs: _Queue) -> Iterator[_Job[Any]]:
-    """Yield jobs that are done together, each taken when the one before it is done."""
+    """Yield the jobs of a batch; each is taken when the previous one is done."""
     until = time.perf_counter() + BATCH_SECONDS
     yield first
     for _ in range(BATCH_LIMIT - 1):
@@ -160,14 +162,14 @@ def _batch(first: _Job[Any], jobs: _Queue) -> Iterator[_Job[Any]]:
 
 
 def run_each(connection: SqlConnection, batch: Iterator[_Job[Any]]) -> Iterator[list[_Outcome]]:
-    """Read for each; quick results are delivered together, and not after slow ones."""
+    """Run each job; deliver quick results together, without waiting for slow jobs after them."""
     outcomes: list[_Outcome] = []
-    begun = time.perf_counter()
+    started = time.perf_counter()
     for job in batch:
         outcomes.append(_attempt(connection, job))
-        if time.perf_counter() - begun > SLOW_SECONDS:
+        if time.perf_counter() - started > SLOW_SECONDS:
             yield outcomes
-            outcomes, begun = [], time.perf_counter()
+            outcomes, started = [], time.perf_counter()
     yield outcomes
 
 
@@ -189,9 +191,7 @@ def commit_together(
         connection.execute("COMMIT")
     except (connection.Error, StorageError, UnicodeDecodeError) as error:
         if connection.in_transaction:
-            with suppress(
-                connection.Error
-            ):  # the disk that refused the commit may refuse this, too
+            with suppress(connection.Error):  # a disk that refused the commit may refuse this, too
                 connection.execute("ROLLBACK")
         failure = as_storage_error(error)
         outcomes = [_Outcome(job.future, None, failure) for job in taken]
@@ -202,7 +202,7 @@ def commit_together(
 
 
 def _attempt_alone(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
-    """Run it without a savepoint: within one, FTS5 writes its index at every row."""
+    """Run a job without a savepoint: within one, FTS5 would write its index at every row."""
     outcome = _attempt(connection, job)
     if outcome.error is not None:
         if not connection.in_transaction:
@@ -216,7 +216,7 @@ def _attempt_in_savepoint(connection: SqlConnection, job: _Job[Any]) -> _Outcome
     connection.execute("SAVEPOINT job")
     outcome = _attempt(connection, job)
     if outcome.error is not None:
-        if not connection.in_transaction:  # SQLite gave the whole batch up, as on a full disk
+        if not connection.in_transaction:  # SQLite rolled the whole batch back, as on a full disk
             raise as_storage_error(outcome.error)
         connection.execute("ROLLBACK TO job")
     connection.execute("RELEASE job")
@@ -228,5 +228,5 @@ def _attempt(connection: SqlConnection, job: _Job[Any]) -> _Outcome:
         return _Outcome(job.future, job.work(connection), None)
     except (connection.Error, UnicodeDecodeError) as error:
         return _Outcome(job.future, None, as_storage_error(error))
-    except Exception as error:  # noqa: BLE001 - it is the caller's, and goes back to the caller
+    except Exception as error:  # noqa: BLE001 - raised to the caller of the job
         return _Outcome(job.future, None, error)

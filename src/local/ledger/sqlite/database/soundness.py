@@ -1,10 +1,10 @@
-"""Checks that a database is sound and has all commits, and translates SQLite's refusals.
+"""Checks that a database is sound and has all commits, and translates SQLite's errors.
 
 A part of the file is read at every start, and all of it on request. The tally covers what the files
-cannot show. SQLite skips a write-ahead log that was cut or has a flipped byte: it silently goes
-back to the last commit that it can read. An emptied database is a new one to it. So each
-transaction counts itself, and the count is written to a file of its own before anything is
-acknowledged. A database that counts less than the file has lost acknowledged writes.
+cannot show. If a write-ahead log was cut or has a flipped byte, SQLite silently goes back to the
+last commit that it can read. It treats an emptied database as a new one. Therefore, each
+transaction counts itself, and the count is written to a separate file before anything is
+acknowledged. A database whose count is lower than the file's has lost acknowledged writes.
 """
 
 import os
@@ -21,22 +21,25 @@ from local.errors import RESTORE, DamagedError, Local2Error, StorageError, Unwri
 
 REMEDIES = {
     "FULL": "The disk is full: make room.",
-    "BUSY": "Another program has it locked: close that, as a shell of sqlite3 or a backup.",
-    "LOCKED": "Another program has it locked: close that, as a shell of sqlite3 or a backup.",
+    "BUSY": "Another program has locked it: close that program, such as a sqlite3 shell or a "
+    "backup.",
+    "LOCKED": "Another program has locked it: close that program, such as a sqlite3 shell or a "
+    "backup.",
     "READONLY": "It cannot be written to: change its permissions, or those of its folder.",
-    "CANTOPEN": "Check that its folder is there, and the permissions of both.",
+    "CANTOPEN": "Check that its folder exists, and the permissions of both.",
     "PERM": "Change its permissions.",
-    "IOERR": "Check the disk and its space.",
-    "ERROR": "It is not as this local2 makes it: restore it, or use another data folder.",
+    "IOERR": "Check the disk and its free space.",
+    "ERROR": "Its tables are not those of this local2: restore it, or use another data folder.",
 }
-"""By SQLite's primary result code, https://sqlite.org/rescode.html."""
+"""Remedies by SQLite's primary result code (https://sqlite.org/rescode.html)."""
 DAMAGES = {"CORRUPT", "NOTADB"}
 START_SECONDS = 0.25
-"""Seconds that a start spends on it; about 100 MB, if the disk does not have to be read."""
-MOST_LISTED = 20
-"""Problems that are listed; a damaged page causes many."""
+"""Maximum duration of the check at a start; it reads about 100 MB if the file is cached."""
+MAX_LISTED = 20
+"""Maximum number of problems that are listed; a damaged page causes many."""
 SYNC_SECONDS = 1.0
-"""A kill loses nothing written; a power cut may set the file back by as much."""
+"""Interval in seconds between syncs of the tally. A kill loses nothing that was written; a power
+cut may set the file back by this much."""
 TABLE = """\
 CREATE TABLE IF NOT EXISTS tally (commits INTEGER NOT NULL);
 INSERT INTO tally SELECT 0 WHERE NOT EXISTS (SELECT * FROM tally);
@@ -46,7 +49,7 @@ log = structlog.get_logger()
 
 
 def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
-    """Return the error in words for people; one of local2's own stays as it is."""
+    """Convert SQLite's error to a readable StorageError; return an error of local2 unchanged."""
     if isinstance(error, Local2Error):
         return error
     name = f"The ledger ({path})" if path else "The ledger"
@@ -60,23 +63,23 @@ def as_storage_error(error: Exception, path: Path | None = None) -> Exception:
 
 
 def primary_code(error: Exception) -> str:
-    """Return the code, such as `IOERR` of SQLITE_IOERR_WRITE; errors of Python itself have none."""
-    if isinstance(error, UnicodeDecodeError):  # SQLite quotes bytes of a damaged schema
+    """Return SQLite's code, such as `IOERR` for SQLITE_IOERR_WRITE; empty for Python's errors."""
+    if isinstance(error, UnicodeDecodeError):  # the error text quotes bytes of a damaged schema
         return "CORRUPT"
     code = getattr(error, "sqlite_errorname", "")
     return code.split("_")[1] if code else ""
 
 
 def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
-    """Check as much of the file as there is time for at a start.
+    """Check as much of the file as the time at a start permits.
 
     Raises:
-        DamagedError: A part of it is damaged.
+        DamagedError: The part that was checked is damaged.
     """
     timer = threading.Timer(START_SECONDS, connection.interrupt)
     timer.start()
     try:
-        found = _problems(connection, "quick_check", 1)
+        found = _run_check(connection, "quick_check", 1)
     except connection.OperationalError as error:
         if primary_code(error) != "INTERRUPT":
             raise
@@ -89,32 +92,35 @@ def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def damages(connection: sqlite3.Connection) -> list[str]:
-    """Return everything that SQLite finds in the whole file; takes seconds a gigabyte."""
+    """Return everything that SQLite finds wrong in the whole file; takes seconds per gigabyte."""
     try:
-        return _problems(connection, "integrity_check", MOST_LISTED)
+        return _run_check(connection, "integrity_check", MAX_LISTED)
     except (connection.DatabaseError, UnicodeDecodeError) as error:
         return [str(error)]
 
 
-def _problems(connection: sqlite3.Connection, check: str, most: int) -> list[str]:
-    found = [str(row[0]) for row in connection.execute(f"PRAGMA {check}({most})")]
+def _run_check(connection: sqlite3.Connection, check: str, limit: int) -> list[str]:
+    found = [str(row[0]) for row in connection.execute(f"PRAGMA {check}({limit})")]
     return [] if found == ["ok"] else [" ".join(problem.split()) for problem in found]
 
 
 class Count(NamedTuple):
-    """`rows` is the highest row number of a table whose rows are never deleted."""
+    """The extent of a database; `rows` is the highest row number of the counted table."""
 
     commits: int
     rows: int
 
 
 class Tally:
-    """Used by the writer's thread only, except for `count_in_file`."""
+    """The count of a database's commits, in the database and in a file beside it.
+
+    Used by the writer's thread only, except for `count_in_file`.
+    """
 
     def __init__(self, database: Path, table: str | None = None) -> None:
-        """`table` is one whose rows, numbered by `row`, are never deleted.
+        """`table` is a table whose rows, numbered by `row`, are never deleted.
 
-        Without a table, the number of rows stays as it was.
+        Without a table, the number of rows stays as it is in the file.
         """
         self._database = database
         self.path = database.with_suffix(".tally")
@@ -125,9 +131,9 @@ class Tally:
         self._synced = 0.0
 
     def count_in_file(self) -> Count | None:
-        """Read the count in the file; None if there is none, as beside an older ledger."""
+        """Read the count in the file; None if there is no file, as for an older ledger."""
         try:
-            return _parsed(self.path.read_bytes())
+            return _decode(self.path.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -137,10 +143,10 @@ class Tally:
             return None
 
     def refuse_a_missing_database(self) -> None:
-        """Refuse a missing database, before opening it would create one.
+        """Refuse a missing database before opening it, which would create a new one.
 
         Raises:
-            DamagedError: It is missing or empty, although something was committed to it.
+            DamagedError: The database is missing or empty, although the file counts commits.
         """
         stored = self.count_in_file()
         if stored is not None and stored.commits and not has_content(self._database):
@@ -152,11 +158,11 @@ class Tally:
             )
 
     def open(self, connection: sqlite3.Connection) -> None:
-        """Compare the counts, and continue with the database's.
+        """Compare the counts, and continue with the count in the database.
 
         Raises:
             DamagedError: The database has fewer commits or rows than were acknowledged.
-            UnwritableError: The file of the count cannot be written beside it.
+            UnwritableError: The file with the count cannot be written.
         """
         stored = self.count_in_file()
         self._rows = stored.rows if stored else 0
@@ -179,14 +185,14 @@ class Tally:
         self.write(now)
 
     def add(self, connection: sqlite3.Connection) -> Count:
-        """Count one more commit, inside its transaction."""
+        """Count a commit, inside its transaction."""
         connection.execute("UPDATE tally SET commits = commits + 1")
         return self._count(connection)
 
     def write(self, count: Count) -> None:
-        """Write the count; a disk that refuses it undoes no commit."""
+        """Write the count to the file; a failure is logged, and does not undo the commit."""
         try:
-            os.pwrite(self._descriptor, _line(count), 0)
+            os.pwrite(self._descriptor, _encode(count), 0)
             if time.monotonic() - self._synced > SYNC_SECONDS:
                 os.fsync(self._descriptor)
                 self._synced = time.monotonic()
@@ -205,7 +211,7 @@ def has_content(file: Path) -> bool:
     """Return whether the file exists and is not empty.
 
     Raises:
-        UnwritableError: This cannot be determined.
+        UnwritableError: The file cannot be examined.
     """
     try:
         return file.stat().st_size > 0
@@ -215,12 +221,12 @@ def has_content(file: Path) -> bool:
         raise UnwritableError(file, error) from error
 
 
-def _line(count: Count) -> bytes:
+def _encode(count: Count) -> bytes:
     line = f"{count.commits:020} commits {count.rows:020} rows".encode()
     return line + f" {zlib.crc32(line):08x}\n".encode()
 
 
-def _parsed(data: bytes) -> Count:
+def _decode(data: bytes) -> Count:
     line, _, checksum = data.strip().rpartition(b" ")
     if int(checksum, 16) != zlib.crc32(line):
         raise ValueError(checksum)

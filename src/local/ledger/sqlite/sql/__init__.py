@@ -1,4 +1,4 @@
-"""The ledger's SQL: numbered migrations, and named statements."""
+"""Loads the ledger's SQL: numbered migrations and named statements."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 def migrations() -> list[Traversable]:
-    """Return the migrations in their order; released ones never change."""
+    """Return the migrations, ordered by number; released ones never change."""
     return sorted(
         (file for file in _HERE.iterdir() if _MIGRATION.match(file.name)),
         key=lambda file: file.name,
@@ -19,7 +19,7 @@ def migrations() -> list[Traversable]:
 
 
 def statements() -> dict[str, str]:
-    """Return the named statements of every file that is no migration."""
+    """Return the named statements of all other SQL files."""
     return named(
         file.read_text(encoding="utf-8")
         for file in _HERE.iterdir()
@@ -28,10 +28,10 @@ def statements() -> dict[str, str]:
 
 
 def named(texts: Iterable[str]) -> dict[str, str]:
-    """Return the statements of some files by their names.
+    """Return the statements in these texts, by name.
 
     Raises:
-        ValueError: Two have the same name: which one runs would be random.
+        ValueError: Two statements have the same name.
     """
     found: dict[str, str] = {}
     for text in texts:

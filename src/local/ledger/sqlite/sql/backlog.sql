@@ -1,5 +1,4 @@
--- OR IGNORE, and nothing that may abort: the statement would have a savepoint, at which FTS5 writes
--- its index.
+-- OR IGNORE, because a statement that may abort runs in a savepoint, at which FTS5 writes its index.
 -- name: add_task
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
 SELECT tenant, :kind, row, place FROM record WHERE +tenant = :tenant AND row = :row;

@@ -1,4 +1,4 @@
--- What was shown, with the other records of its turns, and what it was itself derived from.
+-- The records that were shown, the other records of their turns, and the sources of the former.
 -- name: shown
 SELECT id, substr(content, 1, :characters) AS content FROM record
 WHERE tenant = :tenant AND turn IS NOT :turn AND id IN (

@@ -1,11 +1,11 @@
--- Erasing what its owner chose, and anonymising what was retired long ago. A row stays as a shell, since
--- rows are counted (decision 0035); nothing of what it said or whose it was does.
+-- Erases what owners chose, and anonymises records that were retired long ago. The row of an erased
+-- record stays as a shell, because rows are counted (decision 0035), without its content and owner.
 
 -- name: rows_of_owner
 SELECT row FROM record INDEXED BY record_revision
 WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
   AND (:session_id IS NULL OR session_id = :session_id
-       AND json_type(metadata, '$.extracted_from') IS NULL) -- they go with the last of their sources
+       AND json_type(metadata, '$.extracted_from') IS NULL) -- erased with the last of their sources
   AND retired_why IS NOT 'erased'
 UNION
 SELECT row FROM record INDEXED BY record_stated
@@ -41,7 +41,7 @@ CROSS JOIN record AS one ON one.row = wanted.value AND +one.tenant = :tenant
 CROSS JOIN record AS other INDEXED BY record_turn
      ON other.tenant = :tenant AND other.turn = one.turn AND other.owner = :owner;
 
--- The other chunks of documents, older ones too; a chunk's source_ref is "source#number".
+-- All other chunks of the same documents, including older ones; source_ref is "source#number".
 -- name: rows_of_documents
 SELECT other.row FROM json_each(:rows) AS wanted
 CROSS JOIN record AS one ON one.row = wanted.value AND +one.tenant = :tenant
@@ -161,7 +161,7 @@ WHERE tenant = :tenant AND record_id IN (
       WHERE tenant = :tenant AND superseded_by IN (SELECT value FROM json_each(:ids)))
   AND json_extract(detail, '$.superseded_by') IN (SELECT value FROM json_each(:ids));
 
--- What others stated, and was merged into one that goes.
+-- Facts that others stated and that were merged into an erased one.
 -- name: merged_into
 SELECT row, id, scope, owner, folded_topic FROM record INDEXED BY record_replaced
 WHERE tenant = :tenant AND superseded_by IN (SELECT value FROM json_each(:ids))

@@ -23,7 +23,7 @@ INSERT INTO vector (record, embedder, data)
 SELECT row, :embedder, :data FROM record WHERE +tenant = :tenant AND row = :row AND id = :id
 ON CONFLICT (record, embedder) DO UPDATE SET data = excluded.data;
 
--- Of a few of the tenant's own: others' vectors decide nothing.
+-- Examines a few of the tenant's own vectors; those of other tenants do not count.
 -- name: vector_size
 SELECT length(data) AS size FROM vector
 WHERE embedder = :embedder AND record IN (

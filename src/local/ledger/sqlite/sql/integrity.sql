@@ -1,4 +1,4 @@
--- Of the whole ledger, whoever its tenants are.
+-- Statements about the whole ledger, with all its tenants.
 
 -- name: check_full_text
 INSERT INTO record_text (record_text, rank) VALUES ('integrity-check', 1);

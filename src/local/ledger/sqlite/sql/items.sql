@@ -35,7 +35,7 @@ FROM json_each(:ids) AS wanted
 CROSS JOIN item INDEXED BY item_record ON item.tenant = :tenant AND item.record = wanted.value
 WHERE item.owner = :owner AND item.collection = :collection;
 
--- Each is found with one look into the index, however many items the one before it has.
+-- Takes one index lookup per namespace, however many items it has.
 -- name: item_namespaces
 WITH RECURSIVE found (namespace) AS (
     SELECT min(namespace) FROM item

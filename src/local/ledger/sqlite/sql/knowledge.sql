@@ -4,7 +4,7 @@ CROSS JOIN record ON record.tenant = relation.tenant AND record.id = relation.so
 WHERE relation.tenant = :tenant AND relation.target = :triplet AND record.superseded_by IS NULL
 LIMIT 1;
 
--- Links of the caller's own count: those of others use up nothing.
+-- Only links to facts of the same owner count towards the limit.
 -- name: naming
 SELECT record.id FROM relation INDEXED BY relation_target
 CROSS JOIN record ON record.tenant = relation.tenant AND record.id = relation.source
@@ -17,7 +17,7 @@ WHERE relation.tenant = :tenant AND relation.target = :entity AND relation.sourc
        WHERE link.tenant = :tenant AND link.target = record.id LIMIT :most)) < :most
 ORDER BY relation.source DESC LIMIT :limit;
 
--- The oldest fact that names a thing, which spells its name.
+-- The names in the oldest fact that names each entity, which determines the spelling.
 -- name: spellings
 SELECT wanted.value AS entity, json_extract(record.metadata, '$.triplet.subject') AS subject,
        json_extract(record.metadata, '$.triplet.object') AS object

@@ -1,4 +1,4 @@
--- Candidates are found by rowid or vector alone; what the caller may see is decided here.
+-- Candidates are found by words or vectors alone; `visible` decides which ones the caller may see.
 
 -- name: search_text
 SELECT rowid AS row, -bm25(record_text, 1, 1, 1, 1, 0) AS bm25 FROM record_text
@@ -166,7 +166,7 @@ CROSS JOIN record INDEXED BY record_topic
      ON record.tenant = :tenant AND record.folded_topic = wanted.value
 WHERE +record.place IN (SELECT value FROM json_each(:places));
 
--- What is newer does not lead to what it supersedes or contradicts.
+-- A newer record does not lead to records that it supersedes or contradicts.
 -- name: related
 SELECT wanted.value AS of, record.row, relation.type != :entity AS stated
 FROM json_each(:rows) AS wanted
@@ -201,7 +201,7 @@ CROSS JOIN relation INDEXED BY relation_target
 CROSS JOIN record AS other ON other.tenant = :tenant AND other.id = relation.source
 WHERE other.superseded_by IS NULL AND +other.place IN (SELECT value FROM json_each(:places));
 
--- What replaced a source stands for it: an echo does not outlive what it repeats.
+-- A replaced source is represented by its replacement, so that an echo does not outlive its sources.
 -- name: sources
 WITH RECURSIVE source (of, id, superseded_by) AS (
     SELECT echo.row, record.id, record.superseded_by FROM json_each(:rows) AS wanted

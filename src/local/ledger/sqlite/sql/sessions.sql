@@ -19,7 +19,7 @@ WHERE tenant = :tenant AND owner = :owner AND session_id = :session_id
   AND kind IN ('chat_message', 'tool_output', 'transcript') AND superseded_by IS NULL
 ORDER BY ifnull(stands_at, row) DESC LIMIT :limit;
 
--- What is made to last is important enough. What another active record supersedes is outdated.
+-- Core facts are important enough. Facts that another active record supersedes are outdated.
 -- name: important_facts
 SELECT record.* FROM json_each(:places) AS wanted
 CROSS JOIN record ON record.row IN (
@@ -42,7 +42,7 @@ CROSS JOIN record ON record.row IN (
 WHERE +record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
 
--- Those that have a key, of the others.
+-- The less important facts that have a key.
 -- name: standing_facts
 SELECT record.* FROM json_each(:places) AS wanted
 CROSS JOIN record ON record.row IN (

@@ -1,5 +1,5 @@
--- New records are staged in memory and added by one statement: before every statement that inserts
--- records SQLite has FTS5 write out the words of those before.
+-- New records are staged in memory and added by one statement: before each statement that inserts
+-- records, FTS5 writes the words of the previous ones to its index.
 -- name: staging
 CREATE TEMP TABLE IF NOT EXISTS new_record (
     id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
@@ -14,7 +14,7 @@ VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :sourc
         :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
         :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs);
 
--- What is added together has one revision: whoever has seen it has seen all of it.
+-- Records of a place that are added together get one revision, so a reader sees all or none of them.
 -- name: insert_records
 INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref,
                     memory_type, durability, importance, content, metadata, agent, session_id,
@@ -37,7 +37,7 @@ SELECT id, row FROM record WHERE +tenant = :tenant AND row > :last;
 -- name: used
 SELECT records, bytes FROM usage WHERE tenant = :tenant;
 
--- Of a record that was erased after it was read nothing is kept.
+-- Stores nothing for a record that was erased since its features were extracted.
 -- name: keep_features
 INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
 SELECT row, :stems, :length, :density, :firsthand, :timed, :wish FROM record
@@ -83,7 +83,7 @@ SELECT record.* FROM record
 WHERE tenant = :tenant AND scope = :scope AND owner = :owner AND folded_topic = :topic
 ORDER BY row DESC;
 
--- Of a turn's answers the one that was given last is the newest, else what was written last.
+-- The answers of a turn are ordered by their times, all other versions by row.
 -- name: chain
 WITH RECURSIVE newer (id) AS (
     SELECT value FROM json_each(:ids) UNION

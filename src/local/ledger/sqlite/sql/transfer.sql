@@ -1,5 +1,5 @@
--- Exports read every table by row, some thousand rows at a time: `until` bounds what is read, whoever
--- owns it. Without `places` everything of the tenant is wanted.
+-- Exports read every table by row, some thousand rows at a time; `until` bounds the rows that are
+-- read, whoever owns them. Without `places`, everything of the tenant is exported.
 
 -- name: last_rows
 SELECT (SELECT max(row) FROM record) AS record, (SELECT max(row) FROM feedback) AS feedback,
@@ -29,7 +29,7 @@ WHERE record.row > :after AND record.row <= :until AND record.stands_at IS NOT N
   AND (:session_id IS NULL OR record.session_id = :session_id)
 ORDER BY record.row;
 
--- The record that stands there, or nearest to it in the session.
+-- The record at a position of the session, or the nearest one to it.
 -- name: record_at
 SELECT id, row FROM (
     SELECT id, row FROM record
@@ -71,7 +71,7 @@ WHERE row > :after AND row <= :until AND +tenant = :tenant
   AND (:session_id IS NULL OR session_id = :session_id)
 ORDER BY row;
 
--- Those of a session are the ones that its records name.
+-- The tool outputs of a session are those that its records mention.
 -- name: export_output
 SELECT rowid AS row, owner, key, first, until, last, kept_at, text FROM tool_output
 WHERE rowid > :after AND rowid <= :until AND +tenant = :tenant
