@@ -412,8 +412,8 @@ def test_the_documented_shares_are_the_constants() -> None:
     documented = {
         "meaning": [1],
         "words": [likeness.WORDS + likeness.WORDS_STATING, likeness.WORDS],
-        "coverage": [likeness.COVERAGE, likeness.LENT, likeness.LENT_ON],
-        "around": [AROUND, likeness.AROUND, likeness.AROUND_ON, likeness.AROUND_STATING],
+        "coverage": [likeness.COVERAGE, likeness.NEIGHBOUR_WORD, likeness.NEIGHBOUR_WORD_DECAY],
+        "around": [AROUND, likeness.AROUND, likeness.AROUND_DECAY, likeness.AROUND_STATING],
         "session": [likeness.SESSION],
         "speaker": [ranking.SPEAKER],
         "firsthand": [
@@ -431,11 +431,11 @@ def test_the_documented_shares_are_the_constants() -> None:
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
-        "reply": [precedence.APART],
-        "standing": [precedence.APART, precedence.APART],
-        "named": [closer.LED],
-        "update": [closer.APART],
-        "echo": [0, precedence.BEHIND, precedence.WITHOUT_SOURCE, precedence.NO_ANSWER],
+        "reply": [precedence.RANK_GAP],
+        "standing": [precedence.RANK_GAP, precedence.RANK_GAP],
+        "named": [closer.LEAD_GAIN],
+        "update": [closer.RANK_GAP],
+        "echo": [0, precedence.BELOW_SOURCE, precedence.NO_SOURCE, precedence.NO_ANSWER],
     }
 
     assert documented.keys() == set(Shares.__struct_fields__)
