@@ -6,7 +6,7 @@ import msgspec
 
 from local.ledger.records import Fact, Record, class_of, sources_of
 from local.llm.framing import inset
-from local.memory.scopes import by
+from local.memory.scopes import stated_by
 from local.memory.service import MemoryService
 from local.protocol.answers import RecalledTopic, RememberedFact, SavedTopic
 from local.protocol.memories import NOTHING_FOUND, Durability, MemoryType, Version, Versions
@@ -89,7 +89,7 @@ async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
             found=True,
             content=record.content,
             id=record.id,
-            by=by(record, memory.caller),
+            by=stated_by(record, memory.caller),
             source_class=class_of(record),
         ),
     )

@@ -9,7 +9,7 @@ from local.ledger.records import Record, class_of, sources_of
 from local.llm.framing import SOURCES
 from local.memory.recall.items import RecallItem
 from local.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
-from local.memory.scopes import by
+from local.memory.scopes import stated_by
 from local.memory.service import MemoryService
 from local.protocol.envelope import Caller
 from local.protocol.memories import (
@@ -170,7 +170,7 @@ def _what_it_is(record: Record, caller: Caller) -> str:
     if record.kind != "fact":
         return SOURCES[class_of(record)]
     kind_of_fact = "standing fact" if record.topic else "fact"
-    others = ", stated by somebody else" if by(record, caller) == "other" else ""
+    others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
     return f"{kind_of_fact} {WHOSE[record.scope]}{others}"
 
 
@@ -212,7 +212,7 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         session_id=record.session_id,
         role=record.role,
         agent=record.agent,
-        by=by(record, caller),
+        by=stated_by(record, caller),
         scope=record.scope,
         source_class=class_of(record),
         sources=sources_of(record),

@@ -10,7 +10,7 @@ from local.ledger.sessions import LONGEST
 from local.llm.framing import fact_line, inset, line, note_line
 from local.memory.intake.intake import MANY
 from local.memory.service import MemoryService
-from local.memory.sessions import TopMemories, from_answered
+from local.memory.sessions import TopMemories, from_call
 from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Name
@@ -130,7 +130,7 @@ def _fitting(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
         if left < 0:
             break
         start -= 1
-    return [_short(message) for message in from_answered(messages, start)]
+    return [_short(message) for message in from_call(messages, start)]
 
 
 def _short(message: SessionMessage) -> SessionMessage:

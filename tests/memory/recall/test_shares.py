@@ -22,7 +22,7 @@ from local.memory.recall import closer, likeness, precedence, ranking
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local.memory.recall.recaller import RecallRequest
-from local.memory.scopes import ALIKE, Reach, Weights
+from local.memory.scopes import EQUAL_WEIGHTS, Reach, Weights
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
@@ -73,7 +73,7 @@ def ranked(
     *candidates: Candidate,
     asked: str = QUESTION,
     feedback_weight: float = 0.1,
-    weights: Weights = ALIKE,
+    weights: Weights = EQUAL_WEIGHTS,
     related: Mapping[int, list[int]] = MappingProxyType({}),
     sources: Mapping[int, Echo] = MappingProxyType({}),
     **found: Any,
@@ -110,7 +110,7 @@ def ranked(
 @pytest.mark.parametrize("rating", [1.0, -1.0])
 def test_a_greater_weight_never_lowers(rating: float) -> None:
     """Not even what has less than nothing."""
-    weights = msgspec.structs.replace(ALIKE, user=2.0)
+    weights = msgspec.structs.replace(EQUAL_WEIGHTS, user=2.0)
     facts = [
         candidate(row, scope=scope, feedback=rating, echo=ECHO)
         for row, scope in ((1, "tenant"), (2, "user"))

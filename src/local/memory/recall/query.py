@@ -89,9 +89,8 @@ def analyse(text: str, now: datetime) -> Query:
     quoted = [phrase for phrase in _QUOTED.findall(whole) if len(phrase) <= MAX_PHRASE_CHARACTERS]
     together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]
     phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
-    dotted = (
-        "".join(takewhile(_is_key_character, found)).rstrip(".-") for found in _DOTTED.findall(text)
-    )
+    found = ("".join(takewhile(_is_key_character, start)) for start in _DOTTED.findall(text))
+    dotted = (key.rstrip(".-") for key in found)
     topics = dict.fromkeys(key for key in dotted if is_topic(key))
     spoken = frozenset(words(text))
     return Query(

@@ -18,15 +18,15 @@ from local.ledger.door import IndexedRecords
 from local.ledger.records import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
 from local.memory.vectors import (
-    LEAST_RECORDS,
-    REMOVED,
-    UNDER_WAY,
+    MAX_BATCHES,
+    MIN_BATCH_RECORDS,
+    REMOVED_AT_ONCE,
     Damage,
     Vectors,
     batches,
     compare,
-    items_of,
-    records_after,
+    next_batch_size,
+    vector_items,
 )
 from local.protocol.vectors import VectorStatus
 
@@ -41,7 +41,7 @@ class Indexer(Job):
 
     name = "indexing"
     kinds = ("index", "unindex")
-    at_once = UNDER_WAY
+    at_once = MAX_BATCHES
     longest_pause = 5.0
 
     def __init__(
@@ -53,7 +53,7 @@ class Indexer(Job):
         self._runner = backlog.add(self)
         self._worker: VectorStatus | None = None
         """The worker whose index was compared with the ledger."""
-        self._batch_records = LEAST_RECORDS
+        self._batch_records = MIN_BATCH_RECORDS
         self.starting = True
         self._losses = 0
         self._damage = Damage()
@@ -188,7 +188,7 @@ class Indexer(Job):
 
     def together(self, kind: TaskKind) -> int:
         """Return how many are embedded in the time that another owner's record may wait."""
-        return self._batch_records if kind == "index" else REMOVED
+        return self._batch_records if kind == "index" else REMOVED_AT_ONCE
 
     async def ready(self) -> None:
         """Rebuild a damaged index, and compare one that is not known yet."""
@@ -240,9 +240,9 @@ class Indexer(Job):
         waiting = await self._records.waiting(tasks, embedder=worker.embedder)
         for batch in batches(waiting, worker.dimensions):
             begun = time.monotonic()
-            stored = await self._vectors.upsert(items_of(batch), tenant=self._records.tenant)
+            stored = await self._vectors.upsert(vector_items(batch), tenant=self._records.tenant)
             await self._records.store_vectors(batch, stored.vectors, stored.embedder)
-            self._batch_records = records_after(len(batch), time.monotonic() - begun)
+            self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
 
     async def _rebuild_damaged(self) -> None:
         """Empty a damaged index, unless that was done too often recently."""

@@ -18,12 +18,12 @@ from local.ledger.records import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
 from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import (
-    LEAST_RECORDS,
+    MIN_BATCH_RECORDS,
     Vectors,
     batches,
     ids_in_index,
-    items_of,
-    records_after,
+    next_batch_size,
+    vector_items,
 )
 from local.protocol.maintenance import NextIndex
 from local.protocol.vectors import VectorStatus
@@ -50,7 +50,7 @@ class Reembedding(Job):
         self._compared: VectorStatus | None = None
         """The worker as it was when the next index was compared with the ledger."""
         self._changing = asyncio.Lock()
-        self._batch_records = LEAST_RECORDS
+        self._batch_records = MIN_BATCH_RECORDS
         self._swap_due = False
 
     async def begin(self, embedder: str) -> None:
@@ -102,10 +102,12 @@ class Reembedding(Job):
         waiting = await self._records.waiting(tasks, embedder=filling.next, kind="embed")
         for batch in batches(waiting, filling.next_dimensions):
             begun = time.monotonic()
-            stored = await self._vectors.upsert_next(items_of(batch), tenant=self._records.tenant)
+            stored = await self._vectors.upsert_next(
+                vector_items(batch), tenant=self._records.tenant
+            )
             await self._records.store_vectors(batch, stored.vectors, stored.embedder, kind="embed")
             self._backlog.wake("unindex")  # those that were retired meanwhile
-            self._batch_records = records_after(len(batch), time.monotonic() - begun)
+            self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
         self._swap_due = True
 
     def all_done(self) -> None:
