@@ -70,8 +70,8 @@ def test_a_result_is_known_cut_and_with_other_white_space() -> None:
 
 
 def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(echoes, "MOST_RESULTS", 2)
-    monkeypatch.setattr(echoes, "MOST_SHOWN", 2)
+    monkeypatch.setattr(echoes, "MAX_RESULTS", 2)
+    monkeypatch.setattr(echoes, "MAX_SHOWN", 2)
     answered = AnswerLog(since=utc_now())
 
     for id_ in "abc":

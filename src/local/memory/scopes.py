@@ -171,7 +171,7 @@ def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> Non
     }.get(scope)
     if lacking is not None:
         raise InvalidArgumentsError(
-            f"scope: {scope!r} needs a {lacking}, and the request's envelope has none.",
+            f"scope: {scope!r} needs an identity; the request's envelope has no {lacking}.",
             remedy=f"{how_to_send(lacking)}{otherwise}.",
         )
 

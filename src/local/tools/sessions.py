@@ -8,7 +8,7 @@ import msgspec
 
 from local.ledger.sessions import LONGEST
 from local.llm.framing import fact_line, inset, line, note_line
-from local.memory.intake.intake import MANY
+from local.memory.intake.intake import LARGE_CONVERSATION
 from local.memory.service import MemoryService
 from local.memory.sessions import TopMemories, from_call
 from local.protocol.answers import SessionContent, SessionMessage
@@ -51,7 +51,7 @@ class Ingest(Args, frozen=True):
 
 
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
-    few = len(args.messages) < MANY
+    few = len(args.messages) < LARGE_CONVERSATION
     messages = _messages(args) if few else await asyncio.to_thread(_messages, args)
     ingested = await memory.intake.store_conversation(
         messages, args.session_id, allow_again=args.allow_again
