@@ -107,7 +107,7 @@ class Retrieval:
         try:
             hits = await self._vectors.search(search.text, limit, tenant=self._ledger.tenant)
             if limit and not hits.hits:
-                await self._indexer.held(0)
+                await self._indexer.check_count(0)
         except IndexDamagedError as error:
             self._indexer.damaged(str(error))
             return Meaning(waiting=waiting, problem=self._indexer.problem)
