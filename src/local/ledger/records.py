@@ -21,7 +21,7 @@ from local.protocol.memories import (
 )
 from local.protocol.payloads import Json
 from local.text.features import Features, features
-from local.text.names import is_users
+from local.text.names import is_user_topic
 
 TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
 """`index`: put a record's vector into the index; `unindex`: remove it. `embed`: put its vector of
@@ -259,7 +259,7 @@ UNLIMITED = Quota()
 
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
     """Return the scope and owner of a key: `user.*` belongs to the user, the rest to the tenant."""
-    if is_users(topic):
+    if is_user_topic(topic):
         return "user", user or TENANT_OWNED
     return "tenant", TENANT_OWNED
 

@@ -36,7 +36,7 @@ from local.memory.scopes import (
 )
 from local.protocol.envelope import Caller, Clock, new_id
 from local.protocol.memories import Owning, RelationType, Triplet
-from local.text.names import checked_topic, is_topic, is_users, states_alias
+from local.text.names import checked_topic, is_topic, is_user_topic, states_alias
 
 
 class Facts:
@@ -100,7 +100,8 @@ class Facts:
             InvalidArgumentsError: The caller lacks the identity that the scope needs, the topic is
                 invalid or belongs to another scope, or the content is blank.
         """
-        if fact.topic is not None and is_users(checked_topic(fact.topic)) and fact.scope != "user":
+        is_users = fact.topic is not None and is_user_topic(checked_topic(fact.topic))
+        if is_users and fact.scope != "user":
             raise InvalidArgumentsError(
                 f"topic: {fact.topic!r} is a key for the user's own facts, not for scope "
                 f"{fact.scope!r}.",

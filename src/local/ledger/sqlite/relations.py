@@ -29,7 +29,7 @@ from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.upkeep import MOST_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
-from local.text.names import Run, entity_key, runs
+from local.text.names import NameCandidate, entity_key, name_candidates
 
 TYPES = as_json(RELATION_TYPES)
 LINKS = 4
@@ -292,7 +292,9 @@ def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
     return [content_id(ALSO, *place, key) for place in places]
 
 
-def _named(text: str, ids_of: Callable[[str], Sequence[str]]) -> list[tuple[Run, Sequence[str]]]:
+def _named(
+    text: str, ids_of: Callable[[str], Sequence[str]]
+) -> list[tuple[NameCandidate, Sequence[str]]]:
     """Return the possible names in a text, with their ids."""
     known = cache(ids_of)
-    return [(run, known(entity_key(run.text))) for run in runs(text)]
+    return [(one, known(entity_key(one.text))) for one in name_candidates(text)]

@@ -1,4 +1,4 @@
-"""The forms in which people speak of themselves, of joint work, and of what they have to do."""
+"""The forms of statements about people themselves, their joint work and their plans."""
 
 from local.memory.extraction.forms import ADVERBS, BE, COMING, DATE, GONE, NAME, Form, form
 
@@ -191,7 +191,7 @@ EVENTS: tuple[Form, ...] = (
     form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also |officially )*(?P<v>(?:got (?:married|engaged|divorced|promoted|laid off|fired|hired|accepted|a (?:new )?job|a (?:new )?{PET})|graduated|retired|gave birth|had (?:a baby|surgery|an operation|a miscarriage|a heart attack|a stroke)|adopted (?:an?|two|our|my)|bought (?:an?|my|our) (?:[\w-]+ )?{POSSESSION}|sold (?:my|our) {POSSESSION}|broke my|passed (?:my|the) (?:[\w-]+ )?(?:exams?|test|bar|driving)|was (?:promoted|accepted|hired|elected|laid off|fired)|lost my (?:job|{PERSON})|quit (?:my|smoking|drinking)|left my|started (?:a (?:new )?(?:job|business|company|course)|my (?:own|new))|founded|became an?|won (?:an?|the|first|second|third)|published (?:a|my)|moved (?:in|into|out|to))\b.*)", importance=0.8),
     form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped|switched|changed)\b (?!it\b|this\b|that\b|an error|an? (?:look|screenshot|photo|picture|break|nap|note)\b|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
 )  # fmt: skip
-"""What was done and when, or what is remembered without a date."""
+"""Events, with or without a date."""
 
 PEOPLE = (*IDENTITY, *SURROUNDINGS, *LIKES, *GOALS, *ATTRIBUTES, *EVENTS, *HABITS)
 

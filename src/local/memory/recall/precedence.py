@@ -20,7 +20,7 @@ from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Posi
 from local.ledger.search import Echo
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
-from local.text.names import is_users
+from local.text.names import is_user_topic
 from local.text.words import stems
 
 BELOW_SOURCE = 0.01
@@ -154,7 +154,7 @@ class StandingFacts:
         same_key = self._shared[np.isin(topic[self._shared], topic[self._own])]
         if not len(same_key):
             return
-        is_user_key = self._view.names.topics.each(is_users).astype(bool)
+        is_user_key = self._view.names.topics.each(is_user_topic).astype(bool)
         for position in same_key[is_user_key[topic[same_key]] & relevant[same_key]].tolist():
             own = self._own[topic[self._own] == topic[position]]
             relevant[own] = True

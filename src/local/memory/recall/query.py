@@ -120,8 +120,9 @@ class _Question(Struct, frozen=True, kw_only=True):
 
 
 class _Suggestions(Struct, frozen=True, kw_only=True):
-    """The limits are part of the schema, but an answer that exceeds them is cut, not rejected."""
+    """The bounds are told to the model, and kept by us: one too many is no wrong answer."""
 
+    # The docstring is part of the schema that the model is given.
     keywords: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_KEYWORDS})]
     topics: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_TOPICS})]
 
