@@ -57,12 +57,22 @@ class TolerantClient(Client):
     `wait_for` of Python 3.11 loses the cancellation.
     """
 
+    ended = False
+    """Whether it was closed from outside. nats-py also closes itself, to try again."""
     _received = 0
 
+    async def close(self) -> None:
+        self.ended = True
+        await super().close()
+
+    async def drain(self) -> None:
+        self.ended = True
+        await super().drain()
+
     async def _connect_to_server(self, *server: Any) -> None:
-        if not self.is_closed:
+        if not self.ended:
             await super()._connect_to_server(*server)
-        if self.is_closed:
+        if self.ended:
             if self._transport is not None:
                 self._transport.close()  # type: ignore[no-untyped-call]
             raise asyncio.CancelledError
@@ -255,8 +265,9 @@ async def open_client(
     raise RefusedError(state.refused.result())
 
 
-async def _give_up(client: Client, opening: asyncio.Task[None]) -> None:
+async def _give_up(client: TolerantClient, opening: asyncio.Task[None]) -> None:
     """Close a client that may have connected all the same."""
+    client.ended = True
     opening.cancel()
     await asyncio.gather(opening, return_exceptions=True)
     if client.is_connecting or client.is_connected or client.is_reconnecting:
