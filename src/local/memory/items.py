@@ -154,7 +154,7 @@ class Items:
         """Return recall's result for the namespace, and the matching items with their scores."""
         wanted, top_k = request.offset + request.limit, FIRST_RECALLED
         while True:
-            request = RecallRequest(
+            recall = RecallRequest(
                 query=query,
                 top_k=max(top_k, wanted),
                 kinds=(EPISODE,),
@@ -162,10 +162,10 @@ class Items:
                 repetitions=True,
                 source=path_text((request.collection, *request.namespace)),
             )
-            recalled = await self._recaller.recall(self._caller, request)
+            recalled = await self._recaller.recall(self._caller, recall)
             scores = {item.record.id: item.score for item in recalled.items}
             found = await self._ledger.items.of_records(of, list(scores), within)
-            exhausted = len(recalled.items) < request.top_k or request.top_k >= MAX_RECALLED
+            exhausted = len(recalled.items) < recall.top_k or recall.top_k >= MAX_RECALLED
             if exhausted or len(found) >= wanted:
                 found.sort(key=lambda one: -scores[one.record or ""])
                 return recalled, {one: scores[one.record or ""] for one in found}
@@ -286,10 +286,10 @@ def fixed_prefix(matches: Sequence[NamespaceMatch]) -> Path:
 
 def matching(request: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
     """Return the matching namespaces, cut to the requested depth and sorted."""
-    matching = {
+    found = {
         path[: request.depth] for path in namespaces if all(_fits(m, path) for m in request.matches)
     }
-    return sorted(matching)[request.offset : request.offset + request.limit]
+    return sorted(found)[request.offset : request.offset + request.limit]
 
 
 def _fits(match: NamespaceMatch, namespace: Path) -> bool:

@@ -165,7 +165,7 @@ class Sessions:
             memories=self._top.select(stored.facts),
         )
 
-    def _known(self, session_id: str | None) -> str:
+    def _session_id(self, session_id: str | None) -> str:
         if known := session_id or self._caller.session_id:
             return known
         raise InvalidArgumentsError(
