@@ -30,10 +30,10 @@ class Clock:
 
 def rebuilt(index: Damage) -> float:
     """Find the index damaged and rebuild it when that is due; how long that took."""
-    assert index.found("It is torn.")
-    pause = index.pause()
-    index.tried()
-    index.mended()
+    assert index.record_damage("It is torn.")
+    pause = index.seconds_to_wait()
+    index.record_attempt()
+    index.record_repair()
     return pause
 
 
@@ -53,9 +53,9 @@ def test_a_crash_is_no_damage_but_two_within_ten_minutes_are() -> None:
     clock = Clock()
     index = Damage(clock)
 
-    crashes = [index.crashed()]
+    crashes = [index.record_crash()]
     clock.now += STABLE_SECONDS
-    crashes += [index.crashed(), index.crashed()]
+    crashes += [index.record_crash(), index.record_crash()]
 
     assert crashes == [False, False, True]
 

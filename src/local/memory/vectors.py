@@ -155,7 +155,7 @@ class Damage:
         self._rebuilt_until = -math.inf
         self._crashed_until = -math.inf
 
-    def found(self, reason: str) -> bool:
+    def record_damage(self, reason: str) -> bool:
         """Record that a call found the index damaged; return whether this was unknown."""
         if self.pending:
             return False
@@ -166,23 +166,23 @@ class Damage:
         self.reason, self.pending = reason, True
         return True
 
-    def crashed(self) -> bool:
+    def record_crash(self) -> bool:
         """Record a crash of the vector worker; return whether it crashed recently before."""
         now = self._clock()
         again = now < self._crashed_until
         self._crashed_until = now + STABLE_SECONDS
         return again
 
-    def pause(self) -> float:
+    def seconds_to_wait(self) -> float:
         """Return the seconds until the index may be rebuilt."""
         return max(self._due - self._clock(), 0.0)
 
-    def tried(self) -> None:
+    def record_attempt(self) -> None:
         """Record an attempt to empty the index."""
         self.pending = False
         self._rebuilt_until = self._clock() + STABLE_SECONDS
 
-    def mended(self) -> None:
+    def record_repair(self) -> None:
         """Record that the index is sound."""
         self.reason, self.pending = "", False
 

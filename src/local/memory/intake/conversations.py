@@ -42,7 +42,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     now: datetime
     query_id: str | None = None
-    why_not: SkipReason = lambda _call: None
+    skip_reason: SkipReason = lambda _call: None
     may_be_own: MayBeOwn = lambda _tool, _at: False
 
 
@@ -80,14 +80,14 @@ def _records(
     for reported in message.tool_calls:
         if is_blank(reported.content):
             without_result.append(reported)
-        elif reason := conversation.why_not(reported):
+        elif reason := conversation.skip_reason(reported):
             without_result.append(reported)
             left_out.append(reason)
         else:
             with_result.append(reported)
     if message.role == "tool" and not message.is_blank:
         result = _as_call(message, call)
-        if reason := conversation.why_not(result):
+        if reason := conversation.skip_reason(result):
             yield reason
         elif call is None or call.content != message.content:  # the call did not report it yet
             yield _result(conversation, message, result)
@@ -196,10 +196,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None = None
     metadata: Json = {}
 
-    def messages(self, turn_id: str, why_not: SkipReason) -> list[ConversationMessage]:
+    def messages(self, turn_id: str, skip_reason: SkipReason) -> list[ConversationMessage]:
         """Return the messages of the turn, without calls of the memory's own tools."""
         asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
-        calls = [call for call in self.tool_calls if why_not(call) != OWN_RESULT]
+        calls = [call for call in self.tool_calls if skip_reason(call) != OWN_RESULT]
         messages = [
             ConversationMessage(role="user", content=self.query, id=asked, timestamp=self.at)
         ]
@@ -227,7 +227,7 @@ def question_id_of(query: str, query_id: str, *, owner: str, session_id: str | N
 def records_of_turn(
     turn: Turn,
     caller: Caller,
-    why_not: SkipReason = lambda _call: None,
+    skip_reason: SkipReason = lambda _call: None,
     may_be_own: MayBeOwn = lambda _tool, _at: False,
 ) -> Iterator[NewRecord]:
     """Yield the turn's episode, messages and tool results. A turn without answer has no episode.
@@ -245,13 +245,13 @@ def records_of_turn(
     turn_id, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
     question = question_id_of(turn.query, turn_id, owner=owner, session_id=session_id)
     conversation = Conversation(
-        messages=turn.messages(turn_id, why_not),
+        messages=turn.messages(turn_id, skip_reason),
         owner=owner,
         agent=caller.agent,
         session_id=session_id,
         query_id=episode.query_id,
         now=turn.at,
-        why_not=why_not,
+        skip_reason=skip_reason,
         may_be_own=may_be_own,
     )
     episodes = () if turn.answer is None else (episode,)

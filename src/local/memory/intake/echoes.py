@@ -81,11 +81,11 @@ class AnswerLog:
             latest = dict.fromkeys(list(latest)[-MAX_SHOWN:])
             _put_bounded(self._sessions, key, latest, MAX_SESSIONS)
 
-    def shown(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
+    def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
         """Return the ids of the records in a result; None if it is not a result of this memory."""
         return self._results.get(_digest(owner, tool, content))
 
-    def to_session(self, owner: str, session_id: str | None) -> tuple[str, ...]:
+    def shown_to(self, owner: str, session_id: str | None) -> tuple[str, ...]:
         """Return the ids of the records shown to a session, or in calls without a session."""
         keys = (owner, session_id or NO_SESSION), (owner, NO_SESSION)
         return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
@@ -114,7 +114,7 @@ class KnownTools:
         self._served = served
         self._announced = announced
 
-    def why_not(self, owner: str, call: ToolCallRecord) -> str | None:
+    def skip_reason(self, owner: str, call: ToolCallRecord) -> str | None:
         """Return the reason why the result of a call is not recorded, or None if it is."""
         if self._is_own(owner, call):
             return OWN_RESULT
@@ -135,7 +135,7 @@ class KnownTools:
         """Return whether a tool of this memory answered. For an empty result, the name decides."""
         if not call.content.strip():
             return call.name in self.own
-        return self._served.shown(owner, call.name, call.content) is not None
+        return self._served.shown_in(owner, call.name, call.content) is not None
 
     def _foreign_tool(self, tool: str) -> ToolSchema | None:
         """Return the announcement of a tool whose name is not one of the memory's own."""
@@ -214,9 +214,9 @@ class Echoes:
     ) -> tuple[list[str], Iterable[str]]:
         """Return the results that come from the memory, and the ids of the shown records."""
         results = []
-        ids = dict.fromkeys(self._served.to_session(owner, session_id))
+        ids = dict.fromkeys(self._served.shown_to(owner, session_id))
         for call in calls:
-            if (shown := self._served.shown(owner, call.name, call.content)) is not None:
+            if (shown := self._served.shown_in(owner, call.name, call.content)) is not None:
                 results.append(call.content)
                 ids |= dict.fromkeys(shown)
             elif self.tools.reads_memory(call.name):

@@ -100,7 +100,7 @@ class Intake:
             agent=self._caller.agent,
             session_id=session,
             now=self._clock(),
-            why_not=self.why_not,
+            skip_reason=self.skip_reason,
             may_be_own=self._echoes.tools.may_be_own,
         )
         characters = sum(len(one.content or "") for one in messages)
@@ -182,7 +182,7 @@ class Intake:
         Another answer to the same question with the same query id replaces the older answer.
         """
         records_of = partial(
-            records_of_turn, turn, self._caller, self.why_not, self._echoes.tools.may_be_own
+            records_of_turn, turn, self._caller, self.skip_reason, self._echoes.tools.may_be_own
         )
         made = await asyncio.to_thread(lambda: list(map(read_ahead, records_of())))
         echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
@@ -235,9 +235,9 @@ class Intake:
         )
         await self._ledger.turns.rate(rating)
 
-    def why_not(self, call: ToolCallRecord) -> str | None:
+    def skip_reason(self, call: ToolCallRecord) -> str | None:
         """Return the reason why the result of a call is not recorded, or None if it is."""
-        return self._echoes.tools.why_not(self._owner, call)
+        return self._echoes.tools.skip_reason(self._owner, call)
 
     def _received(self, **columns: Any) -> NewRecord:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)

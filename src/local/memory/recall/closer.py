@@ -82,7 +82,10 @@ class Hops:
         return apply_weights(self._sums + self.share, self._weights)
 
     def follow(self, leads: Sequence[int]) -> bool:
-        """Raise what the leads name; return False if nothing was raised, or need not be."""
+        """Raise the records that the leads name, unless the best lead is the answer.
+
+        Return whether any record was raised.
+        """
         if self._is_answered(leads):
             return False
         gained = self.share.copy()

@@ -125,7 +125,7 @@ class ResultList:
         self._echoed: set[int] = set()
 
     def add(self, row: int, echo: Echo | None) -> bool:
-        """Return whether a row joins the results. A source gets one echo at most."""
+        """Add a row unless it is an echo that adds nothing; return whether it was added."""
         if echo is not None:
             if not self._rows_repeated_by(echo).isdisjoint(echo.sources):
                 return False

@@ -99,7 +99,7 @@ class Retrieval:
 
     async def _search_vectors(self, search: Search, limit: int) -> Meaning:
         """Return the nearest vectors, or the reason why they cannot be searched."""
-        await self._indexer.settled()
+        await self._indexer.wait_for_start()
         # Checked before the search: a record indexed while it runs may be missing from the hits.
         waiting = not self._indexer.caught_up and await self._ledger.searches.waits(search)
         if (problem := self._indexer.problem) is not None:
@@ -109,7 +109,7 @@ class Retrieval:
             if limit and not hits.hits:
                 await self._indexer.check_count(0)
         except IndexDamagedError as error:
-            self._indexer.damaged(str(error))
+            self._indexer.report_damage(str(error))
             return Meaning(waiting=waiting, problem=self._indexer.problem)
         except Local2Error as error:
             log.warning("search_degraded", reason=str(error))

@@ -40,7 +40,7 @@ DAY = 86_400.0
 
 
 def vividness(fact: ActiveFact, now: datetime) -> float:
-    """Return the importance, halved per half-life since the last recall; core facts never fade."""
+    """Return the importance, halved per half-life since the fact was stated or last recalled."""
     if fact.durability not in FADING:
         return 1.0
     _, half_life = FADING[fact.durability]
@@ -199,7 +199,7 @@ class Survey:
             self._rows_of[key] = [known, row]
 
     def equal_groups(self, together: int) -> Iterator[list[int]]:
-        """Yield rows of facts that may be equal, in lists of about so many; the newest of each."""
+        """Yield the newest rows of groups of possibly equal facts, about `together` at a time."""
         batch: list[int] = []
         for rows in self._rows_of.values():
             if isinstance(rows, list):

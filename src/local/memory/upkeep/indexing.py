@@ -127,7 +127,7 @@ class Indexer(Job):
         """Note that the first worker is starting. Searches wait for this one only."""
         self._settled.clear()
 
-    async def settled(self) -> None:
+    async def wait_for_start(self) -> None:
         """Wait until the starting worker is ready or has failed, at most `patience` seconds."""
         if not self._settled.is_set():
             with suppress(TimeoutError):
@@ -143,12 +143,12 @@ class Indexer(Job):
         """Note that the worker has ended; the index of the next one must be compared."""
         self._settled.set()
         self._forget_worker()
-        if crashed and self._damage.crashed():
-            self.damaged("The vector worker crashes over it again and again.")
+        if crashed and self._damage.record_crash():
+            self.report_damage("The vector worker crashes over it again and again.")
 
-    def damaged(self, reason: str) -> None:
+    def report_damage(self, reason: str) -> None:
         """Note that a call found the index damaged; it is rebuilt first."""
-        if self._damage.found(reason):
+        if self._damage.record_damage(reason):
             log.warning("index_damaged", reason=reason)
             self._settled.set()
             self._forget_worker()
@@ -177,7 +177,7 @@ class Indexer(Job):
             self.worker_lost()
             try:
                 await self._empty(whole=False)
-                self._damage.mended()
+                self._damage.record_repair()
             finally:
                 self._start_over()
             self._filling = True
@@ -197,7 +197,7 @@ class Indexer(Job):
             if self._worker is None:
                 await self._verify()
         except IndexDamagedError as error:
-            self.damaged(str(error))
+            self.report_damage(str(error))
             raise
 
     async def do(self, tasks: Sequence[Task]) -> None:
@@ -210,7 +210,7 @@ class Indexer(Job):
                 await self._vectors.delete(ids, tenant=self._records.tenant)
                 await self._runner.finish(tasks)
         except IndexDamagedError as error:
-            self.damaged(str(error))
+            self.report_damage(str(error))
             raise
 
     def all_done(self) -> None:
@@ -218,7 +218,7 @@ class Indexer(Job):
         self._filling = False
         if self._worker is not None and self._damage.reason:
             log.info("index_rebuilt")
-            self._damage.mended()
+            self._damage.record_repair()
 
     async def _index(self, tasks: Sequence[Task]) -> None:
         await self._may_index.wait()
@@ -246,16 +246,16 @@ class Indexer(Job):
 
     async def _rebuild_damaged(self) -> None:
         """Empty a damaged index, once the pause after the last rebuild is over."""
-        while self._damage.pending and (seconds := self._damage.pause()):
+        while self._damage.pending and (seconds := self._damage.seconds_to_wait()):
             await self._runner.pause(seconds)
         if not self._damage.pending:
             return
         try:
             await self._empty(whole=True)
         except IndexDamagedError:
-            self._damage.tried()
+            self._damage.record_attempt()
             raise
-        self._damage.tried()
+        self._damage.record_attempt()
 
     async def _verify(self) -> None:
         """Compare the index with the ledger, and from then on trust the worker.

@@ -60,7 +60,7 @@ class Reembedding(Job):
             VectorError: The embedder does not work, or there is no worker. Nothing has changed.
         """
         async with self._changing:
-            self._take(await self._vectors.begin_next(embedder, tenant=self._records.tenant))
+            self._set_filling(await self._vectors.begin_next(embedder, tenant=self._records.tenant))
             self._compared = None
         self._runner.resume()
 
@@ -116,7 +116,7 @@ class Reembedding(Job):
             self._swap_due = False
             self._runner.wake()
 
-    def _take(self, status: VectorStatus) -> None:
+    def _set_filling(self, status: VectorStatus) -> None:
         self._filling = status if status.next is not None else None
         self._records.next = status.next
 
@@ -126,10 +126,10 @@ class Reembedding(Job):
         status = await self._vectors.status(tenant=tenant)
         wanted = status.next or self._records.next
         if wanted is None or wanted == status.embedder:
-            await self._end(status)
+            await self._finish(status)
             return
         self._records.next = wanted
-        self._take(await self._vectors.begin_next(wanted, tenant=tenant))
+        self._set_filling(await self._vectors.begin_next(wanted, tenant=tenant))
         present = await ids_in_index(self._vectors, tenant, of_next=True)
         missing, _ = await self._records.compared(present)
         await self._records.index_again(missing, kind="embed")
@@ -146,9 +146,9 @@ class Reembedding(Job):
             self._indexer.swapped(status)
             self._compared = status
         log.info("index_swapped", embedder=embedder)
-        await self._end(status)
+        await self._finish(status)
 
-    async def _end(self, worker: VectorStatus) -> None:
+    async def _finish(self, worker: VectorStatus) -> None:
         """Delete the tasks and vectors of a next index, because none is being filled any more."""
         self._filling = self._records.next = None
         await self._records.embed_no_more()
