@@ -15,12 +15,12 @@ DATE = (
     rf"(?:\d{{4}}-\d\d?-\d\d?|\d\d?/\d\d?(?:/\d{{2,4}})?|{MONTH}\b|(?:19|20)\d\d\b"
     r"|\d\d?(?:st|nd|rd|th)\b)"
 )
-COMING = (
+COMING_TIME = (
     rf"\b(?:tomorrow|tonight|today|(?:next|this|coming) (?:{PERIOD}|{WEEKDAY})|{WEEKDAY}|{DATE}"
     r"|in (?:\d{1,2}|an?|two|three|four|five|six|a few|a couple of) (?:day|week|month|year)s?"
     r"|(?:the )?end of (?:the )?\w+|q[1-4])\b"
 )
-GONE = (
+PAST_TIME = (
     rf"\b(?:yesterday|last (?:{PERIOD}|{WEEKDAY})|this (?:morning|afternoon|evening|{PERIOD})"
     rf"|{DATE}|(?:\w+ ){{1,3}}ago|when i was \w+|as a (?:child|kid|teenager)|on {WEEKDAY}"
     r"|the other day|recently|over the (?:weekend|holidays|summer)|today|earlier)\b"

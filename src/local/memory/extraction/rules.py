@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from local.memory.extraction.forms import GONE, NAME, Form, form, opening_of, topic_of
+from local.memory.extraction.forms import NAME, PAST_TIME, Form, form, opening_of, topic_of
 from local.memory.extraction.items import (
     ASSISTANT,
     USER,
@@ -49,7 +49,7 @@ _GREETED = form("fact", rf"i(?:'m| am) (?P<v>{NAME})(?=\W*$|,| and\b| from\b)", 
 _GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
 _TALKED_OF = form("fact", "", importance=0.4, confidence=0.5, durability="ephemeral")
 _WHEN_FIRST = re.compile(
-    rf"(?P<time>(?:in |on |since |back in )?{GONE}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
+    rf"(?P<time>(?:in |on |since |back in )?{PAST_TIME}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
 )
 _DIGIT = re.compile(r"\d")
 _CORRECTS = re.compile(
