@@ -17,7 +17,7 @@ from local.config_files import load_settings
 from local.errors import InvalidArgumentsError, Local2Error
 from local.ledger.records import NewRecord, with_features
 from local.ledger.transfer import ExportCursor
-from local.memory.intake.conversations import Conversation, Turn, read, records_of_turn
+from local.memory.intake.conversations import Conversation, Turn, read_records, records_of_turn
 from local.protocol.conversation import session_of
 from local.protocol.envelope import Caller, decode, encode, header_of, is_past, seal, utc_now
 from local.protocol.generation import (
@@ -156,7 +156,7 @@ def _conversation(messages: list[Any]) -> None:
     said = Conversation(
         messages=messages, owner="ada", agent=None, session_id=session_of(messages), now=utc_now()
     )
-    for one in read(said):
+    for one in read_records(said):
         if isinstance(one, NewRecord):
             with_features(one)
 

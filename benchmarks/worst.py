@@ -24,7 +24,7 @@ from local.memory.extraction.items import Passage, Utterance
 from local.memory.extraction.rules import extract
 from local.memory.intake.conversations import Turn, records_of_turn
 from local.memory.intake.documents import chunks, headings
-from local.memory.intake.echoes import read, unanswered
+from local.memory.intake.echoes import find_echo, unanswered_metadata
 from local.memory.recall.query import analyse
 from local.protocol.envelope import Caller
 from local.protocol.generation import read_feedback, read_generation, read_query
@@ -98,9 +98,9 @@ CASES = (
     Case("analyse", lambda t: analyse(t, DAY), ("[a]: <b> ", "user.a ", "last ", "“a”", "a.")),
     Case("features", lambda t: features(t, topic=None, label=None, at=DAY),
          ("a. ", "A is a for ", "\u0301\u0316")),
-    Case("echoes.read", lambda t: read(t, t, [Shown(id="1", content=t)], [t]),
+    Case("echoes.read", lambda t: find_echo(t, t, [Shown(id="1", content=t)], [t]),
          ("no ", "not a ", "can't ", "a. ")),
-    Case("echoes.unanswered", unanswered, ("a. ", "remember ", "[")),
+    Case("echoes.unanswered", unanswered_metadata, ("a. ", "remember ", "[")),
     Case("rules", lambda t: answer_to([ChatMessage(role="user", content=t)], TOOLS),
          ("could you ", "\r\n", "a-", "please ", "my a'a ", "remember about ")),
     Case("rules, asked to save",

@@ -119,7 +119,7 @@ async def test_a_tool_of_others_says_that_its_results_are_not_recorded(
     for tool, says in (("pulse", {"recorded": False}), ("scales", {})):
         await client.publish("tool.schema", json.dumps({"name": tool, **says}).encode())
     call = ToolCallRecord(name="pulse", content="Measured: 60 beats a minute.")
-    await eventually(lambda: stack.memories.of(caller).intake.why_not(call) is not None)
+    await eventually(lambda: stack.memories.of(caller).intake.skip_reason(call) is not None)
 
     for tool, content in (("pulse", call.content), ("scales", "Measured: 19.3 grams.")):
         result = {"user": caller.user, "session_id": "s1", "payload": {"content": content}}

@@ -19,9 +19,9 @@ TEA = ("Ada likes green tea.", "ada likes green tea")
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "EVERY", 0.0)
+    monkeypatch.setattr(access, "WRITE_SECONDS", 0.0)
     monkeypatch.setattr(consolidation, "SETTLING", 0.0)
-    monkeypatch.setattr(consolidation, "LOOK_AGAIN", 0.02)
+    monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.02)
 
 
 async def test_a_stack_counts_recalls_consolidates_and_takes_it_back(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from local.generator.agent import GeneratorAgent
 from local.joining import Joined
 from local.llm.models import ChatModel
 from local.memory.changes import Announce
-from local.memory.recall.recaller import SEARCHES, SEARCHES_OF_TENANTS
+from local.memory.recall.recaller import SEARCH_LIMITS, SHARED_SEARCH_LIMITS
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
 from local.protocol import subjects
@@ -70,7 +70,7 @@ class Tenancy:
         self._parts = parts
         self._memories = memories
         alone = parts.joined.register is None
-        self._searches = FairSlots(SEARCHES if alone else SEARCHES_OF_TENANTS)
+        self._searches = FairSlots(SEARCH_LIMITS if alone else SHARED_SEARCH_LIMITS)
         self._opened: dict[str, AsyncExitStack] = {}
         self._running: dict[str, AsyncExitStack] = {}
         self._not_before: dict[str, float] = {}

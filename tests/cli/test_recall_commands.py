@@ -289,4 +289,4 @@ def test_relations_of_a_memory_are_listed_from_either_side(running: Served, user
     assert "The pump broke." in listed
     strange = local2(running.folder, "relations", oil, "--user", f"not {user}")
     assert strange.returncode == 1
-    assert "no memory of this id" in strange.stderr
+    assert "no memory with this id" in strange.stderr

@@ -67,7 +67,7 @@ async def test_another_users_recall_counts_nothing_of_what_it_does_not_return(
 async def test_counts_are_written_while_it_runs_and_when_it_stops(
     memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "EVERY", 0.0)
+    monkeypatch.setattr(access, "WRITE_SECONDS", 0.0)
     await store(memory, "Ada likes tea.")
     running = asyncio.create_task(memory.accesses.run())
     await richard.search_episodic("tea")
@@ -77,7 +77,7 @@ async def test_counts_are_written_while_it_runs_and_when_it_stops(
         return (await recalls(memory))["Ada likes tea."] == 1
 
     await eventually(counted)
-    monkeypatch.setattr(access, "EVERY", 60.0)
+    monkeypatch.setattr(access, "WRITE_SECONDS", 60.0)
     memory.accesses.add([1])
     running.cancel()
     with suppress(asyncio.CancelledError):
@@ -87,7 +87,7 @@ async def test_counts_are_written_while_it_runs_and_when_it_stops(
 
 
 async def test_what_is_held_is_bounded(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MOST", 2)
+    monkeypatch.setattr(access, "MAX_RECORDS", 2)
     await store(memory, "One", "Two", "Three")
 
     memory.accesses.add([1, 2, 3, 1])

@@ -41,7 +41,7 @@ class Recorder(Job):
         self.batches: list[list[str]] = []
         self.done: list[str] = []
 
-    def together(self, kind: TaskKind) -> int:
+    def batch_size(self, kind: TaskKind) -> int:
         assert kind in self.kinds
         return self._together
 

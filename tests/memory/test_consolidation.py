@@ -253,7 +253,7 @@ async def test_what_another_user_or_a_weaker_source_says_is_left_and_reported(
     assert reasons == {
         by_eve.id: "they were not stated by the same user",
         written.id: "the newer one comes from a weaker source",
-        vague.id: "it is not certain, and no model is there to judge",
+        vague.id: "it is not certain, and no model is configured to judge",
     }
     assert {one["contradicts"] for one in report["left"]} == {berlin.id}
 
@@ -346,7 +346,7 @@ async def test_a_ledger_that_refuses_everything_ends_the_run(
     memory: Memory, bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store(memory, *many(200))
-    monkeypatch.setattr(consolidation, "TOGETHER", 2)
+    monkeypatch.setattr(consolidation, "CHANGED_AT_ONCE", 2)
     monkeypatch.setattr(Upkeep, "carry_out", failing(lambda _: True, StorageError("Refused.")))
 
     result = await ask(bus, "consolidate", {})
@@ -387,7 +387,7 @@ async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_res
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consolidation, "SETTLING", 0.0)
-    monkeypatch.setattr(consolidation, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.01)
     await store(memory, *many(40), *many(40, owner="eve"))
     now = datetime.now(UTC)
     memory.clock = lambda: now
@@ -458,8 +458,8 @@ async def test_one_that_fails_says_so_and_does_not_come_again_before_its_time(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consolidation, "SETTLING", 0.0)
-    monkeypatch.setattr(consolidation, "LOOK_AGAIN", 0.01)
-    monkeypatch.setattr(consolidation, "TOGETHER", 1)
+    monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(consolidation, "CHANGED_AT_ONCE", 1)
     await store(memory, *many(100))
     now = datetime.now(UTC)
     memory.clock = lambda: now

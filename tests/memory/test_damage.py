@@ -11,7 +11,7 @@ from local.bus.vector_client import VectorClient
 from local.errors import IndexDamagedError
 from local.memory import vectors
 from local.memory.tenant import Memory
-from local.memory.vectors import FIRST_PAUSE, LAST_PAUSE, STEADY, Damage
+from local.memory.vectors import FIRST_PAUSE, LAST_PAUSE, STABLE_SECONDS, Damage
 from local.protocol.envelope import Caller
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
@@ -30,10 +30,10 @@ class Clock:
 
 def rebuilt(index: Damage) -> float:
     """Find the index damaged and rebuild it when that is due; how long that took."""
-    assert index.found("It is torn.")
-    pause = index.pause()
-    index.tried()
-    index.mended()
+    assert index.record_damage("It is torn.")
+    pause = index.seconds_to_wait()
+    index.record_attempt()
+    index.record_repair()
     return pause
 
 
@@ -42,7 +42,7 @@ def test_the_pauses_grow_while_rebuilding_does_not_last_and_start_over_once_it_d
     index = Damage(clock)
 
     pauses = [rebuilt(index) for _ in range(10)]
-    clock.now += STEADY
+    clock.now += STABLE_SECONDS
     pauses.append(rebuilt(index))
 
     assert pauses[:4] == [0, FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
@@ -53,9 +53,9 @@ def test_a_crash_is_no_damage_but_two_within_ten_minutes_are() -> None:
     clock = Clock()
     index = Damage(clock)
 
-    crashes = [index.crashed()]
-    clock.now += STEADY
-    crashes += [index.crashed(), index.crashed()]
+    crashes = [index.record_crash()]
+    clock.now += STABLE_SECONDS
+    crashes += [index.record_crash(), index.record_crash()]
 
     assert crashes == [False, False, True]
 
@@ -91,7 +91,7 @@ async def test_an_index_that_does_not_last_is_not_rebuilt_over_and_over(
     indexer, backlog = indexing_of(memory, worker)
     indexing = asyncio.create_task(backlog.run())
 
-    await eventually(lambda: "did not last before" in str(indexer.problem))
+    await eventually(lambda: "damaged again soon" in str(indexer.problem))
     for _ in range(5):
         backlog.wake("index")
         await asyncio.sleep(0)

@@ -81,7 +81,7 @@ def test_what_was_meant_to_be_short_lived_fades_soon() -> None:
     ],
 )
 def test_they_may_say_the_same(one: str, other: str) -> None:
-    assert decisions.meaning(known(one)) == decisions.meaning(known(other))
+    assert decisions.merge_key(known(one)) == decisions.merge_key(known(other))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_they_may_say_the_same(one: str, other: str) -> None:
     ],
 )
 def test_they_say_something_else(one: str, other: str) -> None:
-    assert decisions.meaning(known(one)) != decisions.meaning(known(other))
+    assert decisions.merge_key(known(one)) != decisions.merge_key(known(other))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_they_say_something_else(one: str, other: str) -> None:
     ],
 )
 def test_the_same_words_are_not_the_same_if_they_are(columns: dict[str, Any]) -> None:
-    assert decisions.meaning(known()) != decisions.meaning(known(**columns))
+    assert decisions.merge_key(known()) != decisions.merge_key(known(**columns))
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_the_same_words_are_not_the_same_if_they_are(columns: dict[str, Any]) ->
     ],
 )
 def test_they_are_never_merged_if_they(columns: dict[str, Any]) -> None:
-    assert decisions.meaning(known(**columns)) is None
+    assert decisions.merge_key(known(**columns)) is None
 
 
 def test_the_same_task_of_another_session_is_another_task() -> None:
     one, other = (
-        decisions.meaning(known(memory_type="task", scope="session", session_id=session))
+        decisions.merge_key(known(memory_type="task", scope="session", session_id=session))
         for session in ("s1", "s2")
     )
 
@@ -153,8 +153,8 @@ def contradicting(**columns: Any) -> tuple[ActiveFact, ActiveFact]:
 def test_a_newer_value_of_the_same_user_replaces_the_older_one() -> None:
     rome, berlin = contradicting()
 
-    assert decisions.ordered(berlin, rome) == (rome, berlin)
-    assert decisions.obstacle(rome, berlin) is None
+    assert decisions.newer_first(berlin, rome) == (rome, berlin)
+    assert decisions.reason_to_keep(rome, berlin) is None
     assert decisions.is_certain(rome, berlin)
 
 
@@ -174,13 +174,14 @@ def test_a_newer_value_of_the_same_user_replaces_the_older_one() -> None:
 def test_nothing_is_retired_by(columns: dict[str, Any], reason: str) -> None:
     rome, berlin = contradicting(**columns)
 
-    assert reason in str(decisions.obstacle(rome, berlin))
+    assert reason in str(decisions.reason_to_keep(rome, berlin))
 
 
 def test_what_is_core_is_never_retired() -> None:
     rome, _ = contradicting()
 
-    assert decisions.obstacle(rome, known("We live in Berlin.", durability="core")) == "it is core"
+    core = known("We live in Berlin.", durability="core")
+    assert decisions.reason_to_keep(rome, core) == "it is core"
 
 
 @pytest.mark.parametrize(
@@ -202,12 +203,12 @@ def test_a_contradiction_is_certain_where_one_value_differs(
 
 
 def test_being_recalled_raises_an_importance_in_small_steps_and_not_beyond_a_limit() -> None:
-    assert decisions.raised(known(recalls=1)) == 0.52
-    assert decisions.raised(known(recalls=99)) == 0.6
-    assert decisions.raised(known(recalls=99, importance=0.74)) == 0.75
-    assert decisions.raised(known(recalls=9, importance=0.9)) is None
-    assert decisions.raised(known(recalls=9, durability="core")) is None
-    assert decisions.raised(known()) is None
+    assert decisions.raised_importance(known(recalls=1)) == 0.52
+    assert decisions.raised_importance(known(recalls=99)) == 0.6
+    assert decisions.raised_importance(known(recalls=99, importance=0.74)) == 0.75
+    assert decisions.raised_importance(known(recalls=9, importance=0.9)) is None
+    assert decisions.raised_importance(known(recalls=9, durability="core")) is None
+    assert decisions.raised_importance(known()) is None
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ def test_a_run_stays_within_its_limits_and_changes_each_fact_once() -> None:
     for start in range(0, 100, 10):
         survey.add(facts[start : start + 10])
     pairs = [(facts[0], facts[1]), (facts[1], facts[2]), (facts[3], facts[1]), (facts[4], facts[3])]
-    replaced = [decisions.merged(older, newer) for older, newer in pairs]
+    replaced = [decisions.merge_change(older, newer) for older, newer in pairs]
 
     changes = changes_of(survey, replaced, limits, DAY)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from calling import RICHARD
 from local.errors import InvalidArgumentsError, StorageError, TooLargeError
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.intake.documents import CHUNK, LABEL, SEPARATOR, SHORT, Document, _records
+from local.memory.intake.documents import CHUNK, MAX_LABEL, MIN_CHUNK, SEPARATOR, Document, _records
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.memories import MAX_DOCUMENT
@@ -112,8 +112,8 @@ def test_nothing_but_blanks_gets_lost_and_no_chunk_is_too_long(text: str) -> Non
 
     kept = "".join("".join(chunk.split()) for _, chunk in chunks)
     assert kept == "".join(content.split())
-    assert all(len(chunk) < CHUNK[1] + SHORT for _, chunk in chunks)
-    assert all(len(label) <= LABEL for label, _ in chunks)
+    assert all(len(chunk) < CHUNK[1] + MIN_CHUNK for _, chunk in chunks)
+    assert all(len(label) <= MAX_LABEL for label, _ in chunks)
 
 
 async def test_what_a_document_says_is_found_by_everybody(searchable: Memory) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from local.ledger.records import Shown
-from local.memory.intake.echoes import read, statements
+from local.memory.intake.echoes import find_echo, statements
 from local.text.words import stems
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")
@@ -21,7 +21,7 @@ RESULT = "[Memory recall — 2026-11-20]\n1. (relevance: 0.88) 2026-11-01\n   " 
     ],
 )
 def test_an_answer_rests_on_what_it_repeats_and_on_nothing_else(answer: str) -> None:
-    reading = read(ASKED, answer, [BREAD, CANBERRA], [RESULT])
+    reading = find_echo(ASKED, answer, [BREAD, CANBERRA], [RESULT])
 
     assert reading.sources == ("canberra",)
     assert reading.of_question == {"adds": []}
@@ -31,7 +31,7 @@ def test_an_answer_rests_on_what_it_repeats_and_on_nothing_else(answer: str) -> 
 def test_a_value_of_one_word_is_enough_to_rest_on() -> None:
     fact = Shown(id="language", content="Elixir")
 
-    reading = read("What language do I prefer?", "I remember: Elixir.", [fact], [])
+    reading = find_echo("What language do I prefer?", "I remember: Elixir.", [fact], [])
 
     assert reading.sources == ("language",)
     assert reading.of_answer == {"adds": []}
@@ -40,7 +40,7 @@ def test_a_value_of_one_word_is_enough_to_rest_on() -> None:
 def test_what_an_answer_adds_of_its_own_is_noted() -> None:
     answer = "It is Canberra, not Sydney. The flight to Perth leaves on Tuesday."
 
-    reading = read(ASKED, answer, [CANBERRA], [RESULT])
+    reading = find_echo(ASKED, answer, [CANBERRA], [RESULT])
 
     assert set(stems(["perth", "tuesday"])) <= set(reading.of_answer["adds"])
     assert reading.of_question == {"adds": []}
@@ -50,7 +50,7 @@ def test_what_an_answer_adds_of_its_own_is_noted() -> None:
 def test_what_a_user_states_beside_the_question_is_the_turns_own() -> None:
     query = f"My new dog is called Rex. {ASKED}"
 
-    reading = read(query, "The capital is Canberra, not Sydney.", [CANBERRA], [RESULT])
+    reading = find_echo(query, "The capital is Canberra, not Sydney.", [CANBERRA], [RESULT])
 
     assert {"dog", "rex"} <= set(reading.of_question["adds"])
 
@@ -66,7 +66,7 @@ def test_what_a_user_states_beside_the_question_is_the_turns_own() -> None:
     ],
 )
 def test_a_refusal_to_a_bare_question_answers_nothing(answer: str) -> None:
-    reading = read(ASKED, answer, [BREAD], [])
+    reading = find_echo(ASKED, answer, [BREAD], [])
 
     assert reading.sources == ()
     assert reading.of_question == reading.of_answer == reading.of_episode == {"unanswered": True}
@@ -82,7 +82,7 @@ def test_a_refusal_to_a_bare_question_answers_nothing(answer: str) -> None:
     ],
 )
 def test_an_answer_of_ones_own_is_a_memory_like_any_other(query: str, answer: str) -> None:
-    reading = read(query, answer, [BREAD], [])
+    reading = find_echo(query, answer, [BREAD], [])
 
     assert (reading.sources, reading.of_episode, reading.of_answer) == ((), {}, {})
 
@@ -90,7 +90,7 @@ def test_an_answer_of_ones_own_is_a_memory_like_any_other(query: str, answer: st
 def test_what_is_stated_beside_a_refused_question_is_no_question() -> None:
     query = "My sister cannot eat peanuts. What do you know about her?"
 
-    reading = read(query, "I remember nothing about that.", [], [])
+    reading = find_echo(query, "I remember nothing about that.", [], [])
 
     assert reading.of_answer == {"unanswered": True}
     assert reading.of_question == reading.of_episode == {}

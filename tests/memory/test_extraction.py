@@ -462,7 +462,7 @@ async def test_a_full_batch_does_not_wait_for_more(
     memory: Memory, extractor: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extraction, "GATHERING", 3_600)
-    texts = [f"Statement {number}." for number in range(extraction.TOGETHER)]
+    texts = [f"Statement {number}." for number in range(extraction.BATCH_MESSAGES)]
 
     await memory.of(RICHARD).intake.store_conversation([said(text) for text in texts])
 

@@ -16,9 +16,9 @@ from local.memory.tenant import Memory
 from local.memory.vectors import (
     BATCH_RECORDS,
     BATCH_SECONDS,
-    LEAST_RECORDS,
-    UNDER_WAY,
-    records_after,
+    MAX_BATCHES,
+    MIN_BATCH_RECORDS,
+    next_batch_size,
 )
 from local.protocol.envelope import new_id
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
@@ -120,7 +120,7 @@ async def worker(bus: Connection, memory: Memory) -> AsyncIterator[_Recording]:
     await said(memory, "eve", 3_000)
     worker = _Recording(bus)
     indexing = asyncio.create_task(indexing_of(memory, worker)[1].run())
-    await eventually(lambda: len(worker.given) == UNDER_WAY)
+    await eventually(lambda: len(worker.given) == MAX_BATCHES)
     yield worker
     indexing.cancel()
     with suppress(asyncio.CancelledError):
@@ -132,9 +132,9 @@ async def test_a_record_that_comes_while_batches_are_under_way_is_in_the_next_on
 ) -> None:
     (note,) = await said(memory, "ann", 1)
     worker.may_go_on.set()
-    await eventually(lambda: len(worker.given) > UNDER_WAY)
+    await eventually(lambda: len(worker.given) > MAX_BATCHES)
 
-    assert note in worker.given[UNDER_WAY]
+    assert note in worker.given[MAX_BATCHES]
 
 
 async def test_no_record_is_in_two_batches(worker: _Recording) -> None:
@@ -148,7 +148,7 @@ async def test_no_record_is_in_two_batches(worker: _Recording) -> None:
 @pytest.mark.parametrize(
     ("records", "seconds", "expected"),
     [
-        pytest.param(32, 8 * BATCH_SECONDS, LEAST_RECORDS, id="slow"),
+        pytest.param(32, 8 * BATCH_SECONDS, MIN_BATCH_RECORDS, id="slow"),
         pytest.param(100, BATCH_SECONDS, 100, id="just right"),
         pytest.param(100, 0.0, BATCH_RECORDS, id="fast"),
         pytest.param(32, 0.0, 64, id="few say little"),
@@ -157,4 +157,4 @@ async def test_no_record_is_in_two_batches(worker: _Recording) -> None:
 def test_a_batch_takes_about_as_long_as_another_owner_may_wait(
     records: int, seconds: float, expected: int
 ) -> None:
-    assert records_after(records, seconds) == expected
+    assert next_batch_size(records, seconds) == expected

@@ -28,7 +28,7 @@ from local.memory.vectors import (
     BATCH_RECORDS,
     BYTES_A_DIMENSION,
     batches,
-    items_of,
+    vector_items,
 )
 from local.protocol.envelope import Caller, encode, new_id, seal
 from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
@@ -306,7 +306,7 @@ def test_no_batch_nor_its_answer_is_more_than_a_message_carries(text: str, dimen
 
     assert sorted(record.row for batch in cut for record in batch) == list(range(400))
     for batch in cut:
-        request = VectorUpsert(tenant="default", items=items_of(batch))
+        request = VectorUpsert(tenant="default", items=vector_items(batch))
         answer = VectorsStored(vectors=[vector] * len(batch), embedder="all-MiniLM-L6-v2")
         for payload in (request, answer):
             assert len(encode(seal(payload, type="request", source="memory"))) <= MESSAGE_BYTES

@@ -9,7 +9,7 @@ import pytest
 from local.errors import ModelError, ModelRefusedError
 from local.ledger.records import Record
 from local.llm.models import StructuredModel
-from local.memory.upkeep.supersession import LONGEST, Judge
+from local.memory.upkeep.supersession import MAX_FACT, Judge
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -90,7 +90,7 @@ async def test_the_same_verdict_twice_is_still_a_clear_word(
 async def test_a_fact_too_long_to_show_is_never_replaced(
     ollama: OllamaStandIn, judge: Judge
 ) -> None:
-    long = fact("I live in Bonn. " * LONGEST)
+    long = fact("I live in Bonn. " * MAX_FACT)
     ollama.script_json(found(_1="replaces", _2="replaces"))
 
     verdicts = await judge.verdicts(MOVED, [long, OLDER[0]])
@@ -103,7 +103,7 @@ async def test_with_nothing_to_compare_no_model_is_asked(
     ollama: OllamaStandIn, judge: Judge
 ) -> None:
     assert await judge.verdicts(MOVED, []) == []
-    assert await judge.verdicts(fact("Long. " * LONGEST, days=9), OLDER) == 3 * ["unrelated"]
+    assert await judge.verdicts(fact("Long. " * MAX_FACT, days=9), OLDER) == 3 * ["unrelated"]
 
     assert ollama.materials() == []
 

@@ -13,7 +13,7 @@ from local.ledger.sessions import SessionOf
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
-from local.memory.sessions import EARLIER, MERGED_SIZE, MOST_NOTES, merged, oldest_merged
+from local.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
 from local.memory.tenant import Memory
 from local.protocol.answers import Note, SessionNotes
 from local.protocol.envelope import Caller
@@ -37,7 +37,7 @@ async def notes_of(service: MemoryService) -> list[Note]:
 
 async def stored(ledger: Ledger, content: str) -> SessionNotes:
     session = SessionOf("richard", "s1")
-    return await ledger.notes.store(session, "shell", content, DAY, merge=oldest_merged)
+    return await ledger.notes.store(session, "shell", content, DAY, merge=merge_oldest)
 
 
 async def rows(database: Database, statement: str) -> list[Any]:
@@ -85,31 +85,29 @@ async def test_the_same_words_in_another_role_are_another_note(richard: MemorySe
 
 
 async def test_a_session_keeps_fifteen_notes_as_they_are(richard: MemoryService) -> None:
-    noted = await note_many(richard, MOST_NOTES)
+    noted = await note_many(richard, MAX_NOTES)
 
-    assert [note.content for note in noted.notes] == [
-        f"Step {n}." for n in range(1, MOST_NOTES + 1)
-    ]
+    assert [note.content for note in noted.notes] == [f"Step {n}." for n in range(1, MAX_NOTES + 1)]
     assert noted.merged == 0
 
 
 async def test_at_the_sixteenth_note_the_oldest_become_one_that_says_what_each_said(
     richard: MemoryService,
 ) -> None:
-    noted = await note_many(richard, MOST_NOTES + 1)
+    noted = await note_many(richard, MAX_NOTES + 1)
 
     one, *rest = noted.notes
     lines = [f"shell: Step {number}." for number in range(1, 9)]
-    assert (one.role, one.merges, noted.merged) == (EARLIER, 8, 8)
+    assert (one.role, one.merges, noted.merged) == (MERGED_ROLE, 8, 8)
     assert one.content == "\n".join(["8 notes, shortened:", *lines])
-    assert [note.content for note in rest] == [f"Step {n}." for n in range(9, MOST_NOTES + 2)]
+    assert [note.content for note in rest] == [f"Step {n}." for n in range(9, MAX_NOTES + 2)]
     assert await notes_of(richard) == noted.notes
 
 
 async def test_merged_notes_are_merged_again_and_counted(richard: MemoryService) -> None:
     noted = await note_many(richard, 100)
 
-    assert len(noted.notes) <= MOST_NOTES
+    assert len(noted.notes) <= MAX_NOTES
     one, *rest = noted.notes
     numbers = range(1, one.merges + 1)
     assert one.content.split("\n")[0] == f"{one.merges} notes, shortened:"
@@ -131,24 +129,24 @@ async def test_a_merge_that_fails_leaves_the_notes_as_they_were(
     richard: MemoryService, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The note that was to be the sixteenth is not there, either."""
-    before = (await note_many(richard, MOST_NOTES)).notes
+    before = (await note_many(richard, MAX_NOTES)).notes
 
     def fail(_: object) -> Note:
         raise InvalidArgumentsError("No.")
 
-    monkeypatch.setattr("local.memory.sessions.merged", fail)
+    monkeypatch.setattr("local.memory.sessions.merge", fail)
     with pytest.raises(InvalidArgumentsError):
         await richard.sessions.note("One more.")
 
     assert await notes_of(richard) == before
-    assert await rows(database, "SELECT count(*) FROM note") == [MOST_NOTES]
+    assert await rows(database, "SELECT count(*) FROM note") == [MAX_NOTES]
 
 
 async def test_notes_made_at_once_are_all_kept(richard: MemoryService) -> None:
     await asyncio.gather(*(richard.sessions.note(f"Step {number}.") for number in range(200)))
 
     one, *rest = await notes_of(richard)
-    assert len(rest) < MOST_NOTES
+    assert len(rest) < MAX_NOTES
     assert one.merges + len(rest) == 200
 
 
@@ -225,13 +223,13 @@ def note(position: int, content: str, at: datetime = DAY, **fields: Any) -> Note
     ],
 )
 def test_a_merged_note_has_the_beginning_of_each(content: str, line: str) -> None:
-    assert merged([note(1, content)]).content == f"1 notes, shortened:\nshell: {line}"
+    assert merge([note(1, content)]).content == f"1 notes, shortened:\nshell: {line}"
 
 
 def test_of_very_many_notes_the_newest_are_kept_and_the_others_counted() -> None:
     one = note(1, "Step 0.", merges=0)
     for number in range(1, 300):
-        one = merged([one, note(number + 1, f"Step {number}: {'x' * 100}.")])
+        one = merge([one, note(number + 1, f"Step {number}: {'x' * 100}.")])
 
     header, *lines = one.content.split("\n")
     assert one.merges == 300

@@ -127,7 +127,7 @@ async def test_it_goes_on_after_it_was_stopped_between_two_batches(
     memory: Memory, of_mode: OfMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     richard = await replaced(memory, *map(str, range(6)))
-    monkeypatch.setattr(retention, "TOGETHER", 2)
+    monkeypatch.setattr(retention, "ANONYMISED_AT_ONCE", 2)
     memory.clock = lambda: NOW + timedelta(days=31)
     stopped = of_mode("on")
 

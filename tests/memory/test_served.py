@@ -31,8 +31,8 @@ async def test_what_a_tool_showed_is_known_by_its_words(
 
     answer = await call(bus, tool, **args)
 
-    assert tools.served.shown("richard", tool, answer.content) == (saved["id"],)
-    assert tools.served.to_session("richard", "s1") == (saved["id"],)
+    assert tools.served.shown_in("richard", tool, answer.content) == (saved["id"],)
+    assert tools.served.shown_to("richard", "s1") == (saved["id"],)
 
 
 async def test_episodes_that_were_found_are_known(bus: Connection, tools: Memory) -> None:
@@ -40,24 +40,24 @@ async def test_episodes_that_were_found_are_known(bus: Connection, tools: Memory
 
     answer = await call(bus, "search_memory", query="Postgres")
 
-    assert tools.served.shown("richard", "search_memory", answer.content) == (noted["id"],)
+    assert tools.served.shown_in("richard", "search_memory", answer.content) == (noted["id"],)
 
 
 async def test_a_failure_of_an_own_tool_is_its_answer_too(bus: Connection, tools: Memory) -> None:
     answer = await call(bus, "recall", query=" ")
 
     assert not answer.ok
-    assert tools.served.shown("richard", "recall", answer.content) == ()
+    assert tools.served.shown_in("richard", "recall", answer.content) == ()
 
 
 async def test_an_answer_is_nobody_elses_and_no_other_tools(bus: Connection, tools: Memory) -> None:
     await call(bus, "save_topic", topic="user.language", content="Elixir")
     answer = await call(bus, "recall", query="Elixir")
 
-    assert tools.served.shown("eve", "recall", answer.content) is None
-    assert tools.served.shown("richard", "search", answer.content) is None
-    assert tools.served.shown("richard", "recall", "Something else.") is None
-    assert tools.served.to_session("eve", "s1") == ()
+    assert tools.served.shown_in("eve", "recall", answer.content) is None
+    assert tools.served.shown_in("richard", "search", answer.content) is None
+    assert tools.served.shown_in("richard", "recall", "Something else.") is None
+    assert tools.served.shown_to("eve", "s1") == ()
 
 
 def test_a_result_is_known_cut_and_with_other_white_space() -> None:
@@ -66,17 +66,17 @@ def test_a_result_is_known_cut_and_with_other_white_space() -> None:
 
     answered.add(RICHARD, "recall", text, ["a"])
 
-    assert answered.shown("richard", "recall", "word\n" * 2_000) == ("a",)
+    assert answered.shown_in("richard", "recall", "word\n" * 2_000) == ("a",)
 
 
 def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(echoes, "MOST_RESULTS", 2)
-    monkeypatch.setattr(echoes, "MOST_SHOWN", 2)
+    monkeypatch.setattr(echoes, "MAX_RESULTS", 2)
+    monkeypatch.setattr(echoes, "MAX_SHOWN", 2)
     answered = AnswerLog(since=utc_now())
 
     for id_ in "abc":
         answered.add(RICHARD, "recall", f"The answer {id_}", [id_])
 
-    assert answered.shown("richard", "recall", "The answer a") is None
-    assert answered.shown("richard", "recall", "The answer c") == ("c",)
-    assert answered.to_session("richard", "s1") == ("b", "c")
+    assert answered.shown_in("richard", "recall", "The answer a") is None
+    assert answered.shown_in("richard", "recall", "The answer c") == ("c",)
+    assert answered.shown_to("richard", "s1") == ("b", "c")

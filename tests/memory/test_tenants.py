@@ -24,7 +24,7 @@ from local.memory.recall.recaller import (
     RecallResult,
     Retrieval,
 )
-from local.memory.scopes import ALIKE
+from local.memory.scopes import EQUAL_WEIGHTS
 from local.memory.tenant import Memory
 from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.indexing import Indexer
@@ -67,7 +67,7 @@ class Other:
                 Trusting(self.queue, index, Backlog(self.ledger.backlog), patience=0),
                 index,
             ),
-            weights=ALIKE,
+            weights=EQUAL_WEIGHTS,
             feedback_weight=MemorySettings().feedback_weight,
             min_score=None,
             models=RecallModels(),

@@ -151,5 +151,5 @@ async def test_a_fact_for_an_identity_that_the_envelope_lacks_is_a_clear_error(
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
     assert result.error.message.endswith(
-        "Send user in the envelope, where there are accounts a token (`local2`: --user)."
+        "Send user in the envelope, or a token where there are accounts (`local2`: --user)."
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.text.names import LONGEST_NAME, MOST_WORDS, entity_key, runs, states_alias
+from local.text.names import MAX_NAME_WORDS, MAX_WORDS, entity_key, name_candidates, states_alias
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_may_say_something_else_states_no_other_name(statement: tuple[str, 
 
 
 def test_what_may_be_a_name_is_read_at_each_word_longest_first() -> None:
-    found = [(run.first, run.end, run.text) for run in runs("Ask J. R. Smith's boss!")]
+    found = [(run.first, run.end, run.text) for run in name_candidates("Ask J. R. Smith's boss!")]
 
     assert found[:5] == [
         (0, 5, "Ask J. R. Smith's boss"),
@@ -102,11 +102,11 @@ def test_what_may_be_a_name_is_read_at_each_word_longest_first() -> None:
     ]
     assert (1, 4, "J. R. Smith") in found
     assert found[-1] == (4, 5, "boss")
-    assert list(runs("")) == []
+    assert list(name_candidates("")) == []
 
 
 def test_of_a_long_text_the_beginning_is_read() -> None:
-    found = list(runs("word " * 10 * MOST_WORDS))
+    found = list(name_candidates("word " * 10 * MAX_WORDS))
 
-    assert len(found) <= MOST_WORDS * LONGEST_NAME
-    assert found[-1].end == MOST_WORDS
+    assert len(found) <= MAX_WORDS * MAX_NAME_WORDS
+    assert found[-1].end == MAX_WORDS

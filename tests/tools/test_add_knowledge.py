@@ -10,7 +10,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import Json, ToolRequest
 from local.protocol.tool import ToolOutput, parameters_of
-from local.tools.relations import ADD_KNOWLEDGE, MAX_PART, MOST_FACTS, AddKnowledge
+from local.tools.relations import ADD_KNOWLEDGE, MAX_FACTS, MAX_PART, AddKnowledge
 
 RICHARD = Caller(tenant="default", user="richard")
 ADA = {"subject": "Ada", "predicate": "works for", "object": "Northwind"}
@@ -48,7 +48,7 @@ async def test_the_facts_belong_to_the_scope(memory: Memory, scope: str) -> None
     ("facts", "args"),
     [
         pytest.param([], {}, id="none"),
-        pytest.param([ADA] * (MOST_FACTS + 1), {}, id="too many"),
+        pytest.param([ADA] * (MAX_FACTS + 1), {}, id="too many"),
         pytest.param([ADA | {"object": "x" * (MAX_PART + 1)}], {}, id="too long"),
         pytest.param([ADA | {"object": ""}], {}, id="empty"),
         pytest.param([ADA | {"object": 3}], {}, id="number"),

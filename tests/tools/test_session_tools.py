@@ -16,7 +16,7 @@ from local.protocol.envelope import Caller
 from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.tool import parameters_of
 from local.tools import sessions
-from local.tools.sessions import MAX_NOTE, MAX_ROLE, MOST_MESSAGES, LoadSession, MakeNote
+from local.tools.sessions import MAX_LIMIT, MAX_NOTE, MAX_ROLE, LoadSession, MakeNote
 from recalling import DAY, said
 
 WIDE = "\x01"
@@ -82,7 +82,7 @@ async def test_the_largest_notes_fit_the_bus(bus: Connection) -> None:
         ("note", {"content": "x", "user": "eve"}),
         ("load_session", {"session_id": ""}),
         ("load_session", {"limit": -1}),
-        ("load_session", {"limit": MOST_MESSAGES + 1}),
+        ("load_session", {"limit": MAX_LIMIT + 1}),
         ("load_session", {"user": "eve"}),
     ],
 )
@@ -172,7 +172,7 @@ async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
     for number in range(15):
         await richard.sessions.note(f"{number} ".ljust(MAX_NOTE, filling))
 
-    result = await ask(bus, "load_session", {"limit": MOST_MESSAGES})
+    result = await ask(bus, "load_session", {"limit": MAX_LIMIT})
 
     assert result.ok, result.content[:300]
     messages = result.data["messages"]

@@ -143,9 +143,9 @@ class StatusReader:
         try:
             async with asyncio.timeout(WORKER_PATIENCE):
                 worker = await self._memory.vectors.status(tenant=self._memory.tenant)
-            await self._memory.indexer.held(worker.count)
+            await self._memory.indexer.check_count(worker.count)
         except IndexDamagedError as error:
-            self._memory.indexer.damaged(str(error))
+            self._memory.indexer.report_damage(str(error))
         except (StorageError, VectorError) as error:
             return worker, str(error)
         except TimeoutError:

@@ -101,7 +101,7 @@ class Listener(Participant):
             ok=result.ok,
             content=result.content,
         )
-        if intake.why_not(call) or not result.content.strip():
+        if intake.skip_reason(call) or not result.content.strip():
             return
         shown = await preview_of(result, memory.outputs.store, limit=TOOL_OUTPUT_LIMIT)
         call = msgspec.structs.replace(

@@ -26,7 +26,7 @@ from local.bus.streams import (
 )
 from local.errors import DeadlineError, Local2Error, RequestError, echoed
 from local.memory.intake.conversations import Turn
-from local.memory.intake.echoes import UNANSWERED, read
+from local.memory.intake.echoes import UNANSWERED, find_echo
 from local.memory.intake.episodes import storable_metadata
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
@@ -194,7 +194,7 @@ def is_unsure(turn: Generation) -> bool:
     results = [call.content for call in turn.tool_calls]
     if not (any(map(why_in_part, results)) and all(map(is_nothing, results))):
         return False
-    return UNANSWERED in read(turn.query, turn.answer, (), results).of_answer
+    return UNANSWERED in find_echo(turn.query, turn.answer, (), results).of_answer
 
 
 class UnreadLog:

@@ -28,7 +28,7 @@ from local.ledger.entries import (
     Positions,
     Postings,
 )
-from local.text.features import HEAD_ENDS, Features
+from local.text.features import HEAD_SEPARATOR, Features
 from local.text.names import folded
 
 MAX_COUNT = 15
@@ -111,7 +111,7 @@ class Columns:
     def stems_of(self, position: int) -> str:
         """Return the stems in the beginning of a record's text, each with its count."""
         stems = self._stems[position]
-        return stems[: stems.index(HEAD_ENDS)]
+        return stems[: stems.index(HEAD_SEPARATOR)]
 
     def postings(self, stem: str) -> Postings:
         """Return the postings of a stem at every position, including those no longer used."""
@@ -165,12 +165,12 @@ class Columns:
         return candidate.embedder
 
     def _add_postings(self, position: int, stems: str) -> None:
-        head = stems.index(HEAD_ENDS)
+        head = stems.index(HEAD_SEPARATOR)
         if self._only is not None:
             for found in self._only.finditer(stems):
                 self._add_posting(found[1], position, int(found[2]), found.start() < head)
             return
-        for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_ENDS) :], False)):
+        for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_SEPARATOR) :], False)):
             for token in part.split():
                 stem, _, count = token.rpartition("=")
                 self._add_posting(stem, position, int(count), ahead)

@@ -21,7 +21,7 @@ from local.protocol.memories import (
 )
 from local.protocol.payloads import Json
 from local.text.features import Features, features
-from local.text.names import is_users
+from local.text.names import is_user_topic
 
 TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
 """What a task does with its record.
@@ -265,7 +265,7 @@ UNLIMITED = Quota()
 
 def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
     """Return scope and owner of a key: `user.*` belongs to the user, all others to the tenant."""
-    if is_users(topic):
+    if is_user_topic(topic):
         return "user", user or TENANT_OWNED
     return "tenant", TENANT_OWNED
 

@@ -1,4 +1,4 @@
-"""Announces changes to the bus and the backlog, by id and kind and never by content."""
+"""Announce changes on the bus and wake the backlog. Announcements never have content."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,14 +10,14 @@ from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 
 MANY = 8
-"""So many records of one write are likely to be followed by more: another conversation."""
+"""A write of this many records is probably followed by another, so the indexer waits for it."""
 
 Announce = Callable[[str, MemoryChange], None]
-"""Returns at once: a write stays valid whether or not its announcement arrives."""
+"""Publishes a change under a subject, without waiting: a write does not depend on it."""
 
 
 class Changes:
-    """Announces what was changed in one tenant's memory."""
+    """Announces the changes in one tenant's memory."""
 
     def __init__(self, backlog: Backlog, announce: Announce) -> None:
         self._announce = announce
@@ -34,7 +34,7 @@ class Changes:
         return ("judge",) if self._backlog.takes("judge") else ()
 
     def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
-        """Announce records, of which some are new and may have replaced others."""
+        """Announce those of the written records that are new, and the records they replaced."""
         new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
         if not new:
             return
@@ -110,6 +110,6 @@ class Changes:
             self._announce(subject, change)
 
     def _announce_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
-        """Announce a replacement; both are of one kind, and of one topic if they have any."""
+        """Announce a replacement. `like`: either record; both have the same kind and topic."""
         change = MemoryChange(id=record_id, kind=like.kind, topic=like.topic, superseded_by=by)
         self._announce(subjects.MEMORY_SUPERSEDED, change)

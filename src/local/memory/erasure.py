@@ -1,7 +1,7 @@
-"""Erases what a caller chose of the caller's own records, everywhere, and checks for traces.
+"""Erase records that belong to the caller, everywhere, and check for traces.
 
-Erased records leave a tombstone (decision 0055). Where a part cannot be reached, the receipt
-reports it: removing from the vector index stays a task, and the same request erases all the rest.
+Erased records leave a tombstone (decision 0055). If a part cannot be reached, the receipt says so:
+removal from the vector index remains a task, and repeating the request erases everything else.
 """
 
 import asyncio
@@ -25,29 +25,31 @@ from local.protocol.envelope import Caller, Clock, Sender
 from local.protocol.tool import report
 from local.text.names import checked_topic
 
-REMOVED = 512
-"""Vectors removed from the index in one request."""
+REMOVED_AT_ONCE = 512
+"""Number of vectors that are removed from the index in one request."""
 ID_PAGE = 5_000
+"""Number of ids that are looked up in the index in one request."""
 ROUNDS = 3
-"""Rounds: content that is written during the erasure is erased, too; a caller that never stops
-writing has to ask again."""
-ASKED = 3
-"""Samples that are searched for, as a user would."""
-FIRST = 20
-LOOKS, PAUSE = 30, 0.1
-"""Checks of the index, and seconds between two, while batches on their way arrive in it."""
-SEARCHED = 200
-"""Characters of a sample that are searched for."""
+"""Maximum number of passes. Each erases what was written during the last one; a caller that never
+stops writing must repeat the request."""
+RECALLED_SAMPLES = 3
+"""Number of erased texts that are searched for afterwards, as a user would."""
+SAMPLE_TOP_K = 20
+"""Number of results in which the erased text is looked for."""
+INDEX_CHECKS, CHECK_PAUSE = 30, 0.1
+"""Maximum number of checks of the index, and seconds between them, while batches arrive."""
+SAMPLE_CHARACTERS = 200
+"""Characters of an erased text that are searched for."""
 ON_THE_BUS = "turns and dead letters"
-AGAIN = "Ask for the same again: nothing is erased twice."
-INDEX_LATER = "They leave the index as soon as its worker is there."
-STREAM_LATER = "Turns wait to be stored; what is erased leaves their file with them. Ask again."
+AGAIN = "Repeat the request: nothing is erased twice."
+INDEX_LATER = "They are removed as soon as the vector worker is available."
+STREAM_LATER = "The stream's file is cleaned once all waiting turns are stored. Repeat the request."
 
 log = structlog.get_logger()
 
 
 class Streams(Protocol):
-    """The users' messages on the bus; every method may raise BusError."""
+    """The users' messages in the bus's streams. Every method may raise BusError."""
 
     async def settled(self) -> int: ...
     async def count(self, whose: Sender) -> int: ...
@@ -56,7 +58,7 @@ class Streams(Protocol):
 
 
 class NoStreams:
-    """The streams of a memory that receives no turns."""
+    """Stands in where there are no streams, or nothing in them is selected."""
 
     async def settled(self) -> int:
         return 0
@@ -74,7 +76,7 @@ class NoStreams:
 
 
 class Outside:
-    """The places of a memory's content outside the ledger."""
+    """Everything outside the ledger that holds a memory's content."""
 
     def __init__(
         self, backlog: Backlog, vectors: Vectors, streams: Streams, recaller: Recaller
@@ -86,7 +88,7 @@ class Outside:
 
 
 class Erasure:
-    """Erases what belongs to one caller, and to nobody else."""
+    """Erases records of one caller, and of nobody else."""
 
     def __init__(self, ledger: Ledger, outside: Outside, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
@@ -97,10 +99,10 @@ class Erasure:
     async def erase(
         self, selection: Selection, *, dry_run: bool = False, allow_again: bool = False
     ) -> Receipt:
-        """Erase what was chosen; in a dry run, return how much that would be.
+        """Erase the selected records; in a dry run, only count them.
 
         Raises:
-            InvalidArgumentsError: The caller has nothing of that id.
+            InvalidArgumentsError: The caller has no record with the selected id.
         """
         how = Lifting(at=self._clock(), allow_again=allow_again)
         streams = self._outside.streams if selection.includes_unreferenced else NoStreams()
@@ -134,17 +136,19 @@ class Erasure:
         everything: bool = False,
         session_id: str | None = None,
         topic: str | None = None,
-        id: str | None = None,  # noqa: A002 - as callers say it
+        id: str | None = None,  # noqa: A002 - the name of the tool's argument
     ) -> Selection:
-        """Return what is the caller's of the named records, where the caller's role may write.
+        """Select records of the caller, in the scopes to which the caller's role may write.
 
         Raises:
-            InvalidArgumentsError: Not exactly one was named, or the caller has no identity.
-            ForbiddenError: The role may not erase what no particular user stated.
+            InvalidArgumentsError: Not exactly one argument was given, or the caller has no user
+                and asked for everything.
+            ForbiddenError: The caller has no user, and the role may not write to the tenant's
+                scope.
         """
         if [everything, session_id is not None, topic is not None, id is not None].count(True) != 1:
             raise InvalidArgumentsError(
-                "One of everything, session_id, topic and id says what to erase."
+                "Exactly one of everything, session_id, topic and id must be given."
             )
         if everything and self._caller.user is None:
             raise InvalidArgumentsError(
@@ -169,7 +173,7 @@ class Erasure:
             )
 
     async def _erase(self, selection: Selection, rows: Sequence[int], how: Lifting) -> list[Erased]:
-        """Erase rows part by part; each leaves the index while the next is erased."""
+        """Erase rows part by part, and remove each part from the index meanwhile."""
         parts: list[Erased] = []
         done = 0
         leaving: list[asyncio.Task[None]] = []
@@ -181,15 +185,16 @@ class Erasure:
                 await report(done, len(rows))
         finally:
             await asyncio.gather(*leaving)
-        self._outside.backlog.wake("index")  # records that were merged into something erased
+        # Records that had been merged into an erased one are active again.
+        self._outside.backlog.wake("index")
         return parts
 
     async def _unindex(self, erased: Erased) -> None:
-        """Remove vectors from the index; where it is out of reach, a task of each remains."""
+        """Remove vectors from the index. If it cannot be reached, their tasks remain."""
         gone = erased.unindexed
         try:
-            for start in range(0, len(gone), REMOVED):
-                page = gone[start : start + REMOVED]
+            for start in range(0, len(gone), REMOVED_AT_ONCE):
+                page = gone[start : start + REMOVED_AT_ONCE]
                 ids = [one.id for one in page]
                 await self._outside.vectors.delete(ids, tenant=self._ledger.tenant)
                 tasks = [Task(kind="unindex", row=one.row, id=one.id) for one in page]
@@ -213,20 +218,20 @@ class Erasure:
         yield await self._check(ON_THE_BUS, self._on_bus(streams, whose), STREAM_LATER)
         yield await self._check("files", self._scrubbed(), AGAIN)
 
-    async def _check(self, name: str, looking: Awaitable[int], note: str) -> ErasureCheck:
+    async def _check(self, name: str, finding: Awaitable[int], note: str) -> ErasureCheck:
         try:
-            found = await looking
+            found = await finding
         except Local2Error as error:
             return ErasureCheck(name=name, found=1, note=f"{error} {note}")
         return ErasureCheck(name=name, found=found, note=note if found else None)
 
     async def _in_index(self, erased: Erased) -> int:
-        """Wait for vectors on their way, which arrive after their removal; return what is left."""
-        for _ in range(LOOKS):
+        """Return the number of erased records in the index, once batches in flight have arrived."""
+        for _ in range(INDEX_CHECKS):
             if not (found := await self._held(erased)):
                 break
             self._outside.backlog.wake("unindex")
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(CHECK_PAUSE)
         return found
 
     async def _held(self, erased: Erased) -> int:
@@ -239,14 +244,17 @@ class Erasure:
 
     async def _recalled(self, erased: Erased) -> int:
         found, rows = 0, set(erased.rows)
-        for sample in erased.samples[:ASKED]:
-            ask = RecallRequest(query=sample[:SEARCHED], top_k=FIRST)
-            items = (await self._outside.recaller.recall(self._caller, ask)).items
+        for sample in erased.samples[:RECALLED_SAMPLES]:
+            request = RecallRequest(query=sample[:SAMPLE_CHARACTERS], top_k=SAMPLE_TOP_K)
+            items = (await self._outside.recaller.recall(self._caller, request)).items
             found += sum(item.record.row in rows for item in items)
         return found
 
     async def _on_bus(self, streams: Streams, whose: Sender) -> int:
-        """Return their messages on the bus, and turns in progress, whose file has older ones."""
+        """Return the number of messages left in the streams.
+
+        Waiting turns count as well: as long as there are any, the stream's file keeps older ones.
+        """
         return await streams.count(whose) + await self._outside.streams.settled()
 
     async def _scrubbed(self) -> int:

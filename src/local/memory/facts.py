@@ -1,6 +1,7 @@
-"""What one caller states: facts, under topics, in triplets or neither, and their relations.
+"""Store and read the facts of one caller, and the relations that the caller states.
 
-All of it is limited to what the caller may see and write.
+Facts have a topic key, are made of a triplet, or are plain text. Everything is limited to what the
+caller may see and write.
 """
 
 import asyncio
@@ -35,11 +36,11 @@ from local.memory.scopes import (
 )
 from local.protocol.envelope import Caller, Clock, new_id
 from local.protocol.memories import Owning, RelationType, Triplet
-from local.text.names import checked_topic, is_topic, is_users, states_alias
+from local.text.names import checked_topic, is_topic, is_user_topic, states_alias
 
 
 class Facts:
-    """The facts that one caller states, and may read."""
+    """The facts that one caller may read and write."""
 
     def __init__(
         self,
@@ -54,18 +55,18 @@ class Facts:
         self._clock = clock
 
     async def topic(self, topic: str) -> Record | None:
-        """Return the active version of a standing fact, with its key as it was first written.
+        """Return the active version of a standing fact. Its key is spelled as first stored.
 
         Raises:
-            InvalidArgumentsError: The key breaks the rule for topics.
+            InvalidArgumentsError: The key violates the rule for topics.
         """
         scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
         return await self._ledger.facts.topic(scope, owner, topic)
 
     async def history(self, topic_or_id: str) -> list[Record]:
-        """Return every version of a fact, newest first: by its topic key or by any version's id.
+        """Return all versions of a fact, newest first, by its topic key or any version's id.
 
-        An anonymised version is shown to those who may see another version of it.
+        A caller who may see one version also sees the anonymised ones.
         """
         if is_topic(topic_or_id):
             places = own_places(self._caller)
@@ -74,34 +75,36 @@ class Facts:
         else:
             ids = [topic_or_id]
         chain = await self._ledger.records.chain(*ids)
-        seen = [record for record in chain if may_see(record, self._caller)]
-        if all(record.retired_why == "anonymised" for record in seen):
-            return []  # their owner is no longer known
-        rows = {record.row for record in seen}
+        visible = [record for record in chain if may_see(record, self._caller)]
+        if all(record.retired_why == "anonymised" for record in visible):
+            return []  # anonymised records no longer have an owner to check
+        rows = {record.row for record in visible}
         return [one for one in chain if one.row in rows or one.retired_why == "anonymised"]
 
     async def store_topic(self, topic: str, content: str) -> Written:
-        """Make `content` the value of a standing fact.
+        """Set the value of a standing fact.
 
         Raises:
-            InvalidArgumentsError: The key breaks the rule for topics, or the content is blank.
+            InvalidArgumentsError: The key violates the rule for topics, or the content is blank.
         """
         scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
         return await self._write(self._record(content, scope, owner, topic=topic))
 
     async def store(self, fact: Fact) -> Written:
-        """Store a fact that is valid until another one contradicts it.
+        """Store a fact.
 
-        A fact of the same topic is replaced at once; whether it contradicts others is judged after
-        this returns, where a judge is configured.
+        It replaces a fact of the same topic at once. If a judge is configured, contradictions to
+        other facts are looked for after this returns.
 
         Raises:
-            InvalidArgumentsError: The caller has no such identity, the topic breaks the rule or is
-                of another scope, or the content is blank.
+            InvalidArgumentsError: The caller lacks the identity that the scope needs, the topic is
+                invalid or belongs to another scope, or the content is blank.
         """
-        if fact.topic is not None and is_users(checked_topic(fact.topic)) and fact.scope != "user":
+        is_users = fact.topic is not None and is_user_topic(checked_topic(fact.topic))
+        if is_users and fact.scope != "user":
             raise InvalidArgumentsError(
-                f"topic: {fact.topic!r} is a key of the user's own, not of scope {fact.scope!r}.",
+                f"topic: {fact.topic!r} is a key for the user's own facts, not for scope "
+                f"{fact.scope!r}.",
                 remedy="Use scope 'user', or a key that starts with project. or constraint.",
             )
         record = self._record(
@@ -120,31 +123,32 @@ class Facts:
         return await self._write(record, again=True)
 
     async def _changed_since(self, record: NewRecord, known: str) -> bool:
-        """Return whether another value of the same thing followed the known fact."""
+        """Return whether a later fact than the known one states another value of the same thing."""
         if record.topic is not None:
             return False
-        ((same, *_), (like,)) = await asyncio.gather(
+        ((same, *_), (similar,)) = await asyncio.gather(
             self._ledger.records.chain(known), self._ledger.extraction.like([record])
         )
         return any(
             one.row > same.row
             and may_retire(record, one)
             and differ_in_value(record.content, one.content)
-            for one in like
+            for one in similar
         )
 
     async def store_triplets(self, triplets: Sequence[Triplet], scope: Owning) -> list[Written]:
-        """Store each triplet as a fact of its own, all or none; known ones stay as they are.
+        """Store each triplet as a fact of its own, all or none. Known facts are not stored again.
 
-        A known name gets its first spelling. A fact is linked with those of its scope
-        and owner, and with those for everybody, that name its subject or its object, by any name
-        that is stated: "Bob is also known as Robert Smith".
+        A known name is stored in its first spelling. A fact is linked with the facts of its scope
+        and owner, and of the tenant, that name its subject or object, also by an alias that another
+        fact states ("Bob is also known as Robert Smith").
 
         Raises:
-            InvalidArgumentsError: The caller has no such identity, or a part is blank.
+            InvalidArgumentsError: The caller lacks the identity that the scope needs, or a part is
+                blank.
         """
         owner, at = owner_in(scope, self._caller), self._clock()
-        tidied = [_checked(number, triplet) for number, triplet in enumerate(triplets)]
+        tidied = [_checked_triplet(number, triplet) for number, triplet in enumerate(triplets)]
         facts = [
             TripletFact(
                 triplet=triplet,
@@ -166,15 +170,15 @@ class Facts:
         return written
 
     async def known_entities(self, text: str) -> list[str]:
-        """Return the names in a text that occur in facts the caller may see, in their spelling.
+        """Return the known names in a text, in their stored spelling.
 
-        This is for extractors: they use the known name of everything.
+        Known are the names in facts that the caller may see. Extractors use the known spelling.
         """
         return await self._ledger.knowledge.names_in(text, own_places(self._caller))
 
     def _record(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
         check_may_write(scope, self._caller)
-        usual: dict[str, Any] = {"event_time": self._clock()}
+        defaults: dict[str, Any] = {"event_time": self._clock()}
         return NewRecord(
             id=new_id(),
             kind="fact",
@@ -184,7 +188,7 @@ class Facts:
             agent=self._caller.agent,
             stated_by=self._caller.user or TENANT_OWNED,
             session_id=self._caller.session_id,
-            **{**usual, **columns},
+            **{**defaults, **columns},
         )
 
     async def _write(self, record: NewRecord, *, again: bool = False) -> Written:
@@ -194,19 +198,19 @@ class Facts:
         return written
 
 
-def _checked(number: int, triplet: Triplet) -> Triplet:
+def _checked_triplet(number: int, triplet: Triplet) -> Triplet:
     tidied = triplet.tidied()
     for part in Triplet.__struct_fields__:
         if not getattr(tidied, part):
             raise InvalidArgumentsError(
                 f"facts[{number}].{part} is blank.",
-                remedy="Say subject, predicate and object of each fact.",
+                remedy="Give each fact a subject, a predicate and an object.",
             )
     return tidied
 
 
 class Relations:
-    """Relations that one caller states between memories in the caller's places."""
+    """Relations between memories that one caller may see."""
 
     def __init__(self, ledger: Ledger, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
@@ -214,27 +218,27 @@ class Relations:
         self._clock = clock
 
     async def add(self, source: str, type_: RelationType, target: str) -> bool:
-        """Store a relation between two memories; return False if it is known.
+        """Store a relation between two memories; return False if it exists already.
 
         Raises:
-            InvalidArgumentsError: They are the same, the caller may not see both, one has too many
+            InvalidArgumentsError: Both are the same, the caller may not see both, one has too many
                 relations, or the caller may not state that one supersedes the other.
             ForbiddenError: The caller's role may write to neither scope.
         """
         relation = self._relation(source, type_, target)
-        return await self._ledger.relations.add(relation, self._permit(type_))
+        return await self._ledger.relations.add(relation, self._permission(type_))
 
     async def remove(self, source: str, type_: RelationType, target: str) -> bool:
-        """Withdraw a relation; return False if it does not exist.
+        """Remove a relation; return False if it does not exist.
 
         Raises:
-            InvalidArgumentsError: The caller could not state it.
+            InvalidArgumentsError: The caller may not state this relation.
         """
         relation = self._relation(source, type_, target)
-        return await self._ledger.relations.remove(relation, self._permit(type_))
+        return await self._ledger.relations.remove(relation, self._permission(type_))
 
     async def of(self, record_id: str) -> list[RelatedRecord]:
-        """Return the relations of a memory in both directions, as far as the caller may see them.
+        """Return the relations of a memory in both directions, to memories that the caller may see.
 
         Raises:
             InvalidArgumentsError: The caller may not see the memory.
@@ -243,12 +247,13 @@ class Relations:
         self._visible(record, "id")
         return [one for one in related if may_see(one.record, self._caller)]
 
-    def _permit(self, type_: RelationType) -> Callable[[Record | None, Record | None], None]:
+    def _permission(self, type_: RelationType) -> Callable[[Record | None, Record | None], None]:
         def permit(source: Record | None, target: Record | None) -> None:
             newer, older = self._visible(source, "source"), self._visible(target, "target")
             if newer.id == older.id:
                 raise InvalidArgumentsError("target: it is the same memory as source.")
-            if not may_write(newer.scope, self._caller):  # it would raise what others find, too
+            # Needed in one of both scopes: a relation changes what others find there.
+            if not may_write(newer.scope, self._caller):
                 check_may_write(older.scope, self._caller)
             if type_ == "supersedes" and not self._may_supersede(newer, older):
                 raise InvalidArgumentsError(
@@ -261,13 +266,13 @@ class Relations:
         return permit
 
     def _may_supersede(self, newer: Record, older: Record) -> bool:
-        asking = self._caller.user or TENANT_OWNED
-        return principal_of(newer) == asking and may_retire(newer, older)
+        user = self._caller.user or TENANT_OWNED
+        return principal_of(newer) == user and may_retire(newer, older)
 
-    def _visible(self, record: Record | None, named: str) -> Record:
+    def _visible(self, record: Record | None, argument: str) -> Record:
         if record is None or not may_see(record, self._caller):
             raise InvalidArgumentsError(
-                f"{named}: there is no memory of this id that you may see.",
+                f"{argument}: there is no memory with this id that you may see.",
                 remedy="Take the id from the result of a search.",
             )
         return record

@@ -1,8 +1,7 @@
-"""Items: what frameworks store exactly, and find by key, by value, by meaning and by words.
+"""Store frameworks' items exactly, and find them by key, value, meaning and words.
 
-An item with a text has a record beside it, an episode of its owner, so that it is indexed,
-searched, exported and forgotten like every memory. Pure functions, which the ledger calls, decide
-which items match by their values, and which namespaces are listed.
+An item with a text also has a record, an episode of its owner, so that it is indexed, searched,
+exported and erased like every memory. The ledger calls the pure functions for filters and paths.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,17 +43,18 @@ from local.protocol.items import (
 )
 from local.protocol.payloads import Json
 
-OWN = Weights(session=0, history=0, user=1, agent=0, tenant=0)
-"""Items belong to their owner: no session's episodes are among them."""
-RECALLED = 100
-"""Records recalled at first; while a filter leaves too few of them, four times as many."""
-MOST_RECALLED = 10_000
+OWNER_WEIGHTS = Weights(session=0, history=0, user=1, agent=0, tenant=0)
+"""Search the owner's records only: items belong to their owner, not to a session."""
+FIRST_RECALLED = 100
+"""Number of records recalled at first, and multiplied by four as long as too few items match."""
+MAX_RECALLED = 10_000
+"""Maximum number of records recalled for one search."""
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
-ANY = "*"
+WILDCARD = "*"
 
 
 class Items:
-    """One caller's items."""
+    """The items of one caller."""
 
     def __init__(
         self,
@@ -70,74 +70,79 @@ class Items:
         self._caller = caller
         self._clock = clock
 
-    async def put(self, ask: PutItems) -> ItemsChanged:
-        """Store items, and delete those without a value, all or none.
+    async def put(self, request: PutItems) -> ItemsChanged:
+        """Store items, and delete those without a value, in one transaction.
 
         Raises:
-            TooLargeError: One is larger than a message returns.
-            ForbiddenError: The caller's role may not write what is a user's own.
-            QuotaError: They are more than the tenant may store.
+            TooLargeError: An item does not fit into a reply.
+            ForbiddenError: The caller's role may not write to the scope `user`.
+            QuotaError: The tenant may not store as many items.
         """
         check_may_write("user", self._caller)
-        for item in ask.items:
+        for item in request.items:
             check_size(item)
-        new = [NewItem(put=item, record=self._record(ask.collection, item)) for item in ask.items]
-        of = self._of(ask.collection)
-        return await self._written(await self._ledger.items.put(of, new, self._by()))
+        new = [
+            NewItem(put=item, record=self._record(request.collection, item))
+            for item in request.items
+        ]
+        of = self._items_of(request.collection)
+        return await self._announce(await self._ledger.items.put(of, new, self._storing()))
 
-    async def delete(self, ask: DeleteItems) -> ItemsChanged:
-        """Delete items by key, and all of some namespaces, at once.
+    async def delete(self, request: DeleteItems) -> ItemsChanged:
+        """Delete items by key and by whole namespaces, in one transaction.
 
         Raises:
-            ForbiddenError: The caller's role may not write what is a user's own.
+            ForbiddenError: The caller's role may not write to the scope `user`.
         """
         check_may_write("user", self._caller)
-        of = self._of(ask.collection)
-        return await self._written(
-            await self._ledger.items.delete(of, ask.keys, ask.namespaces, self._by())
+        of = self._items_of(request.collection)
+        return await self._announce(
+            await self._ledger.items.delete(of, request.keys, request.namespaces, self._storing())
         )
 
-    async def get(self, ask: GetItems) -> ItemsGot:
-        """Return the items under some keys, as many as an answer holds."""
-        return ItemsGot(items=await self._ledger.items.get(self._of(ask.collection), ask.keys))
+    async def get(self, request: GetItems) -> ItemsGot:
+        """Return the items with these keys, as many as fit into a reply."""
+        of = self._items_of(request.collection)
+        return ItemsGot(items=await self._ledger.items.get(of, request.keys))
 
-    async def search(self, ask: SearchItems) -> ItemsFound:
-        """Return the matching items, as many as an answer holds.
+    async def search(self, request: SearchItems) -> ItemsFound:
+        """Return the matching items, as many as fit into a reply.
 
         Raises:
             InvalidArgumentsError: The filter has an unknown operator.
-            OverloadedError: Too many searches wait.
+            OverloadedError: Too many searches are waiting.
         """
         within = ItemSelection(
-            namespace=ask.namespace,
-            exact=ask.exact,
-            before=ask.before,
-            wanted=wanted_by(ask.filter),
-            limit=ask.limit,
-            offset=ask.offset,
+            namespace=request.namespace,
+            exact=request.exact,
+            before=request.before,
+            wanted=filter_predicate(request.filter),
+            limit=request.limit,
+            offset=request.offset,
         )
-        of = self._of(ask.collection)
-        if ask.query is None or not ask.query.strip() or not ask.limit:
+        of = self._items_of(request.collection)
+        if request.query is None or not request.query.strip() or not request.limit:
             page = await self._ledger.items.within(of, within)
             return ItemsFound(items=page.items, cut=page.cut)
-        return await self._meant(ask, ask.query, of, within)
+        return await self._search_by_text(request, request.query, of, within)
 
-    async def namespaces(self, ask: ListNamespaces) -> NamespacesFound:
-        """Return the namespaces that hold items and match."""
+    async def namespaces(self, request: ListNamespaces) -> NamespacesFound:
+        """Return the matching namespaces that contain items."""
+        of, prefix = self._items_of(request.collection), fixed_prefix(request.matches)
         found = await self._ledger.items.namespaces(
-            self._of(ask.collection), beginning(ask.matches), lambda every: chosen(ask, every)
+            of, prefix, lambda every: matching(request, every)
         )
         return NamespacesFound(namespaces=found)
 
-    async def _meant(
-        self, ask: SearchItems, query: str, of: ItemsOf, within: ItemSelection
+    async def _search_by_text(
+        self, request: SearchItems, query: str, of: ItemsOf, within: ItemSelection
     ) -> ItemsFound:
-        """Return what the query means, best first, and after it the other matching items."""
-        wanted = ask.offset + ask.limit
-        recalled, ranked = await self._recalled(ask, query, of, within)
-        rest = ItemSelection(namespace=ask.namespace, wanted=within.wanted, limit=wanted)
+        """Return the items that recall finds, best first, then the other matching items."""
+        wanted = request.offset + request.limit
+        recalled, ranked = await self._recall(request, query, of, within)
+        rest = ItemSelection(namespace=request.namespace, wanted=within.wanted, limit=wanted)
         others = [one for one in await self._ledger.items.keys(of, rest) if one not in ranked]
-        keys = [*ranked, *others][ask.offset : wanted]
+        keys = [*ranked, *others][request.offset : wanted]
         items = await self._ledger.items.get(of, keys)
         return ItemsFound(
             items=[
@@ -150,36 +155,36 @@ class Items:
             reason=recalled.reason,
         )
 
-    async def _recalled(
-        self, ask: SearchItems, query: str, of: ItemsOf, within: ItemSelection
+    async def _recall(
+        self, request: SearchItems, query: str, of: ItemsOf, within: ItemSelection
     ) -> tuple[RecallResult, dict[FoundKey, float]]:
-        """Return what recall finds of the namespace, and the items of these records with scores."""
-        wanted, top_k = ask.offset + ask.limit, RECALLED
+        """Return recall's result for the namespace, and the matching items with their scores."""
+        wanted, top_k = request.offset + request.limit, FIRST_RECALLED
         while True:
-            request = RecallRequest(
+            recall = RecallRequest(
                 query=query,
                 top_k=max(top_k, wanted),
                 kinds=(EPISODE,),
-                weights=OWN,
+                weights=OWNER_WEIGHTS,
                 repetitions=True,
-                source=path_text((ask.collection, *ask.namespace)),
+                source=path_text((request.collection, *request.namespace)),
             )
-            recalled = await self._recaller.recall(self._caller, request)
+            recalled = await self._recaller.recall(self._caller, recall)
             scores = {item.record.id: item.score for item in recalled.items}
             found = await self._ledger.items.of_records(of, list(scores), within)
-            all_of_it = len(recalled.items) < request.top_k or request.top_k >= MOST_RECALLED
-            if all_of_it or len(found) >= wanted:
+            exhausted = len(recalled.items) < recall.top_k or recall.top_k >= MAX_RECALLED
+            if exhausted or len(found) >= wanted:
                 found.sort(key=lambda one: -scores[one.record or ""])
                 return recalled, {one: scores[one.record or ""] for one in found}
             top_k *= 4
 
-    async def _written(self, written: ItemsWritten) -> ItemsChanged:
+    async def _announce(self, written: ItemsWritten) -> ItemsChanged:
         self._changes.written(written.written, written.records)
         self._changes.deleted(written.retired, EPISODE)
         return ItemsChanged(stored=written.stored, deleted=written.deleted)
 
     def _record(self, collection: str, item: ItemPut) -> NewRecord | None:
-        """Return the record by which searches find an item, if the item has a text."""
+        """Return the record that makes an item searchable, if the item has a text."""
         if item.deletes or item.text is None or not item.text.strip():
             return None
         return NewRecord(
@@ -195,10 +200,10 @@ class Items:
             metadata={"namespace": list(item.namespace), "key": item.key},
         )
 
-    def _of(self, collection: str) -> ItemsOf:
+    def _items_of(self, collection: str) -> ItemsOf:
         return ItemsOf(owner=self._owner, collection=collection)
 
-    def _by(self) -> ItemWriter:
+    def _storing(self) -> ItemWriter:
         caller = self._caller
         return ItemWriter(
             at=self._clock(), agent=caller.agent, user=caller.user, session_id=caller.session_id
@@ -212,17 +217,17 @@ class Items:
 Path = tuple[str, ...]
 
 
-def wanted_by(filter_: Json | None) -> Callable[[Any], bool] | None:
-    """Return the test of a value against the filter; None if there is no filter.
+def filter_predicate(filter_: Json | None) -> Callable[[Any], bool] | None:
+    """Return a predicate that tests a value against a filter; None if there is no filter.
 
     Raises:
-        InvalidArgumentsError: It has an unknown operator.
+        InvalidArgumentsError: The filter has an unknown operator.
     """
     if not filter_:
         return None
     for condition in filter_.values():
         _check_operators(condition)
-    return lambda value: isinstance(value, dict) and _has(value, filter_)
+    return lambda value: isinstance(value, dict) and _has_fields(value, filter_)
 
 
 def _check_operators(condition: Any) -> None:
@@ -230,28 +235,28 @@ def _check_operators(condition: Any) -> None:
         for name, inner in condition.items():
             if name.startswith("$") and name not in OPERATORS:
                 raise InvalidArgumentsError(
-                    f"filter: {quoted(name)} is no operator.",
+                    f"filter: {quoted(name)} is not an operator.",
                     remedy=f"There are {', '.join(OPERATORS)}.",
                 )
             _check_operators(inner)
 
 
-def _has(value: Mapping[str, Any], filter_: Json) -> bool:
+def _has_fields(value: Mapping[str, Any], filter_: Json) -> bool:
     return all(_matches(value.get(name), condition) for name, condition in filter_.items())
 
 
 def _matches(value: Any, condition: Any) -> bool:
     if isinstance(condition, dict):
         if any(name.startswith("$") for name in condition):
-            return all(_holds(value, name, other) for name, other in condition.items())
-        return isinstance(value, dict) and _has(value, condition)
+            return all(_compares(value, name, other) for name, other in condition.items())
+        return isinstance(value, dict) and _has_fields(value, condition)
     if isinstance(condition, list):
         same = isinstance(value, list) and len(value) == len(condition)
         return same and all(map(_matches, value, condition))
     return bool(value == condition)
 
 
-def _holds(value: Any, operator: str, other: Any) -> bool:
+def _compares(value: Any, operator: str, other: Any) -> bool:
     if operator in {"$eq", "$ne"}:
         return bool(value == other) == (operator == "$eq")
     numbers = _number(value), _number(other)
@@ -279,25 +284,24 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def beginning(matches: Sequence[NamespaceMatch]) -> Path:
-    """Return the beginning of every matching namespace, up to the first wildcard."""
+def fixed_prefix(matches: Sequence[NamespaceMatch]) -> Path:
+    """Return the longest prefix without a wildcard that all matching namespaces have."""
     paths = [match.path for match in matches if match.type == "prefix"]
-    known = [path[: path.index(ANY)] if ANY in path else path for path in paths]
-    return max(known, key=len, default=())
+    fixed = [path[: path.index(WILDCARD)] if WILDCARD in path else path for path in paths]
+    return max(fixed, key=len, default=())
 
 
-def chosen(ask: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
-    """Return the matching namespaces, cut to the depth, in their order."""
-    matching = {
-        path[: ask.depth] for path in namespaces if all(_fits(m, path) for m in ask.matches)
+def matching(request: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
+    """Return the matching namespaces, cut to the requested depth and sorted."""
+    found = {
+        path[: request.depth] for path in namespaces if all(_fits(m, path) for m in request.matches)
     }
-    return sorted(matching)[ask.offset : ask.offset + ask.limit]
+    return sorted(found)[request.offset : request.offset + request.limit]
 
 
 def _fits(match: NamespaceMatch, namespace: Path) -> bool:
     if len(namespace) < len(match.path):
         return False
     start = 0 if match.type == "prefix" else len(namespace) - len(match.path)
-    return all(
-        wanted in {ANY, part} for part, wanted in zip(namespace[start:], match.path, strict=False)
-    )
+    parts = zip(namespace[start:], match.path, strict=False)
+    return all(wanted in {WILDCARD, part} for part, wanted in parts)

@@ -1,6 +1,6 @@
-"""Records as lines of a file: exported from the memory, whole or by scope, and imported.
+"""Export records as lines of a file, whole or by scope, and import them.
 
-An export or import is done for the tenant: an import may contain what any user stated.
+An import may contain what any user of the tenant stated.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ OF_SCOPE: dict[Owning, tuple[Owning, ...]] = {
     "agent": ("agent",),
     "tenant": ("tenant",),
 }
-"""A user's records include those of the user's sessions."""
+"""The scopes that an export of a scope includes: a user's records include the user's sessions."""
 
 
 class Portability:
-    """One caller's exports of a tenant's memory, and imports into it."""
+    """Exports a tenant's memory for one caller, and imports into it."""
 
     def __init__(self, ledger: Ledger, backlog: Backlog, caller: Caller, clock: Clock) -> None:
         self._ledger = ledger
@@ -35,28 +35,30 @@ class Portability:
         self._caller = caller
         self._clock = clock
 
-    async def export(self, ask: ExportRequest) -> ExportPage:
-        """Return the next page; the first one has the number of records.
+    async def export(self, request: ExportRequest) -> ExportPage:
+        """Return the next page. The first page also has the number of records.
 
         Raises:
             BadRequestError: The cursor is not valid.
             InvalidArgumentsError: The scope needs an identity that the caller lacks.
             StorageError: The ledger cannot be read.
         """
-        cursor = ExportCursor.of(ask.cursor)
-        wanted = self._wanted(ask)
+        cursor = ExportCursor.of(request.cursor)
+        wanted = self._export_filter(request)
         page = await self._ledger.exports.page(wanted, cursor)
-        if ask.cursor is None:
+        if request.cursor is None:
             page.records = await self._ledger.exports.count(wanted)
         return page
 
     async def import_lines(
         self, lines: Sequence[bytes], *, number: int = 1, dry_run: bool = False
     ) -> ImportReport:
-        """Store lines, the first of which has this number, all or none.
+        """Store the lines of an export in one transaction.
+
+        `number`: the number of the first line, for error messages.
 
         Raises:
-            BadRequestError: A line is not that of an export; the message has its number.
+            BadRequestError: A line is not a line of an export. The message has its number.
             StorageError: The ledger cannot be written.
         """
         read = await asyncio.to_thread(
@@ -68,18 +70,18 @@ class Portability:
             self._backlog.wake("index", "unindex")
         return report
 
-    def _wanted(self, ask: ExportRequest) -> ExportFilter:
-        if ask.scope is None:
-            return ExportFilter(vectors=ask.vectors)
-        owner = owner_in(ask.scope, self._caller)
+    def _export_filter(self, request: ExportRequest) -> ExportFilter:
+        if request.scope is None:
+            return ExportFilter(vectors=request.vectors)
+        owner = owner_in(request.scope, self._caller)
         return ExportFilter(
             places=tuple(
                 Place(scope, owner, kind)
-                for scope in OF_SCOPE[ask.scope]
+                for scope in OF_SCOPE[request.scope]
                 for kind in get_args(Kind)
             ),
             owner=owner,
-            session_id=self._caller.session_id if ask.scope == "session" else None,
-            talks=ask.scope in {"session", "user"},
-            vectors=ask.vectors,
+            session_id=self._caller.session_id if request.scope == "session" else None,
+            talks=request.scope in {"session", "user"},
+            vectors=request.vectors,
         )

@@ -1,6 +1,6 @@
-"""Scopes: which records a caller may find, the weight of each class, and who stated them.
+"""Define which records a caller may find and write, how scopes are weighted, and who stated them.
 
-A record of an agent or of everybody was stated by some user; only that user learns who it was.
+Records of an agent or of the tenant were also stated by a user. Other callers do not learn by whom.
 """
 
 from collections.abc import Collection
@@ -23,9 +23,9 @@ from local.protocol.memories import By, Kind, Owning, Scope
 from local.settings import MemorySettings
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
-"""The command line's option for a field of the envelope."""
+"""Maps fields of the envelope to options of the command line."""
 NO_SESSION = "\x00"
-"""A session without records."""
+"""The id of a session that has no records."""
 
 KINDS: dict[Owning, tuple[Kind, ...]] = {
     "session": ("chat_message", "tool_output", "episode", "fact"),
@@ -44,7 +44,7 @@ _CLASSES: dict[Scope, tuple[Owning, ...]] = {
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """The weight of each class of records; 0 leaves it out."""
+    """The weight of each class of records; 0 excludes the class."""
 
     session: float
     history: float
@@ -63,14 +63,13 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-ALIKE = Weights(session=1, history=1, user=1, agent=1, tenant=1)
+EQUAL_WEIGHTS = Weights(session=1, history=1, user=1, agent=1, tenant=1)
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """The records that a search may find.
 
-    Of records in sessions, `only_session` is the one to search, and `but_session` the one to leave
-    out.
+    `only_session`: the only session to search. `but_session`: the session to exclude.
     """
 
     caller: Caller
@@ -80,7 +79,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     but_session: str | None = None
 
     def weight(self, scope: Owning, session_id: str | None) -> float:
-        """Return the weight of a record of this class."""
+        """Return the weight of a record in a scope and session."""
         if scope != "session":
             return float(getattr(self.weights, scope))
         current = session_id is not None and session_id == self.caller.session_id
@@ -88,7 +87,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weights) -> Reach:
-    """Return what `caller` finds in a scope.
+    """Return the records that `caller` may find in a scope.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
@@ -96,7 +95,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
     _check_identity(scope, caller, otherwise=", or search scope 'any'")
     current = scope != "history" and weights.session > 0
     past = scope != "session" and weights.history > 0
-    weighs: dict[Owning, bool] = {
+    is_searched: dict[Owning, bool] = {
         "session": current or past,
         "user": weights.user > 0,
         "agent": weights.agent > 0 and bool(caller.agent),
@@ -105,7 +104,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
     places = [
         Place(class_, _owner(class_, caller), kind)
         for class_ in _CLASSES[scope]
-        if weighs[class_]
+        if is_searched[class_]
         for kind in KINDS[class_]
         if kind in kinds
     ]
@@ -119,7 +118,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
 
 
 def owner_in(scope: Owning, caller: Caller) -> str:
-    """Return the owner of what the caller stores in a scope.
+    """Return the owner of records that the caller stores in a scope.
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
@@ -138,18 +137,18 @@ def check_may_write(scope: Owning, caller: Caller) -> None:
     if not may_write(scope, caller):
         raise ForbiddenError(
             f"A {caller.role} may not write to the scope {scope!r}.",
-            remedy="Topics that start with user. are the user's own; config/roles.yaml says who "
-            "may write what.",
+            remedy="Topics that start with user. are the user's own; config/roles.yaml defines "
+            "which role may write to which scopes.",
         )
 
 
 def own_places(caller: Caller) -> list[tuple[Owning, str]]:
-    """Return scope and owner of every fact that the caller may see."""
+    """Return scope and owner of the facts that the caller may see."""
     return [(scope, _owner(scope, caller)) for scope in ("user", "agent", "tenant")]
 
 
 def places_of_facts(caller: Caller) -> list[Place]:
-    """Return where the caller's own facts are, and everybody's."""
+    """Return the places of the caller's own facts and of the tenant's."""
     scopes: tuple[Owning, ...] = ("session", "user", "agent", "tenant")
     return [Place(scope, _owner(scope, caller), "fact") for scope in scopes]
 
@@ -159,7 +158,7 @@ def may_see(record: Record, caller: Caller) -> bool:
 
 
 def owns(scope: Owning, owner: str, caller: Caller) -> bool:
-    """Return whether a record of this scope and owner is the caller's, or everybody's."""
+    """Return whether records of this scope and owner are the caller's or the tenant's."""
     return owner == _owner(scope, caller)
 
 
@@ -172,34 +171,34 @@ def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> Non
     }.get(scope)
     if lacking is not None:
         raise InvalidArgumentsError(
-            f"scope: {scope!r} needs to know whose; the request's envelope has no {lacking}.",
+            f"scope: {scope!r} needs an identity; the request's envelope has no {lacking}.",
             remedy=f"{how_to_send(lacking)}{otherwise}.",
         )
 
 
 def how_to_send(field: str) -> str:
-    """Return what to do where an envelope lacks a field that names the caller."""
-    instead = ", where there are accounts a token" if field == "user" else ""
+    """Return the remedy for an envelope without a field that identifies the caller."""
+    instead = ", or a token where there are accounts" if field == "user" else ""
     return f"Send {field} in the envelope{instead} (`local2`: {OPTIONS[field]})"
 
 
 def _owner(class_: Owning, caller: Caller) -> str:
-    """Return the owner of the caller's records of a class; without a user, the tenant."""
+    """Return the owner of the caller's records of a class; the tenant, if no user is known."""
     if class_ == "agent":
         return caller.agent or TENANT_OWNED
     return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
 
 
-def by(record: Record, caller: Caller) -> By:
-    """Return whether the user who asks stated it, or another user (also where unknown)."""
+def stated_by(record: Record, caller: Caller) -> By:
+    """Return whether the calling user stated a record, or somebody else or an unknown user."""
     return "self" if principal_of(record) == (caller.user or TENANT_OWNED) else "other"
 
 
 def may_retire(new: NewRecord, old: NewRecord) -> bool:
-    """Return whether a record may replace another: of the same user, and at least as strong.
+    """Return whether a record may replace another: it is of the same user and at least as strong.
 
-    Statements of documents, tools and other people about earlier facts have no force.
+    So documents, tools and other users cannot retire what a user stated.
     """
     user = principal_of(new)
-    strong = STRENGTH[class_of(new)] >= STRENGTH[class_of(old)]
-    return strong and user is not None and user == principal_of(old)
+    is_as_strong = STRENGTH[class_of(new)] >= STRENGTH[class_of(old)]
+    return is_as_strong and user is not None and user == principal_of(old)

@@ -1,9 +1,8 @@
-"""The memory as tools, agents and Python programs use it: everything as one caller may see it.
+"""The memory of one caller, as tools, agents and Python programs use it.
 
-It has rooms: `facts`, `relations`, `intake`, `documents`, `items`, `sessions`, `outputs`, `audit`,
-`portability` and `erasure`. Besides, it recalls, consolidates, and has the four operations of the
-reference. The results of several scopes become text for a prompt: a section for each scope, a line
-for each memory.
+`MemoryService` recalls, consolidates, and has the four operations of the reference. Everything else
+is in its rooms, such as `facts`. `ScopedResults` turns the results of several scopes into text for
+prompts: a section per scope, a line per memory.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from local.memory.portability import Portability
 from local.memory.recall.items import RecallItem, labelled_text
 from local.memory.recall.model import Synthesis, SynthesisItem
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
-from local.memory.scopes import ALIKE, by, places_of_facts
+from local.memory.scopes import EQUAL_WEIGHTS, places_of_facts, stated_by
 from local.memory.sessions import Sessions, TopMemories
 from local.memory.tool_outputs import ToolOutputs
 from local.memory.upkeep.access import AccessLog
@@ -49,22 +48,22 @@ HEADINGS: dict[Scope, str] = {
     "any": "memories",
 }
 
-ABOUT = ("session_id", "query_id", "agent", "score")
-"""What a hit's metadata say of its record, beside the record's own metadata."""
-STRONG = 0.3
-"""An episode with this share of the question's words is a hit, near in meaning or not."""
+RECORD_FIELDS = ("session_id", "query_id", "agent", "score")
+"""Fields of a record that are added to the metadata of its hit."""
+MIN_COVERED = 0.3
+"""Minimum fraction of the question's words that makes an episode a hit, whatever its cosine."""
 
 
 class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of each searched scope, for its caller."""
+    """The results of a search in several scopes."""
 
     caller: Caller
     scopes: dict[Scope, RecallResult]
 
     def text(self) -> str:
-        """Return a section for each scope with results; memories are quoted, with their source.
+        """Return a section for each scope with results; empty if nothing was found.
 
-        None of them leaves its line; the text is empty if nothing was found.
+        Each memory is quoted with its source, and never takes more than one line.
         """
         return "\n".join(
             section(HEADINGS[scope], [self._line(item) for item in result.items])
@@ -74,15 +73,16 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
 
     def _line(self, item: RecallItem) -> str:
         record = item.record
-        return fact_line(labelled_text(record), None, by(record, self.caller), class_of(record))
+        by = stated_by(record, self.caller)
+        return fact_line(labelled_text(record), None, by, class_of(record))
 
 
-RESULTS, CANDIDATES = 6, 2
-"""The hits wanted of one scope, and from how many times as many a reranker selects."""
+DEFAULT_TOP_K, CANDIDATE_FACTOR = 6, 2
+"""Default number of results per scope, and by how much more candidates a reranker gets."""
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first. `degraded`: some could only be found by their words; `reason` is why."""
+    """Hits, best first. `degraded`: some could only be found by their words; `reason`: why."""
 
     hits: list[Hit]
     degraded: bool = False
@@ -90,7 +90,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
-    """What all callers of one tenant's memory have in common."""
+    """The parts of one tenant's memory that all callers use."""
 
     ledger: Ledger
     settings: MemorySettings
@@ -106,10 +106,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryService:
-    """One caller's memory. What it stores is on disk when a method returns.
-
-    A service is made for each request, and a room when the request enters it.
-    """
+    """The memory of one caller, made for one request. What a method stored is on disk."""
 
     def __init__(self, shared: Shared, caller: Caller) -> None:
         self.caller = caller
@@ -162,24 +159,24 @@ class MemoryService:
         return Audit(self._shared.ledger, self._shared.changes, self.caller)
 
     async def write_topic(self, topic: str, content: str) -> str:
-        """Make `content` the value of a standing fact; return the id of the active version.
+        """Set the value of a standing fact; return the id of the active version.
 
         Raises:
-            InvalidArgumentsError: The key breaks the rule for topics, or the content is blank.
+            InvalidArgumentsError: The key violates the rule for topics, or the content is blank.
         """
         return (await self.facts.store_topic(topic, content)).id
 
     async def recall_topic(self, topic: str) -> str | None:
-        """Return the value of a standing fact, or None, without the index or the embedder.
+        """Return the value of a standing fact, or None. Needs neither index nor embedder.
 
         Raises:
-            InvalidArgumentsError: The key breaks the rule for topics.
+            InvalidArgumentsError: The key violates the rule for topics.
         """
         record = await self.facts.topic(topic)
         return record.content if record else None
 
     async def write_episodic(self, content: str, metadata: Json | None = None) -> str:
-        """Store a note; return its id, the same one for the same content and query_id.
+        """Store a note; return its id, which is the same for the same content and query_id.
 
         Raises:
             InvalidArgumentsError: See `Intake.store_episode`.
@@ -187,39 +184,33 @@ class MemoryService:
         return (await self.intake.store_episode(content, metadata)).id
 
     async def search_episodic(self, query: str, top_k: int | None = None) -> SearchResult:
-        """Find episodes and notes: those near in meaning, and those with the question's words.
+        """Find episodes and notes by meaning and words; `top_k`: None means the setting."""
+        top_k = top_k or self._shared.settings.top_k
+        request = RecallRequest(query=query, top_k=top_k, kinds=EPISODIC, weights=EQUAL_WEIGHTS)
+        return search_result(await self.recall(request))
 
-        Args:
-            query: What to look for, in any words.
-            top_k: How many at most; None means the setting.
-        """
-        ask = RecallRequest(
-            query=query, top_k=top_k or self._shared.settings.top_k, kinds=EPISODIC, weights=ALIKE
-        )
-        return search_result(await self.recall(ask))
-
-    async def recall(self, ask: RecallRequest) -> RecallResult:
-        """Find everything stored that answers a question; see Recaller."""
-        recalled = await self._shared.recaller.recall(self.caller, ask)
+    async def recall(self, request: RecallRequest) -> RecallResult:
+        """Find all kinds of memories that answer a question; see Recaller."""
+        recalled = await self._shared.recaller.recall(self.caller, request)
         self._shared.accesses.add(item.record.row for item in recalled.items)
         return recalled
 
     async def consolidate(self, *, dry_run: bool) -> Consolidated:
-        """Consolidate the caller's own facts and everybody's, or only report what would change."""
+        """Consolidate the caller's own facts and the tenant's, or only report the changes."""
         caller = self.caller
         actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
         places = places_of_facts(caller)
         return await self._shared.consolidation.of_places(places, actor, dry_run=dry_run)
 
-    async def search_tenant(self, query: str, top_k: int = RESULTS) -> RecallResult:
-        """Search what everybody in the tenant may know, including documents."""
+    async def search_tenant(self, query: str, top_k: int = DEFAULT_TOP_K) -> RecallResult:
+        """Search the documents and facts that everybody in the tenant may see."""
         return await self._search("tenant", query, top_k)
 
-    async def search_agent(self, query: str, top_k: int = RESULTS) -> RecallResult:
+    async def search_agent(self, query: str, top_k: int = DEFAULT_TOP_K) -> RecallResult:
         """Search the facts of the calling agent.
 
         Raises:
-            InvalidArgumentsError: The caller is no agent.
+            InvalidArgumentsError: The caller is not an agent.
         """
         return await self._search("agent", query, top_k)
 
@@ -229,15 +220,15 @@ class MemoryService:
         scopes: Sequence[Scope] = ("tenant", "agent"),
         *,
         fast_mode: bool = False,
-        top_k: int = RESULTS,
+        top_k: int = DEFAULT_TOP_K,
     ) -> ScopedResults:
-        """Search several scopes at once, each by itself; `text()` of the result is for prompts.
+        """Search several scopes concurrently; `text()` of the result is for prompts.
 
         Args:
-            query: What to look for, in any words.
-            scopes: In the order in which they are returned.
-            fast_mode: Use no reranker.
-            top_k: The most hits of each scope.
+            query: A question or keywords.
+            scopes: The order in which results are returned.
+            fast_mode: Skip the reranker.
+            top_k: Maximum number of results per scope.
 
         Raises:
             InvalidArgumentsError: A scope needs an identity that the caller lacks.
@@ -253,35 +244,37 @@ class MemoryService:
     async def _search(
         self, scope: Scope, query: str, top_k: int, *, rerank: bool = True
     ) -> RecallResult:
-        ask = RecallRequest(
-            query=query, top_k=top_k, scope=scope, rerank=rerank, candidates=CANDIDATES * top_k
+        count = CANDIDATE_FACTOR * top_k
+        return await self.recall(
+            RecallRequest(query=query, top_k=top_k, scope=scope, rerank=rerank, candidates=count)
         )
-        return await self.recall(ask)
 
     async def top_memories(self) -> TopMemories:
-        """Return what matters most of what the caller may see, without a question.
+        """Return the most important memories that the caller may see; no question is needed.
 
-        Its `section()` is a part for prompts.
+        `section()` of the result is for prompts.
         """
         return await self.sessions.top_memories()
 
     async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
-        """Return an answer that rests on the recalled items alone; empty if they do not answer."""
+        """Answer the question from the recalled items alone; empty if they do not answer it."""
         items = [SynthesisItem.of(item.record) for item in recalled.items]
         return await self._shared.synthesis.answer(query, items)
 
 
 def search_result(recalled: RecallResult) -> SearchResult:
-    """Return the hits with content that are near in meaning or have the question's words."""
+    """Return the items with content that are near in meaning or have the question's words."""
     hits = [
         _hit(item)
         for item in recalled.items
         if UNANSWERED not in item.record.metadata
-        and (
-            (item.compared and item.shares.meaning >= recalled.min_score) or item.covered >= STRONG
-        )
+        and (item.covered >= MIN_COVERED or _is_near(item, recalled.min_score))
     ]
     return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)
+
+
+def _is_near(item: RecallItem, min_score: float) -> bool:
+    return item.compared and item.shares.meaning >= min_score
 
 
 def _hit(item: RecallItem) -> Hit:
@@ -289,7 +282,7 @@ def _hit(item: RecallItem) -> Hit:
     metadata = {
         **{key: value for key, value in record.metadata.items() if key != "score"},
         "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
-        **{name: value for name in ABOUT if (value := getattr(record, name)) is not None},
+        **{name: value for name in RECORD_FIELDS if (value := getattr(record, name)) is not None},
     }
     return Hit(
         id=record.id,

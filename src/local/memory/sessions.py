@@ -1,8 +1,8 @@
-"""One caller's sessions: their messages and notes, and what to know at their start.
+"""Load one caller's sessions: their messages, their notes and the top memories.
 
-The last are facts, instructions and preferences: those that are important or made to last, and
-after them those with a key. Of too many notes the oldest become one; the notes that it replaces
-stay in the ledger.
+Top memories are facts, instructions and preferences: first the important and durable ones, then
+those with a topic key. If a session has too many notes, the oldest are merged into one; the merged
+notes stay in the ledger.
 """
 
 import math
@@ -17,7 +17,7 @@ from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
 from local.ledger.sessions import FactSelection, SessionOf, StoredMessage, StoredSession
 from local.llm.framing import fact_line, section
-from local.memory.scopes import by, how_to_send, own_places
+from local.memory.scopes import how_to_send, own_places, stated_by
 from local.protocol.answers import (
     Note,
     SessionCall,
@@ -33,83 +33,82 @@ from local.settings import MemorySettings
 from local.text.features import excerpt
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
-SHARED_PART = 2
-"""The share of an agent's or everybody's facts: half."""
+SHARED_DIVISOR = 2
+"""The facts of an agent and of the tenant get at most half of the places."""
 SECTION = "pre-seeded-memories"
+"""Name of the prompt section with the top memories."""
 ARGS_BYTES = 4_000
-"""Bytes of a call's arguments as JSON; longer ones are left out."""
-MOST_NOTES = 15
-MERGED_AT_ONCE = 8
-EXCERPT = 160
-"""Characters of a note in a merged one."""
-MERGED_SIZE = 2_000
-"""Characters of a merged note at most; beyond it the oldest lines are dropped."""
-EARLIER = "earlier notes"
+"""Maximum bytes of a call's arguments as JSON; longer ones are omitted."""
+MAX_NOTES, MERGED_AT_ONCE = 15, 8
+"""Number of notes from which the oldest are merged, and how many of them."""
+EXCERPT, MERGED_SIZE = 160, 2_000
+"""Maximum characters of a note within a merged note, and of the merged note."""
+MERGED_ROLE = "earlier notes"
 """The role of a merged note."""
 
 
 class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """Important facts, then standing ones; of each the user's own first, by importance."""
+    """The top memories of a caller, the user's own first."""
 
     memories: list[TopMemory]
 
     def section(self) -> str:
-        """Return the memories as a part of a prompt, each in a line of its own; empty for none."""
+        """Return a prompt section with a line for each memory; empty if there are none."""
         lines = [fact_line(m.content, m.topic, m.by, m.source_class) for m in self.memories]
         return section(SECTION, lines) if lines else ""
 
 
-class Selection:
-    """Selects the facts that a caller should know, as the settings define."""
+class TopSelection:
+    """Selects the top memories of a caller according to the settings."""
 
     def __init__(self, caller: Caller, settings: MemorySettings) -> None:
         self._caller = caller
         self._settings = settings
         self._count = settings.preseed_count
-        self._share = math.ceil(self._count / SHARED_PART)
+        self._shared_count = math.ceil(self._count / SHARED_DIVISOR)
 
     @property
     def wanted(self) -> list[FactSelection]:
-        """The important ones, then those with a key; within each the user's own first."""
-        whose = own_places(self._caller)
-        own = tuple(each for each in whose if each[0] == "user")
-        shared = tuple(each for each in whose if each[0] != "user")
+        """The groups to read: important facts, then facts with a key; in both the user's first."""
+        places = own_places(self._caller)
+        own = tuple(place for place in places if place[0] == "user")
+        shared = tuple(place for place in places if place[0] != "user")
         return [
             FactSelection(
-                whose=places,
+                whose=group,
                 types=TYPES,
                 least=self._settings.preseed_importance,
                 limit=limit,
                 standing=standing,
             )
             for standing in (False, True)
-            for places, limit in ((own, self._count), (shared, self._share))
+            for group, limit in ((own, self._count), (shared, self._shared_count))
         ]
 
-    def chosen(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
-        """Return as many as are wanted, the user's own first; the facts of others have a share."""
+    def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
+        """Return the top memories out of the facts of each group in `wanted`."""
         own, shared, standing, shared_standing = facts
-        left = self._share - len(shared)
+        left = self._shared_count - len(shared)
         found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]
         found.sort(key=lambda one: one.scope != "user")
-        return [_shown(one, self._caller) for one in found]
+        return [_top_memory(one, self._caller) for one in found]
 
 
-def _shown(record: Record, caller: Caller) -> TopMemory:
+def _top_memory(record: Record, caller: Caller) -> TopMemory:
     return TopMemory(
         id=record.id,
         content=record.content,
         importance=record.importance,
         event_time=record.event_time,
         scope=record.scope,
-        by=by(record, caller),
+        by=stated_by(record, caller),
         source_class=class_of(record),
         topic=record.topic,
     )
 
 
 class Sessions:
-    """The sessions of a caller; the owner comes from the caller, never from a session's id."""
+    """The sessions of one caller. Their owner is taken from the caller, never from a session id."""
 
     def __init__(
         self,
@@ -121,52 +120,52 @@ class Sessions:
         self._ledger = ledger
         self._caller = caller
         self._owner = caller.user or TENANT_OWNED
-        self._top = Selection(caller, settings)
+        self._top = TopSelection(caller, settings)
         self._clock = clock
 
     async def top_memories(self) -> TopMemories:
-        """Return what the caller should know at the start of each turn, whatever the question."""
+        """Return the memories that the caller should know in every turn."""
         facts = await self._ledger.sessions.important(self._top.wanted)
-        return TopMemories(memories=self._top.chosen(facts))
+        return TopMemories(memories=self._top.select(facts))
 
     async def note(self, content: str, role: str | None = None) -> SessionNotes:
-        """Store a note in the caller's session, by default under the caller's name.
+        """Store a note in the caller's session. The default role is the caller's agent.
 
-        A note that the role has made already, word for word, is not stored again.
+        A note with the same role and words is stored once.
 
         Raises:
-            InvalidArgumentsError: The caller is in no session, or the note or its role is blank.
+            InvalidArgumentsError: The caller has no session, or the note or its role is blank.
         """
-        named = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
-        session = SessionOf(self._owner, self._known(None))
+        role = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
+        session = SessionOf(self._owner, self._session_id(None))
         text, at = checked_text(content, "content"), self._clock()
-        return await self._ledger.notes.store(session, named, text, at, merge=oldest_merged)
+        return await self._ledger.notes.store(session, role, text, at, merge=merge_oldest)
 
     async def load(self, session_id: str | None, limit: int) -> SessionContent:
-        """Return a session's newest messages, `limit` at most, its notes, and what matters most.
+        """Return a session's newest messages (at most `limit`), its notes and the top memories.
 
-        Tool results come after the assistant's message that requested them; where that was not
-        recorded, a message without words takes its place.
+        Tool results follow the assistant's message that requested them. If that message was not
+        recorded, an empty one takes its place.
 
         Raises:
             InvalidArgumentsError: Neither the argument nor the caller names a session.
         """
-        session = SessionOf(self._owner, self._known(session_id))
-        made = partial(self._made, session.session_id, limit)
-        return await self._ledger.sessions.load(session, limit, self._top.wanted, made)
+        session = SessionOf(self._owner, self._session_id(session_id))
+        make = partial(self._content, session.session_id, limit)
+        return await self._ledger.sessions.load(session, limit, self._top.wanted, make)
 
-    def _made(self, session_id: str, limit: int, stored: StoredSession) -> SessionContent:
+    def _content(self, session_id: str, limit: int, stored: StoredSession) -> SessionContent:
         ordered = conversation(in_order(stored.messages))
-        messages = from_answered(ordered, max(0, len(ordered) - limit))
+        messages = from_call(ordered, max(0, len(ordered) - limit))
         return SessionContent(
             session_id=session_id,
             messages=messages,
             earlier=stored.earlier or len(messages) < len(ordered),
             notes=stored.notes,
-            memories=self._top.chosen(stored.facts),
+            memories=self._top.select(stored.facts),
         )
 
-    def _known(self, session_id: str | None) -> str:
+    def _session_id(self, session_id: str | None) -> str:
         if known := session_id or self._caller.session_id:
             return known
         raise InvalidArgumentsError(
@@ -176,51 +175,52 @@ class Sessions:
 
 
 def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """Return the messages in order; those of a turn together from its first, its question first.
+    """Return the messages with those of a turn side by side, the question first.
 
-    A tool's result may be received before the question is reported. The messages' times decide
-    nothing: clocks are set back, and a message may claim any time.
+    A tool's result may be stored before the question. The messages' times are ignored, because
+    clocks are set back and a message may claim any time.
     """
-    runs: dict[str | int, list[StoredMessage]] = {}
+    turns: dict[str | int, list[StoredMessage]] = {}
     for number, message in enumerate(stored):
-        runs.setdefault(message.turn or number, []).append(message)
-    return [one for run in runs.values() for one in sorted(run, key=lambda one: one.role != "user")]
+        turns.setdefault(message.turn or number, []).append(message)
+    ordered = (sorted(turn, key=lambda one: one.role != "user") for turn in turns.values())
+    return [message for turn in ordered for message in turn]
 
 
 def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
-    """Return messages of records: consecutive tool results answer one message of the assistant."""
+    """Return the records as messages; consecutive tool results follow one assistant's message."""
     messages: list[SessionMessage] = []
-    for answers, group in groupby(stored, key=lambda one: one.role == "tool"):
-        if answers:
+    for are_results, group in groupby(stored, key=lambda one: one.role == "tool"):
+        if are_results:
             results = list(group)
-            messages[-1:] = _asking(messages[-1:], results)
+            messages[-1:] = _with_calls(messages[-1:], results)
             messages += map(_message, results)
         else:
             messages += map(_message, group)
     return messages
 
 
-def from_answered(messages: Sequence[SessionMessage], start: int) -> list[SessionMessage]:
-    """Return the messages from a place on, beginning with one that is no tool's result.
+def from_call(messages: Sequence[SessionMessage], start: int) -> list[SessionMessage]:
+    """Return the messages from `start` on, without tool results whose call precedes them.
 
-    A result means nothing without its call. Where all are results, the message with their calls
-    replaces the first.
+    A result means nothing without its call. If only results are left, the message with their calls
+    takes the place of the first.
     """
     roles = [message.role for message in messages]
     first = next((n for n in range(start, len(roles)) if roles[n] != "tool"), len(roles))
-    answers = messages[start + 1 : first]
-    if first < len(roles) or not answers:
+    results = messages[start + 1 : first]
+    if first < len(roles) or not results:
         return list(messages[first:])
-    asking = next(message for message in reversed(messages[:start]) if message.role != "tool")
-    answered = {message.tool_call_id for message in answers}
-    calls = [call for call in asking.tool_calls if call.id in answered]
-    return [msgspec.structs.replace(asking, tool_calls=calls), *answers]
+    calling = next(message for message in reversed(messages[:start]) if message.role != "tool")
+    answered = {message.tool_call_id for message in results}
+    calls = [call for call in calling.tool_calls if call.id in answered]
+    return [msgspec.structs.replace(calling, tool_calls=calls), *results]
 
 
-def _asking(
+def _with_calls(
     before: Sequence[SessionMessage], results: Sequence[StoredMessage]
 ) -> Iterator[SessionMessage]:
-    """Yield the message before the results with their calls, or a new one with them."""
+    """Yield the message before the results with their calls added, or a new one with the calls."""
     calls = [_call(result) for result in results]
     if before and before[0].role == "assistant":
         answered = {call.id for call in calls}
@@ -248,16 +248,16 @@ def _message(stored: StoredMessage) -> SessionMessage:
         name=stored.label,
         source_ref=stored.source_ref,
         query_id=stored.query_id,
-        tool_calls=[_short(**call) for call in stored.metadata.get("tool_calls", ())],
+        tool_calls=[_shortened(**call) for call in stored.metadata.get("tool_calls", ())],
         tool_call_id=_call_id(stored) if stored.role == "tool" else None,
     )
 
 
 def _call(result: StoredMessage) -> SessionCall:
-    return _short(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
+    return _shortened(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
 
 
-def _short(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - the field's name
+def _shortened(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - the field's name
     short = len(msgspec.json.encode(args)) <= ARGS_BYTES
     return SessionCall(id=id or "", name=name, args=args if short else {})
 
@@ -266,13 +266,13 @@ def _call_id(result: StoredMessage) -> str:
     return result.source_ref or result.id
 
 
-def oldest_merged(notes: Sequence[Note]) -> Note | None:
-    """Merge the oldest notes into one, if there are too many before a new one."""
-    return merged(notes[:MERGED_AT_ONCE]) if len(notes) >= MOST_NOTES else None
+def merge_oldest(notes: Sequence[Note]) -> Note | None:
+    """Merge the oldest notes into one if there is no room for another note."""
+    return merge(notes[:MERGED_AT_ONCE]) if len(notes) >= MAX_NOTES else None
 
 
-def merged(notes: Sequence[Note]) -> Note:
-    """Return one note for several: a line of each, at least of the newest, and their number."""
+def merge(notes: Sequence[Note]) -> Note:
+    """Merge notes into one that has their number and a line for each, as far as they fit."""
     lines = [line for note in notes for line in _lines(note)]
     newest = _newest(lines, MERGED_SIZE)
     total = sum(note.merges or 1 for note in notes)
@@ -280,7 +280,7 @@ def merged(notes: Sequence[Note]) -> Note:
     last = notes[-1]
     return Note(
         position=last.position,
-        role=EARLIER,
+        role=MERGED_ROLE,
         content="\n".join([f"{total} notes, shortened{left_out}:", *newest]),
         event_time=last.event_time,
         merges=total,
@@ -288,12 +288,12 @@ def merged(notes: Sequence[Note]) -> Note:
 
 
 def _lines(note: Note) -> list[str]:
-    """Return the lines of a note in a merged one: its beginning, or the lines that it merges."""
+    """Return the lines that represent a note in a merged note."""
     own = f"{note.role}: {excerpt(note.content, EXCERPT)}"
     return note.content.split("\n")[1:] if note.merges else [own]
 
 
 def _newest(lines: Sequence[str], size: int) -> Sequence[str]:
-    """Return as many of the last lines as have so many characters."""
+    """Return the last lines that fit into `size` characters."""
     sizes = accumulate(len(line) + 1 for line in reversed(lines))
     return lines[len(lines) - sum(each <= size for each in sizes) :]

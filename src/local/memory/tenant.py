@@ -1,4 +1,4 @@
-"""Each tenant's memory: its parts are wired once, and used by one caller at a time."""
+"""Wire the memory of each tenant, and give each caller access to it."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -33,7 +33,7 @@ from local.tenants.directory import Roles
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True):
-    """Models beside the embedder; the memory does without each of them."""
+    """Optional models beside the embedder."""
 
     recall: RecallModels = RecallModels()
     extractor: Extractor | None = None
@@ -42,7 +42,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory:
-    """One tenant's memory. Callers come and go with every request; its parts stay."""
+    """The memory of one tenant; `of` gives a caller access to it."""
 
     def __init__(  # noqa: PLR0913 - what a memory consists of
         self,
@@ -58,10 +58,19 @@ class Memory:
         streams: Streams | None = None,
         searches: FairSlots | None = None,
     ) -> None:
-        """`own_tools`: names of the tools over this memory, whose results are not recorded.
+        """Wire the parts.
 
-        `streams`: where the bus holds messages until they are stored. `searches`: the slots that
-        every tenant's searches share.
+        Args:
+            ledger: The tenant's ledger.
+            vectors: The vector worker.
+            settings: The settings of the memory.
+            announce: Publishes changes on the bus.
+            own_tools: Names of the memory's own tools, whose results are not recorded.
+            announced: Returns how a tool of another team was announced.
+            clock: The current time.
+            models: Optional models.
+            streams: The streams that hold messages until they are stored.
+            searches: Slots for searches, shared by all tenants.
         """
         models = models or Models()
         self.tenant = ledger.tenant
@@ -91,10 +100,10 @@ class Memory:
         self.outside = Outside(self.backlog, vectors, streams or NoStreams(), self.recaller)
 
     def of(self, caller: Caller) -> MemoryService:
-        """Return the memory as this caller may see and change it.
+        """Return the memory as seen by this caller.
 
         Raises:
-            InvalidArgumentsError: The caller is another tenant's.
+            InvalidArgumentsError: The caller belongs to another tenant.
         """
         if caller.tenant != self.tenant:
             raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
@@ -117,7 +126,7 @@ class Memory:
         )
 
     def _now(self) -> datetime:
-        return self.clock()  # a test sets another one
+        return self.clock()  # looked up at each call, because tests replace it
 
     def _consolidation(self, judge: Judge | None) -> Consolidation:
         return Consolidation(
@@ -150,7 +159,7 @@ class Memory:
 
 
 class Memories:
-    """Every tenant's memory. `roles` decide who may do what; without them everybody may."""
+    """The memories of all tenants. `roles` decide who may do what; without them, anybody may."""
 
     def __init__(self, *tenants: Memory, roles: Roles | None = None) -> None:
         self._roles = roles
@@ -167,7 +176,7 @@ class Memories:
             memory.indexer.worker_started(self._worker)
 
     def worker_started(self, worker: str) -> None:
-        """Note that a vector worker has started: each memory compares its index first."""
+        """Tell all memories that a vector worker has started; each then compares its index."""
         self._worker = worker
         for memory in self:
             memory.indexer.worker_started(worker)
@@ -177,7 +186,7 @@ class Memories:
         self._tenants.pop(tenant, None)
 
     def of(self, caller: Caller) -> MemoryService:
-        """Return the memory of the caller's tenant, as the caller may see and change it.
+        """Return the memory of the caller's tenant, as seen by the caller.
 
         Raises:
             InvalidArgumentsError: The tenant is not served here.
@@ -185,10 +194,10 @@ class Memories:
         return self.tenant(caller.tenant).of(caller)
 
     async def admitted(self, caller: Caller, action: str) -> MemoryService:
-        """Return the same for a tool or service; refuse a caller whose role may not use it.
+        """Return the memory for a call of a tool or service, if the caller's role may use it.
 
         Raises:
-            ForbiddenError: The role may not use it; the audit records that.
+            ForbiddenError: The role may not use it. The refusal is recorded in the audit trail.
             InvalidArgumentsError: The tenant is not served here.
         """
         if self._roles is None or caller.role is None:
@@ -203,7 +212,7 @@ class Memories:
         return memory.of(msgspec.structs.replace(caller, writes=writes))
 
     def tenant(self, name: str) -> Memory:
-        """Return one tenant's memory, for any caller.
+        """Return a tenant's memory.
 
         Raises:
             InvalidArgumentsError: The tenant is not served here.

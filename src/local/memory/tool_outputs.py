@@ -1,4 +1,4 @@
-"""Long tool outputs: stored whole, under a key, for their owner only."""
+"""Store long tool outputs whole, under a key that only their owner can read."""
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
@@ -7,7 +7,7 @@ from local.protocol.payloads import OutputPart, new_output_key
 
 
 class ToolOutputs:
-    """The outputs of one owner; another owner's output of the same key is a different one."""
+    """The tool outputs of one owner. Keys of different owners are independent."""
 
     def __init__(self, ledger: Ledger, owner: str) -> None:
         self._outputs = ledger.outputs
@@ -20,23 +20,23 @@ class ToolOutputs:
         return key
 
     async def store_part(self, part: OutputPart) -> None:
-        """Store the next part of an output. A part that is stored already changes nothing.
+        """Store the next part of an output. Storing a part again has no effect.
 
         Raises:
-            InvalidArgumentsError: The part before this one is missing, or the output is complete.
+            InvalidArgumentsError: The previous part is missing, or the output is complete.
         """
         if not await self._outputs.store(self._owner, part):
             raise InvalidArgumentsError(
                 f"offset: no part of {part.key} can be added at {part.offset}.",
-                remedy="Send the parts in order, each once the one before is acknowledged.",
+                remedy="Send the parts in order, each after the previous one is acknowledged.",
             )
 
     async def read(self, key: str, offset: int, limit: int) -> StoredOutput:
         """Return up to `limit` characters of an output from `offset` on.
 
         Raises:
-            InvalidArgumentsError: The owner has no such output, its last part never came, or it
-                ends before the offset.
+            InvalidArgumentsError: The owner has no such output, it is incomplete, or it ends before
+                the offset.
         """
         stored = await self._outputs.read(self._owner, key, offset, limit)
         if stored is None:
@@ -51,6 +51,6 @@ class ToolOutputs:
             )
         if offset >= stored.total:
             raise InvalidArgumentsError(
-                f"offset: {key} ends at {stored.total}.", remedy="Start before."
+                f"offset: {key} ends at {stored.total}.", remedy="Use a smaller offset."
             )
         return stored

@@ -1,8 +1,8 @@
-"""The vector index beside the ledger: its server, its batches, what it lacks, its damage.
+"""Keep the vector index consistent with the ledger: batches, comparison and damage.
 
-The composition root provides the server. A damaged index is rebuilt at once the first time. If it
-is damaged again within ten minutes, the rebuild waits, each time twice as long: filling it again
-does not remove a cause such as a full disk.
+The composition root provides the vector worker. A damaged index is rebuilt immediately the first
+time. If it is damaged again within ten minutes, the next rebuild waits, each time twice as long:
+filling it again does not remove a cause such as a full disk.
 """
 
 import math
@@ -20,33 +20,41 @@ from local.protocol.payloads import in_parts
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128
+"""Maximum number of records in a batch."""
 BATCH_BYTES = 400_000
-"""Of a request or its answer, well below what the bus carries."""
+"""Maximum bytes of a batch's request or reply, well below the bus's limit for a message."""
 BYTES_A_DIMENSION = 6
-"""A float32 in base64, rounded up."""
-LEAST_RECORDS = 8
+"""Bytes per dimension: a float32 in base64, rounded up."""
+MIN_BATCH_RECORDS = 8
+"""Minimum number of records to which a slow worker reduces a batch."""
 BATCH_SECONDS = 0.4
-"""Seconds that a batch should take, with its wait for the one before: a new record waits for
-both."""
-UNDER_WAY = 2
-"""One batch is embedded or stored while the other's vectors travel home and the next is read."""
-REMOVED = 512
-"""Records removed from the index together."""
+"""Target duration of a batch in seconds, including the wait for the previous one: a new record
+waits for both."""
+MAX_BATCHES = 2
+"""Batches in flight: one is embedded or stored while the vectors of the other are returned and the
+next is read."""
+REMOVED_AT_ONCE = 512
+"""Number of records that are removed from the index in one request."""
 ID_PAGE = 10_000
+"""Number of ids that are read from the index in one request."""
 SAMPLE = 300
+"""Number of random vectors that are tested after a start."""
 FIRST_PAUSE = 5.0
+"""Seconds before the second rebuild of an index; doubled before each further one."""
 LAST_PAUSE = 600.0
-STEADY = 600.0
-"""Seconds after which a rebuilt index counts as lasting, and a crash is forgotten."""
-TOLERATED_LOSSES, TOLERATED_SHARE = 2, 0.05
-"""A sound index misses some vectors, as its neighbour graph is approximate: one of a hundred in
-200,000 made-up ones. An index whose files were cut or deleted misses most."""
+"""Maximum seconds before a rebuild."""
+STABLE_SECONDS = 600.0
+"""Seconds after which a rebuild counts as successful, and a crash is forgotten."""
+TOLERATED_LOSSES, TOLERATED_FRACTION = 2, 0.05
+"""Number and fraction of a sample that may be missing from a sound index, whose neighbour graph is
+approximate: it misses one in a hundred of 200,000 random vectors. An index whose files were cut or
+deleted misses most."""
 
 log = structlog.get_logger()
 
 
 class Vectors(Protocol):
-    """The vector worker, as the memory needs it; every method may raise Local2Error."""
+    """The vector worker. Every method may raise Local2Error."""
 
     async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits: ...
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored: ...
@@ -63,14 +71,14 @@ class Vectors(Protocol):
     async def swap(self, embedder: str, *, tenant: str) -> VectorStatus: ...
 
 
-def records_after(records: int, seconds: float) -> int:
-    """Return the size of the next batch, after one of so many records that took so long."""
+def next_batch_size(records: int, seconds: float) -> int:
+    """Return the size of the next batch, given the size and duration of the last one."""
     fitting = int(records * BATCH_SECONDS / max(seconds, 1e-6))
-    return max(LEAST_RECORDS, min(fitting, BATCH_RECORDS, 2 * records))
+    return max(MIN_BATCH_RECORDS, min(fitting, BATCH_RECORDS, 2 * records))
 
 
-def items_of(records: Sequence[Waiting]) -> list[VectorItem]:
-    """Return the records for the vector worker: texts, or vectors where they are known."""
+def vector_items(records: Sequence[Waiting]) -> list[VectorItem]:
+    """Return the records in the form that the vector worker takes: with a vector or a text."""
     return [
         VectorItem(id=record.id, vector=record.vector)
         if record.vector is not None
@@ -80,7 +88,7 @@ def items_of(records: Sequence[Waiting]) -> list[VectorItem]:
 
 
 def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waiting]]:
-    """Cut records into batches that the bus carries, there and back."""
+    """Cut records into batches whose request and reply both fit into a message of the bus."""
     vector_bytes = dimensions * BYTES_A_DIMENSION
 
     def size_of(record: Waiting) -> int:
@@ -91,10 +99,12 @@ def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waitin
 
 
 async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
-    """Find what the index lacks, or has too much, after a restart or a crash.
+    """Make the index consistent with the ledger after a restart or a crash.
+
+    Missing records are queued for indexing, unknown ones are removed.
 
     Raises:
-        IndexDamagedError: It lacks too much of what it should hold.
+        IndexDamagedError: Too many vectors of a random sample are missing.
         VectorError: The worker does not answer.
     """
     if status.count == 0:
@@ -105,7 +115,7 @@ async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatu
 
 
 async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) -> set[str]:
-    """Return the ids of all that the index holds, or the one that is filled to replace it."""
+    """Return all ids in the index; `of_next`: in the index that is filled to replace it."""
     ids: set[str] = set()
     while page := await vectors.ids(len(ids), ID_PAGE, tenant=tenant, of_next=of_next):
         ids.update(page)
@@ -117,62 +127,62 @@ async def _compare_ids(records: IndexedRecords, vectors: Vectors, *, clean: bool
     missing, unknown = await records.compared(await ids_in_index(vectors, tenant))
     log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=clean)
     await records.index_again(missing)
-    for start in range(0, len(unknown), REMOVED):
-        await vectors.delete(unknown[start : start + REMOVED], tenant=tenant)
+    for start in range(0, len(unknown), REMOVED_AT_ONCE):
+        await vectors.delete(unknown[start : start + REMOVED_AT_ONCE], tenant=tenant)
 
 
 async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
-    """Test a sample of vectors: files that were cut or deleted lose vectors without an error."""
+    """Test a random sample: an index with cut or deleted files loses vectors without an error."""
     sample = await records.sample_indexed(SAMPLE, embedder=status.embedder)
     lost: list[str] = []
     for batch in batches(sample, status.dimensions):
-        lost += await vectors.lost(items_of(batch), tenant=records.tenant)
-    if len(lost) > max(TOLERATED_LOSSES, TOLERATED_SHARE * len(sample)):
+        lost += await vectors.lost(vector_items(batch), tenant=records.tenant)
+    if len(lost) > max(TOLERATED_LOSSES, TOLERATED_FRACTION * len(sample)):
         raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
     await records.index_again(lost)
 
 
 class Damage:
-    """The condition of one index; `reason` is empty while it is sound."""
+    """Tracks the damage of one index, and when it may be rebuilt. `reason` is empty if sound."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.reason = ""
         self.pending = False
-        """Whether it has yet to be emptied; after that it is being filled."""
+        """Whether the index must still be emptied; afterwards it is filled again."""
         self._pause = 0.0
         self._due = 0.0
         self._rebuilt_until = -math.inf
         self._crashed_until = -math.inf
 
-    def found(self, reason: str) -> bool:
-        """Record that a call has found the index damaged; return whether that is new."""
+    def record_damage(self, reason: str) -> bool:
+        """Record that a call found the index damaged; return whether this was unknown."""
         if self.pending:
             return False
         now = self._clock()
-        lasted = now >= self._rebuilt_until
-        self._pause = 0.0 if lasted else min(max(FIRST_PAUSE, 2 * self._pause), LAST_PAUSE)
+        was_stable = now >= self._rebuilt_until
+        self._pause = 0.0 if was_stable else min(max(FIRST_PAUSE, 2 * self._pause), LAST_PAUSE)
         self._due = now + self._pause
         self.reason, self.pending = reason, True
         return True
 
-    def crashed(self) -> bool:
-        """Record that the vector worker has crashed; return whether it does so repeatedly."""
+    def record_crash(self) -> bool:
+        """Record a crash of the vector worker; return whether it crashed recently before."""
         now = self._clock()
         again = now < self._crashed_until
-        self._crashed_until = now + STEADY
+        self._crashed_until = now + STABLE_SECONDS
         return again
 
-    def pause(self) -> float:
+    def seconds_to_wait(self) -> float:
         """Return the seconds until the index may be rebuilt."""
         return max(self._due - self._clock(), 0.0)
 
-    def tried(self) -> None:
-        """Record that the index was emptied, or could not be."""
+    def record_attempt(self) -> None:
+        """Record an attempt to empty the index."""
         self.pending = False
-        self._rebuilt_until = self._clock() + STEADY
+        self._rebuilt_until = self._clock() + STABLE_SECONDS
 
-    def mended(self) -> None:
+    def record_repair(self) -> None:
         """Record that the index is sound."""
         self.reason, self.pending = "", False
 
@@ -181,6 +191,6 @@ class Damage:
         if not self._pause:
             return text
         return (
-            f"{text} That did not last before, so the next attempt waits for {self._pause:.0f} s. "
-            "Check the disk's space and permissions."
+            f"{text} It was damaged again soon after the last rebuild, so the next one waits for "
+            f"{self._pause:.0f} s. Check the disk's space and permissions."
         )

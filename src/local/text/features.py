@@ -1,8 +1,8 @@
-"""What a text shows by its form: which sentences ask or state, and which features ranking reads.
+"""Extract features of a text's form for ranking, and tell questions from statements.
 
-People state what is worth remembering in the first person, with informative words and with a time.
-Questions, greetings and agreement seldom are worth it. The weight of each feature was measured on
-conversations; docs/recall.md lists them. Features are read when a record is stored.
+What is worth remembering is mostly stated in the first person, with informative words and a time;
+questions, greetings and agreement seldom are worth it. The weights of the features were measured on
+conversations; docs/recall.md lists them. Features are extracted when a record is stored.
 """
 
 import re
@@ -34,9 +34,9 @@ _ASKING = (
     "what|when|where|who|whom|whose|which|why|how|do|does|did|is|are|was|were|am|can|could|would"
     "|will|should|shall|may|has|have|had"
 )
-_ASKS_BACK = re.compile(rf"\W*(?:{_ASKING}|tell me|remind me)\b", re.IGNORECASE)
+_ASKS = re.compile(rf"\W*(?:{_ASKING}|tell me|remind me)\b", re.IGNORECASE)
 _SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
-"""A polite request that is still a statement: "Could you remember that …?"."""
+"""A polite request that states something: "Could you remember that …?"."""
 _WANTS = re.compile(
     rf"(?:please\s+)?(?:{_ASKING}|might|any|isn|aren|don|didn|doesn|tell|show|give|list|find|remind"
     r"|summari[sz]e|search|recall|remember|look\s+up|describe|explain|mention|name)\b",
@@ -44,15 +44,16 @@ _WANTS = re.compile(
 )
 _SUBJECT = re.compile(r"\b(?:i|we|let['\u2019]s)\b", re.IGNORECASE)
 HEAD = 800
-"""Characters of the beginning, by which coverage and density are measured: the longer a text, the
-more words of a question it contains by chance."""
+"""Number of characters at the beginning of a text by which coverage and density are measured: a
+long text contains many words of a question by chance."""
 STATEMENT_CHARACTERS = 4_000
-"""Characters that are searched for statements. Bounds the time that a pasted page takes; statements
-beside it come at its beginning."""
+"""Number of characters that are searched for statements. This limits the time for a pasted page;
+people's own statements are at the beginning."""
 MAX_FIRSTHAND = 4
-"""The most first-person words that count. More show a longer text, not a more personal one."""
-HEAD_ENDS = " | "
-"""Between the stems of the beginning and all others, in the column `stems`."""
+"""Maximum number of first-person words that count. More mean a longer text, not a more personal
+one."""
+HEAD_SEPARATOR = " | "
+"""Separates the stems of the head from all others in the column `stems`."""
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
@@ -72,7 +73,7 @@ _SPANS = (
 )  # fmt: skip
 _COUNTS = ("a", "two", "three", "four", "five", "six", "few", "couple", *map(str, range(1, 100)))
 _UNITS = ("day", "days", "week", "weeks", "month", "months", "year", "years")
-_IN_PAIRS = frozenset({
+_TIME_PAIRS = frozenset({
     *product(("last", "next", "this", "past", "coming", "previous"), _SPANS),
     *product(("in", "on", "of", "since", "until", "by"), ("march", "may")),
     *product(_COUNTS, _UNITS),
@@ -122,16 +123,16 @@ _PHRASES = tuple(
         ),
     )
 )
-"""What is put in other words where one of its signs is in a sentence, and which."""
+"""Replacements by `reworded`: signs of which one must occur, a pattern, and its replacement."""
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences with at least one word of two letters, each with its closing marks."""
+    """Return the sentences that have a word of two letters or more, with their closing marks."""
     return [found.strip() for found in _SENTENCE.findall(text) if _SOMETHING.search(found)]
 
 
 def split_lazily(separator: re.Pattern[str], text: str) -> Iterator[str]:
-    """Split a text piece by piece: of a long text the first pieces may be enough."""
+    """Split a text piece by piece, for callers that need only the first pieces of a long text."""
     begin = 0
     for between in separator.finditer(text):
         yield text[begin : between.start()]
@@ -144,33 +145,35 @@ def is_question(sentence: str) -> bool:
 
 
 def asks(sentence: str) -> bool:
-    """Return whether a sentence wants an answer and states nothing."""
+    """Return whether a sentence asks something and states nothing."""
     if _SAVING.search(sentence):
         return False
-    return is_question(sentence) or _ASKS_BACK.match(sentence) is not None
+    return is_question(sentence) or _ASKS.match(sentence) is not None
 
 
 def stating(text: str) -> float:
-    """Return the share of a text's sentences that state something, from 0 to 1.
+    """Return the fraction of a text's sentences that state something, from 0 to 1.
 
-    A question to a memory, or a few keywords, state nothing. A turn that continues a conversation
+    Questions to a memory and mere keywords state nothing. A turn that continues a conversation
     states what happened before it asks.
     """
-    every = [sentence.strip(_DECORATION) for sentence in sentences(text)]
-    if not every or (len(every) == 1 and not _SUBJECT.search(text)):
+    found = [sentence.strip(_DECORATION) for sentence in sentences(text)]
+    if not found or (len(found) == 1 and not _SUBJECT.search(text)):
         return 0.0
-    statements = [s for s in every if not is_question(s) and not _WANTS.match(s)]
-    return len(statements) / len(every)
+    statements = [s for s in found if not is_question(s) and not _WANTS.match(s)]
+    return len(statements) / len(found)
 
 
-def excerpt(text: str, most: int) -> str:
-    """Return the text in one line, cut after a whole word to at most so many characters."""
-    one = " ".join(text.split())
-    return one if len(one) <= most else f"{one[:most].rpartition(' ')[0] or one[:most]} …"
+def excerpt(text: str, limit: int) -> str:
+    """Return the text in one line, cut after a whole word to at most `limit` characters."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    return f"{line[:limit].rpartition(' ')[0] or line[:limit]} …"
 
 
 def reworded(text: str) -> str:
-    """With one wording for what is said in several, for whoever compares; accents are composed."""
+    """Return the text with a single wording for equal meanings, so that statements compare."""
     text = composed(text)
     folded = text.lower()
     for signs, phrase, plain in _PHRASES:
@@ -180,7 +183,7 @@ def reworded(text: str) -> str:
 
 
 class Features(NamedTuple):
-    """The features in the order of the table's columns; the table's migration explains each."""
+    """The features in the order of the table's columns. The table's migration explains each."""
 
     stems: str
     length: int
@@ -191,14 +194,14 @@ class Features(NamedTuple):
 
 
 def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
-    """Return a record's features. Topic and label count as its first words, its day as its head."""
-    named = words(" ".join(name for name in (topic, label) if name), characters_and_pairs)
+    """Return a record's features. The stems of its head include topic, label and date."""
+    names = words(" ".join(name for name in (topic, label) if name), characters_and_pairs)
     day = [str(at.day), MONTHS[at.month - 1].lower(), str(at.year)]
     head = words(content[:HEAD], characters_and_pairs)
     beginning = sentences(content[:STATEMENT_CHARACTERS])
     statements = words("\n".join(one for one in beginning if not is_question(one)))
     return Features(
-        stems=_counted([*named, *head, *day], words(content[HEAD:], characters_and_pairs)),
+        stems=_counted([*names, *head, *day], words(content[HEAD:], characters_and_pairs)),
         length=len(content),
         density=density(head),
         firsthand=min(sum(map(FIRST_PERSON.__contains__, statements)), MAX_FIRSTHAND),
@@ -208,15 +211,14 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
 
 
 def features_of(content: str, *, topic: str | None, label: str | None, event_time: str) -> Features:
-    """Return the same as `features`, from the columns of a record."""
+    """Return the features from the columns of a record."""
     return features(content, topic=topic, label=label, at=datetime.fromisoformat(event_time))
 
 
 def pairs_of(stems: str) -> str | None:
     """Return the pairs of a text without spaces, each once, for the full-text index.
 
-    The index finds no word of such a text. Stems have the accents of their letters behind them,
-    where they have any.
+    The index itself finds no words in such a text. The stems are in decomposed form.
     """
     if stems.isascii():
         return None
@@ -224,19 +226,19 @@ def pairs_of(stems: str) -> str | None:
 
 
 def _names_a_time(statements: Sequence[str]) -> bool:
-    return not (_MOMENTS.isdisjoint(statements) and _IN_PAIRS.isdisjoint(pairwise(statements)))
+    return not (_MOMENTS.isdisjoint(statements) and _TIME_PAIRS.isdisjoint(pairwise(statements)))
 
 
 def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
-    """Count every stem in both; the stems of the head come first."""
-    first, every = _stems(head), _stems(rest)
-    ahead = [f"{stem}={count + every.pop(stem, 0)}" for stem, count in first.items()]
-    behind = [f"{stem}={count}" for stem, count in every.items()]
-    return f" {' '.join(ahead)}{HEAD_ENDS}{' '.join(behind)} "
+    """Return all stems with their counts, first those of the head, then the others."""
+    in_head, in_rest = _count_stems(head), _count_stems(rest)
+    first = [f"{stem}={count + in_rest.pop(stem, 0)}" for stem, count in in_head.items()]
+    others = [f"{stem}={count}" for stem, count in in_rest.items()]
+    return f" {' '.join(first)}{HEAD_SEPARATOR}{' '.join(others)} "
 
 
-def _stems(words_: Sequence[str]) -> dict[str, int]:
-    """Count each stem, in the order of their first words; each word is stemmed once."""
+def _count_stems(words_: Sequence[str]) -> dict[str, int]:
+    """Count each stem, in the order of first occurrence. Each word is stemmed once."""
     if not words_:
         return {}
     counts, found = Counter[str](), dict[str, int]()

@@ -1,4 +1,4 @@
-"""Names of things: topic keys and proper names, which are the same, and which a text contains."""
+"""Check topic keys, compare names, and find candidates for names in a text."""
 
 import re
 import unicodedata
@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from local.errors import InvalidArgumentsError, quoted
 
-MOST_WORDS = 1_000
-"""Words of a text that are searched for names."""
-LONGEST_NAME = 5
-"""The most words of a name."""
+MAX_WORDS = 1_000
+"""Maximum number of words of a text that are searched for names."""
+MAX_NAME_WORDS = 5
+"""Maximum number of words of a name."""
 
-_UNSAID = re.compile(r"['\u2019`]|(?<!\d)\.|\.(?!\d)")
-"""The differences between spellings of a name: apostrophes, and points outside numbers."""
+_IGNORED = re.compile(r"['\u2019`]|(?<!\d)\.|\.(?!\d)")
+"""Characters that make no difference in a name: apostrophes, and points outside numbers."""
 _BETWEEN = re.compile(r"(?<=\w)[-_](?=\w)|(?<!\d),|,(?!\d)")
 _INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
-"""Between letters that stand alone."""
+"""A space between single letters."""
 _AROUND = " .,;:!?\"'“”«»"
 _WORD = re.compile(r"\w(?:[\w.&'\u2019+#-]*[\w+#])?")
 _POSSESSIVE = re.compile(r"['\u2019]s$")
@@ -30,33 +30,36 @@ _TOPIC_LENGTH = 200
 
 
 def entity_key(name: str) -> str:
-    """Return a key that is equal for a name in any capitals, spaces and punctuation.
+    """Return a key that is equal for all spellings of a name in capitals, spaces and punctuation.
 
-    Initials are one word: "J. R. Smith" is "JR Smith".
+    Initials are one word: "J. R. Smith" equals "JR Smith".
     """
     plain = unicodedata.normalize("NFKC", name).casefold()
-    bare = _BETWEEN.sub(" ", _UNSAID.sub("", plain))
+    bare = _BETWEEN.sub(" ", _IGNORED.sub("", plain))
     return _INITIALS.sub("", " ".join(bare.split()).strip(_AROUND)) or plain
 
 
-class Run(NamedTuple):
-    """Words of a text that stand together, from the word `first` to the one before `end`."""
+class NameCandidate(NamedTuple):
+    """Consecutive words of a text, from the word `first` to the one before `end`."""
 
     first: int
     end: int
     text: str
 
 
-def runs(text: str) -> Iterator[Run]:
-    """Yield what may be a name in a text, at each word the longest first, without possessives."""
-    found = list(islice(_WORD.finditer(text), MOST_WORDS))
+def name_candidates(text: str) -> Iterator[NameCandidate]:
+    """Yield everything in a text that may be a name, the longest first at each word.
+
+    A possessive ending is not part of a name.
+    """
+    found = list(islice(_WORD.finditer(text), MAX_WORDS))
     for first, word in enumerate(found):
-        for end in range(min(first + LONGEST_NAME, len(found)), first, -1):
+        for end in range(min(first + MAX_NAME_WORDS, len(found)), first, -1):
             name = text[word.start() : found[end - 1].end()]
-            yield Run(first, end, _POSSESSIVE.sub("", name))
+            yield NameCandidate(first, end, _POSSESSIVE.sub("", name))
 
 
-_ALSO = re.compile(
+_ALIAS_PREDICATE = re.compile(
     r"(?:(?:is|was) )?(?:also |otherwise |better |formerly )?(?:known|called|nicknamed) as"
     r"|(?:is|was) (?:also |otherwise |formerly )(?:called|named)|(?:is )?aka|is nicknamed"
     r"|goes by(?: the (?:nick)?name(?: of)?)?|is the same (?:person|thing|company|one)? ?as"
@@ -67,7 +70,7 @@ _NO_NAME = re.compile(
     r"(?:the|an?|my|your|his|her|its|our|their|this|that|it|he|she|they|we|you|i|who|someone"
     r"|somebody|everyone|everybody|something|not)\b"
 )
-_OTHER = frozenset(
+_NOT_LAST_NAMES = frozenset(
     re.findall(
         r"\w+",
         """
@@ -87,42 +90,42 @@ _OTHER = frozenset(
     """,
     )
 )
-"""Last words after "is" in capitals that are a role, an origin or a time."""
+"""Last words of capitalised phrases after "is" that mean a role, an origin or a time."""
 _NAME_PARTS = frozenset({"of", "the", "de", "da", "di", "del", "van", "von", "der", "la", "le"})
 
 
 def states_alias(subject: str, predicate: str, object_: str) -> bool:
-    """Return whether a statement names one thing twice; where that is uncertain, False.
+    """Return whether a triplet certainly states two names of one thing.
 
-    It does so in words ("is also known as"), or with "is" between two proper names, of which the
-    second has two words at least: "Bob is Robert Smith", and not "Bob is Swedish".
+    It says so ("is also known as"), or has "is" between two proper names, the second of at least
+    two words: "Bob is Robert Smith", but not "Bob is Swedish".
     """
     if any(_NO_NAME.match(name.casefold()) for name in (subject, object_)):
         return False
     stated = " ".join(predicate.casefold().replace(".", "").split())
-    if _ALSO.fullmatch(stated):
-        return max(len(name.split()) for name in (subject, object_)) <= LONGEST_NAME
+    if _ALIAS_PREDICATE.fullmatch(stated):
+        return max(len(name.split()) for name in (subject, object_)) <= MAX_NAME_WORDS
     named = object_.split()
     return (
         stated == "is"
         and len(named) > 1
-        and named[-1].casefold() not in _OTHER
+        and named[-1].casefold() not in _NOT_LAST_NAMES
         and _is_proper(subject)
         and _is_proper(object_)
     )
 
 
 def _is_proper(name: str) -> bool:
-    """Return whether every word is written as names are, in letters."""
+    """Return whether every word is written like a part of a name."""
     words = name.replace(".", " ").replace("-", " ").split()
-    return 0 < len(words) <= LONGEST_NAME and all(
+    return 0 < len(words) <= MAX_NAME_WORDS and all(
         word.replace("'", "").isalpha() and (word[0].isupper() or word in _NAME_PARTS)
         for word in words
     )
 
 
 def is_topic(text: str) -> bool:
-    """Return whether the text can be a topic key."""
+    """Return whether the text is a valid topic key."""
     prefix, *words = text.split(".")
     return (
         len(text) <= _TOPIC_LENGTH
@@ -133,12 +136,12 @@ def is_topic(text: str) -> bool:
 
 
 def _is_topic_word(word: str) -> bool:
-    """Return whether it has letters of any script with their marks, digits and hyphens only."""
+    """Return whether a word has only letters of any script, combining marks, digits and hyphens."""
     return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
 
 
 def folded(topic: str) -> str:
-    """Return the key as it is compared: neither capitals nor forms of a letter make another one."""
+    """Return a topic key in the form for comparison, without capitals and letter variants."""
     if topic.isascii():
         return topic.lower()
     normal = unicodedata.normalize("NFKC", topic)
@@ -146,10 +149,10 @@ def folded(topic: str) -> str:
 
 
 def checked_topic(topic: str) -> str:
-    """Return the key if it follows the rule.
+    """Return the key if it is valid.
 
     Raises:
-        InvalidArgumentsError: It does not; the message states the rule.
+        InvalidArgumentsError: The key violates the rule, which the message states.
     """
     if not is_topic(topic):
         raise InvalidArgumentsError(
@@ -158,6 +161,6 @@ def checked_topic(topic: str) -> str:
     return topic
 
 
-def is_users(topic: str) -> bool:
-    """Return whether the key is of a user's own facts."""
+def is_user_topic(topic: str) -> bool:
+    """Return whether a topic key is for a user's own facts."""
     return folded(topic).startswith("user.")

@@ -1,9 +1,9 @@
-"""Words and their stems: what a question is about, and which texts contain a form of its words.
+"""Split texts into words and stems, and tell informative words from others.
 
-The stems are Porter's, as in the full-text index, so that both find the same. Some texts have no
-spaces between words: Chinese, Japanese, Thai, and Korean before its endings. There the end of a
-word is not known, so two neighbouring characters stand for a word. In the index each character
-stands for itself, too, so that a question of a single character finds it.
+The stems are Porter's, as in the full-text index, so that both find the same. Some languages have
+no spaces between words: Chinese, Japanese, Thai, Lao, and Korean before its endings. In a run of
+such characters, each pair of neighbouring characters counts as a word. Stored texts also have each
+character as a word, so that a question of a single character finds them.
 """
 
 import re
@@ -18,12 +18,13 @@ UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"  # Chinese characters
     "\uac00-\ud7a3"  # Korean
 )
-"""As in the sets of a regular expression."""
+"""Characters of languages without spaces, as ranges of a regular expression's set."""
 RUN = re.compile(f"[{UNSPACED}]+")
+"""A run of such characters."""
 
 _PARTS = re.compile(f"([{UNSPACED}]+)")
 _MARKS = re.compile("[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece]+")
-"""Vowels and tones above and below letters, which are no letters themselves."""
+"""Thai and Lao vowels and tones above and below letters, which are not letters themselves."""
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _GRAMMAR = re.compile(
     # who, what, when, where; I, you; the commonest particles
@@ -36,21 +37,20 @@ _GRAMMAR = re.compile(
 )
 
 MAX_TERMS = 32
-"""Terms of a query, half of them from its beginning and half from its end: people ask before what
-they paste, or after it."""
+"""Maximum number of terms of a query, half from its beginning and half from its end: people ask
+before or after what they paste."""
 FEW_WORDS = 5
-"""Words added to the length by which density is divided, so that a text of one or two informative
-words is not the densest of all."""
+"""Added to the number of words that divides density, so that a text of one or two informative words
+does not have the highest density."""
 PIECE = 20_000
-"""Characters, or words to be stemmed, of one call into C, during which no other thread runs
-(decision 0033)."""
+"""Maximum number of characters, or of words to stem, per call into C, during which no other thread
+runs (decision 0033)."""
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
-"""What is no word of its own: a possessive, or the rest of a verb."""
+"""A possessive ending or a contracted verb, which is not a word of its own."""
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MANY_MARKS = re.compile(r"([^\w\s]{30})[^\w\s]+")
-"""More accents than any letter has. Bringing them into order takes time that grows with the square
-of their number."""
+"""More accents than any letter has. Normalising them takes quadratic time."""
 _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -66,22 +66,22 @@ _STOP_WORDS = frozenset(
     )
 )
 
-BEFORE, BEHIND = "'\"(“«¡¿", ".,!?;:'\")”»…"
-"""What a word may have before and behind it without a change of meaning."""
+LEADING_MARKS, TRAILING_MARKS = "'\"(“«¡¿", ".,!?;:'\")”»…"
+"""Punctuation before and after a word that does not change its meaning."""
 
 
 def without_marks(text: str) -> str:
-    """Return the text with nothing but letters in its runs."""
+    """Return the text without the vowel and tone marks of Thai and Lao."""
     return _MARKS.sub("", text)
 
 
 def parts(word: str) -> list[str]:
-    """Split a text into runs, in the odd places, and what stands between them."""
+    """Split a text into the runs, at the odd indices, and the parts between them."""
     return _PARTS.split(word)
 
 
 def pairs(run: str) -> list[str]:
-    """Return each two neighbouring characters; a single one is itself."""
+    """Return all pairs of neighbouring characters; a single character is returned as it is."""
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
@@ -90,13 +90,13 @@ def characters_and_pairs(run: str) -> list[str]:
 
 
 def informative_pairs(run: str) -> list[str]:
-    """Return the pairs between words of grammar, and single characters that stand alone there."""
+    """Return the pairs of a run without words of grammar, and single characters between these."""
     found = [pair for between in _GRAMMAR.split(run) if between for pair in pairs(between)]
     return [pair for pair in found if len(pair) > 1 or not _HIRAGANA.match(pair)]
 
 
 def terms(text: str) -> list[str]:
-    """Return the informative words of a text, at most MAX_TERMS."""
+    """Return at most MAX_TERMS informative words of a text."""
     found = informative_words(text)
     if len(found) <= MAX_TERMS:
         return found
@@ -104,19 +104,19 @@ def terms(text: str) -> list[str]:
 
 
 def informative_words(text: str) -> list[str]:
-    """Return the words that show what a text is about: no stop words, each once."""
+    """Return the words that show what a text is about, each once and without stop words."""
     return [word for word in dict.fromkeys(words(text, informative_pairs)) if is_informative(word)]
 
 
 def is_informative(word: str) -> bool:
-    """Return whether a word in lower case shows what a text is about."""
+    """Return whether a lower-case word shows what a text is about."""
     return word not in _STOP_WORDS
 
 
 def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
-    """Return the words of a text in their order, in lower case and without clitics.
+    """Return the words of a text in order, in lower case and without clitics.
 
-    `of_run` makes words of a run of characters without spaces.
+    `of_run`: splits a run of characters without spaces into words.
     """
     if len(text) <= PIECE:
         return _words(text, of_run) if text else []
@@ -124,15 +124,16 @@ def words(text: str, of_run: Callable[[str], list[str]] = pairs) -> list[str]:
 
 
 def bare_words(text: str) -> tuple[str, ...]:
-    """Return the words as they stand, whatever their capitals and the punctuation around them.
+    """Return the words without capitals and the punctuation around them.
 
-    Signs that are part of a word stay, as in C++ or -5: texts of the same bare words mean the same.
+    Signs that are part of a word stay (C++, -5), so texts with the same bare words mean the same.
     """
-    return tuple(word.lstrip(BEFORE).rstrip(BEHIND) for word in text.casefold().split())
+    words_ = text.casefold().split()
+    return tuple(word.lstrip(LEADING_MARKS).rstrip(TRAILING_MARKS) for word in words_)
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield a text in pieces, which end between words if there are spaces or line breaks."""
+    """Yield a text in pieces, which end between words if possible."""
     begin = 0
     while len(text) - begin > PIECE:
         last = max(text.rfind(between, begin, begin + PIECE) for between in " \n")
@@ -148,7 +149,7 @@ def _words(text: str, of_run: Callable[[str], list[str]]) -> list[str]:
     if "'" in text or "\u2019" in text:
         text = _CLITIC.sub("", text)
     found: list[str] = _WORD.findall(text)
-    # Lower case comes last: "\u0130" becomes two characters, of which the second is not in a word.
+    # Lower case comes last: "\u0130" becomes two characters, the second of which ends a word.
     lower = " ".join(found).lower().split(" ") if found else found
     return [part for word in lower for part in _parts(word, of_run)] if has_runs else lower
 
@@ -160,30 +161,30 @@ def _parts(word: str, of_run: Callable[[str], list[str]]) -> Iterator[str]:
 
 
 def composed(text: str) -> str:
-    """Return the text with one character a letter, because a separate accent would end the word."""
+    """Return the text with accents composed into letters: a separate accent would end a word."""
     return text if text.isascii() else unicodedata.normalize("NFC", _MANY_MARKS.sub(r"\1", text))
 
 
 def stems(words_: Iterable[str]) -> list[str]:
     """Return the stem of each word, without accents.
 
-    A stemmer must not be shared by threads. Making one costs next to nothing.
+    A stemmer must not be shared by threads, and creating one costs almost nothing.
     """
-    stemmer, every = Stemmer("porter", 0), list(words_)
+    stemmer, all_words = Stemmer("porter", 0), list(words_)
     found: list[str] = []
-    for begin in range(0, len(every), PIECE):
-        piece = every[begin : begin + PIECE]
+    for begin in range(0, len(all_words), PIECE):
+        piece = all_words[begin : begin + PIECE]
         if not all(map(str.isascii, piece)):
-            piece = [_plain(word) for word in piece]
+            piece = [_without_accents(word) for word in piece]
         found += stemmer.stemWords(piece)
     return found
 
 
-def _plain(word: str) -> str:
+def _without_accents(word: str) -> str:
     return word if word.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", word))
 
 
 def density(words_: Sequence[str]) -> float:
-    """Return the share of words that show what a text is about, lower for a text of few words."""
+    """Return the fraction of informative words, which is lower for a text of few words."""
     informative = [word for word in words_ if word not in _STOP_WORDS and len(word) > 1]
     return len(informative) / (len(words_) + FEW_WORDS)

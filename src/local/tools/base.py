@@ -1,6 +1,7 @@
-"""Makes a Tool for a host of a declaration: its arguments, its description, its function.
+"""Declare the memory's tools, and turn declarations into tools for a host.
 
-Results of several memories share their form here: numbered, and shortened for models.
+The text of results is also formatted here: lists of memories are numbered, and shortened for
+models.
 """
 
 from bisect import bisect_right
@@ -33,31 +34,33 @@ TopicKey = Annotated[
     ),
 ]
 MAX_CONTENT = 65_536
-"""Characters of one memory; longer texts are documents."""
+"""Maximum characters of a memory; longer texts are documents."""
 MAX_QUERY = 4_096
+"""Maximum characters of a query."""
 
 
 READS = ToolHints(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 WRITES = ToolHints(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-"""Nothing is lost by it: a replaced version stays in the history, and a stored one is known."""
+"""Not destructive: a replaced version stays in the history. Idempotent: equal content is stored
+once."""
 ERASES = ToolHints(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 
 
 class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of every tool's arguments, which refuses unknown ones."""
+    """The base class of all tools' arguments. Unknown arguments are refused."""
 
 
 class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
-    """The declaration in a tool's file; over a memory it becomes a Tool.
+    """The declaration of a tool; `over` some memories it becomes a Tool.
 
-    `title`: its name for people. `annotations`: what it does to the memory.
-    `shows`: the ids of the records that the data of a result shows. `for_models`: whether a model
-    may be offered it; a tool for programs takes room that its conversation needs. `operation`: what
-    it does with memories, in traces. `action`: what a role must permit, if not the tool itself.
+    `title`: the name for people. `annotations`: how it affects the memory. `shows`: returns the ids
+    of the records that a result's data shows. `for_models`: whether models may be offered the tool;
+    a tool for programs would only take up their context. `operation`: the name of the operation in
+    traces. `action`: returns the action that a role must permit, if it is not the tool's name.
     """
 
     name: str
@@ -72,7 +75,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     action: Callable[[A], str] | None = None
 
     def over(self, memories: Memories) -> Tool:
-        """Return the Tool; its caller comes from the bus and cannot be chosen by arguments."""
+        """Return the Tool. The caller is taken from the bus, never from arguments."""
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:
             action = self.action(arguments) if self.action else self.name
@@ -98,7 +101,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         )
 
     def _traced(self, run: Run[A]) -> Run[A]:
-        """Return the function in a span, where there are traces; else itself."""
+        """Return the function in a span if traces are enabled, else the function itself."""
         if telemetry.tracer is None or (operation := self.operation) is None:
             return run
 
@@ -113,13 +116,13 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
 
 
 TEXT_BYTES = 8_000
-"""Of all memories together in the text for a model, whose context is small."""
+"""Maximum bytes of all memories in the text for a model, whose context is small."""
 DATA_BYTES = 400_000
-"""Of all memories together in the data; the bus carries 1 MB."""
+"""Maximum bytes of all memories in the data; the bus carries messages of up to 1 MB."""
 
 
 class WithContent(Protocol):
-    """A Struct that has a text."""
+    """A Struct that has a field `content`."""
 
     @property
     def content(self) -> str: ...
@@ -129,18 +132,18 @@ M = TypeVar("M", bound=WithContent)
 
 
 def shortened(memories: Sequence[M], budget: int) -> list[M]:
-    """Cut long memories, marked with an ellipsis, so that all fit the budget in bytes of JSON."""
-    share = budget // max(len(memories), 1)
+    """Cut long memories so that all fit into the budget, in bytes of JSON; mark cuts with "…"."""
+    limit = budget // max(len(memories), 1)
     return [
         memory
-        if _size(memory.content) <= share
-        else msgspec.structs.replace(memory, content=f"{_beginning(memory.content, share)} …")  # type: ignore[type-var]
+        if _size(memory.content) <= limit
+        else msgspec.structs.replace(memory, content=f"{_beginning(memory.content, limit)} …")  # type: ignore[type-var]
         for memory in memories
     ]
 
 
 class Entry(NamedTuple):
-    """A memory in a list; `word` names what it is."""
+    """A memory in a list. `word`: what kind of memory it is."""
 
     score: float
     moment: datetime
@@ -149,11 +152,11 @@ class Entry(NamedTuple):
 
 
 def numbered(memories: Sequence[Entry]) -> str:
-    """Return memories as a list for a model."""
+    """Return memories as a numbered list for a model."""
     lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
     for number, (score, moment, text, word) in enumerate(memories, start=1):
-        what = f"{word}, " if word else ""
-        lines.append(f"{number}. (relevance: {score:.2f}) {what}{moment.date().isoformat()}")
+        kind = f"{word}, " if word else ""
+        lines.append(f"{number}. (relevance: {score:.2f}) {kind}{moment.date().isoformat()}")
         lines.append(f"{INSET}{inset(text)}")
     return "\n".join(lines)
 
@@ -164,5 +167,5 @@ def _beginning(text: str, size: int) -> str:
 
 
 def _size(text: str) -> int:
-    """Return the bytes on the wire, without quotes; JSON may turn one character's byte into six."""
+    """Return the bytes of a text as JSON, without quotes; escapes take up to six bytes each."""
     return len(msgspec.json.encode(text)) - 2

@@ -1,4 +1,4 @@
-"""Every tool of the memory, in the order in which a model sees them."""
+"""List all tools of the memory, in the order in which models see them."""
 
 from typing import Any
 
@@ -36,5 +36,5 @@ TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
 
 
 def memory_tools(memories: Memories) -> list[Tool]:
-    """Return the tools over every tenant's memory."""
+    """Return all tools, over the memories of all tenants."""
     return [tool.over(memories) for tool in TOOLS]

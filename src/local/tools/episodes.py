@@ -1,4 +1,4 @@
-"""Tools for episodes: they save a note, and find questions, answers and notes by meaning."""
+"""Tools for episodes: save a note; find questions, answers and notes by meaning."""
 
 from collections.abc import Sequence
 from datetime import datetime

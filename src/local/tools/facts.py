@@ -1,4 +1,4 @@
-"""Tools for facts: they store them under a key or in a sentence, and show their history."""
+"""Tools for facts: store them with a key or as a sentence, look them up, show their history."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ import msgspec
 
 from local.ledger.records import Fact, Record, class_of, sources_of
 from local.llm.framing import inset
-from local.memory.scopes import by
+from local.memory.scopes import stated_by
 from local.memory.service import MemoryService
 from local.protocol.answers import RecalledTopic, RememberedFact, SavedTopic
 from local.protocol.memories import NOTHING_FOUND, Durability, MemoryType, Version, Versions
@@ -89,7 +89,7 @@ async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
             found=True,
             content=record.content,
             id=record.id,
-            by=by(record, memory.caller),
+            by=stated_by(record, memory.caller),
             source_class=class_of(record),
         ),
     )
@@ -176,7 +176,7 @@ MEMORY_HISTORY_DESCRIPTION = (
     "List every version of a fact, an answer or a message, newest first, for questions such as "
     "'What did I prefer before?'. Give the fact's topic key or the id of any version."
 )
-MOST_VERSIONS = 100
+MAX_VERSIONS = 100
 
 
 class MemoryHistory(Args, frozen=True):
@@ -185,13 +185,13 @@ class MemoryHistory(Args, frozen=True):
 
 async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutput:
     records = await memory.facts.history(args.topic_or_id)
-    versions = [_version(record) for record in records[:MOST_VERSIONS]]
+    versions = [_version(record) for record in records[:MAX_VERSIONS]]
     lines = [
         f"{version.event_time.date()} {_state(version)}{inset(version.content)}"
         for version in shortened(versions, TEXT_BYTES)
     ]
-    if len(records) > MOST_VERSIONS:
-        lines.append(f"({len(records) - MOST_VERSIONS} older versions are left out.)")
+    if len(records) > MAX_VERSIONS:
+        lines.append(f"({len(records) - MAX_VERSIONS} older versions are left out.)")
     return ToolOutput(
         content="\n".join(lines) or NOTHING_FOUND,
         data=Versions(versions=shortened(versions, DATA_BYTES), total=len(records)),
@@ -199,7 +199,7 @@ async def memory_history(memory: MemoryService, args: MemoryHistory) -> ToolOutp
 
 
 def _state(version: Version) -> str:
-    """Return why it no longer holds, and since when."""
+    """Return why and since when a version is no longer valid, in brackets."""
     if version.ended is None:
         return ""
     since = f" {version.retired_at:%Y-%m-%d}" if version.retired_at else ""

@@ -1,4 +1,4 @@
-"""Tools for long texts: they add documents, and read these and outputs of tools piece by piece."""
+"""Tools for long texts: add documents; read documents and tool outputs piece by piece."""
 
 from typing import Annotated
 
@@ -73,11 +73,13 @@ READ_TOOL_OUTPUT_DESCRIPTION = (
     "offset=next_offset for the piece after."
 )
 PIECE = 8_000
-LARGEST_PIECE = 64_000
-"""Characters; twice as many, in content and data, fit a message even if JSON escapes all."""
+"""Default number of characters in a piece."""
+MAX_PIECE = 64_000
+"""Maximum number of characters in a piece. A result has it twice, in content and data, and fits
+into a message even if JSON escapes every character."""
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="The first character to read.")]
 Limit = Annotated[
-    int, msgspec.Meta(ge=1, le=LARGEST_PIECE, description="How many characters to read at most.")
+    int, msgspec.Meta(ge=1, le=MAX_PIECE, description="How many characters to read at most.")
 ]
 
 

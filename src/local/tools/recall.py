@@ -1,4 +1,4 @@
-"""Tool `recall`: one search over everything remembered."""
+"""The tool `recall`: one search over all memories."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated
@@ -9,7 +9,7 @@ from local.ledger.records import Record, class_of, sources_of
 from local.llm.framing import SOURCES
 from local.memory.recall.items import RecallItem
 from local.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
-from local.memory.scopes import by
+from local.memory.scopes import stated_by
 from local.memory.service import MemoryService
 from local.protocol.envelope import Caller
 from local.protocol.memories import (
@@ -36,9 +36,9 @@ from local.tools.base import (
     numbered,
     shortened,
 )
-from local.tools.relations import WORDS
+from local.tools.relations import RELATION_WORDS
 
-WHOSE: dict[Owning, str] = {
+SCOPE_WORDS: dict[Owning, str] = {
     "session": "of the session",
     "user": "of the user",
     "agent": "of the agent",
@@ -152,8 +152,8 @@ def _as_text(
     short = shortened(items, TEXT_BYTES)
     numbers = {item.id: number for number, item in enumerate(items, start=1)}
     words = [
-        ", ".join([_what_it_is(item.record, caller), *_bears_on(item, numbers)])
-        + _held_against(item, numbers)
+        ", ".join([_origin(item.record, caller), *_relation_words(item, numbers)])
+        + _replacement_note(item, numbers)
         for item in recalled.items
     ]
     entries = zip(short, words, strict=True)
@@ -165,32 +165,32 @@ def _as_text(
     return "\n".join(parts)
 
 
-def _what_it_is(record: Record, caller: Caller) -> str:
-    """Return a word for who stated it, or whose fact it is; its text cannot know that."""
+def _origin(record: Record, caller: Caller) -> str:
+    """Return words for who said a record, or whose fact it is."""
     if record.kind != "fact":
         return SOURCES[class_of(record)]
     kind_of_fact = "standing fact" if record.topic else "fact"
-    others = ", stated by somebody else" if by(record, caller) == "other" else ""
-    return f"{kind_of_fact} {WHOSE[record.scope]}{others}"
+    others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
+    return f"{kind_of_fact} {SCOPE_WORDS[record.scope]}{others}"
 
 
-def _held_against(item: RecallItem, numbers: Mapping[str, int]) -> str:
-    """Return the note that something else replaces it, by its number if it is listed."""
+def _replacement_note(item: RecallItem, numbers: Mapping[str, int]) -> str:
+    """Return a note on what replaces an item, with its number if it is listed."""
     for word, id_ in (("outdated", item.outdated_by), ("contradicted", item.contradicts)):
         if id_ is not None:
             return f" ({word} by {numbers[id_]})" if id_ in numbers else f" ({word})"
     return ""
 
 
-def _bears_on(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:
-    """Yield how it relates to other items, by their numbers in the list."""
+def _relation_words(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:
+    """Yield words for the relations of an item to others in the list, with their numbers."""
     for relation in item.relations:
         if relation.id in numbers:
-            yield f"{WORDS[relation.type][relation.incoming]} {numbers[relation.id]}"
+            yield f"{RELATION_WORDS[relation.type][relation.incoming]} {numbers[relation.id]}"
 
 
 def _text(item: RecalledItem) -> str:
-    """Return its text, under its key or its speaker's name; a name like a key stands in quotes."""
+    """Return the text after its topic key or its speaker's name; a name like a key is quoted."""
     label = item.topic or item.label
     if label and item.topic is None and is_topic(label):
         label = f'"{label}"'
@@ -212,7 +212,7 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         session_id=record.session_id,
         role=record.role,
         agent=record.agent,
-        by=by(record, caller),
+        by=stated_by(record, caller),
         scope=record.scope,
         source_class=class_of(record),
         sources=sources_of(record),

@@ -1,4 +1,4 @@
-"""Tools for relations: of people and things, in triplets, and of memories with each other."""
+"""Tools for relations: between people and things, as triplets, and between memories."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ ADD_KNOWLEDGE_DESCRIPTION = (
     "links. Call it by one name everywhere, or say once what else it is called: 'Bob', 'is also "
     "known as', 'Robert Smith'. Scopes are those of remember_fact."
 )
-MOST_FACTS = 100
+MAX_FACTS = 100
 MAX_PART = 300
 
 Part = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PART)]
@@ -36,7 +36,7 @@ class KnowledgeFact(Args, frozen=True):
 class AddKnowledge(Args, frozen=True):
     facts: Annotated[
         list[KnowledgeFact],
-        msgspec.Meta(min_length=1, max_length=MOST_FACTS, description="The facts, one each."),
+        msgspec.Meta(min_length=1, max_length=MAX_FACTS, description="The facts, one each."),
     ]
     scope: Annotated[
         Literal["user", "agent", "tenant"], msgspec.Meta(description="Whom the facts belong to.")
@@ -49,7 +49,7 @@ class KnownFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddedKnowledge(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts in the order in which they came."""
+    """The facts in the order of the request."""
 
     facts: list[KnownFact]
     added: int
@@ -100,7 +100,7 @@ class Relate(Args, frozen=True):
 
 
 class ChangedRelation(msgspec.Struct, frozen=True, kw_only=True):
-    """`changed`: it was not there before, or was there and is taken back."""
+    """`changed`: whether the relation was added, or removed."""
 
     changed: bool
 
@@ -128,10 +128,10 @@ RELATIONS_DESCRIPTION = (
     "List how a memory bears on others and they on it: what contradicts, supports, supersedes, "
     "caused, depends on, is part of or implements what."
 )
-FIRST_WORDS = 120
-"""Characters of the other memory."""
+EXCERPT_CHARACTERS = 120
+"""Maximum characters shown of the other memory."""
 NONE = "No relations."
-WORDS: dict[RelationType, tuple[str, str]] = {
+RELATION_WORDS: dict[RelationType, tuple[str, str]] = {
     "contradicts": ("contradicts", "contradicted by"),
     "supports": ("supports", "supported by"),
     "supersedes": ("supersedes", "superseded by"),
@@ -140,7 +140,7 @@ WORDS: dict[RelationType, tuple[str, str]] = {
     "part_of": ("part of", "contains"),
     "implements": ("implements", "implemented by"),
 }
-"""How a memory relates to another, and how that one relates to it."""
+"""Words for each relation, as seen from its source and from its target."""
 
 
 class ListRelations(Args, frozen=True):
@@ -161,7 +161,7 @@ def _related(related: RelatedRecord) -> RelatedMemory:
         type=related.type,
         id=record.id,
         incoming=related.incoming,
-        content=excerpt(record.content, FIRST_WORDS),
+        content=excerpt(record.content, EXCERPT_CHARACTERS),
         event_time=record.event_time,
         active=record.superseded_by is None,
         source_class=class_of(record),
@@ -169,7 +169,7 @@ def _related(related: RelatedRecord) -> RelatedMemory:
 
 
 def _as_line(related: RelatedMemory) -> str:
-    how = WORDS[related.type][related.incoming]
+    how = RELATION_WORDS[related.type][related.incoming]
     return f"{how}: {line(related.content)} [{related.id}]"
 
 

@@ -1,4 +1,4 @@
-"""Tools for sessions: a conversation is ingested, continued, annotated, and begun."""
+"""Tools for sessions: ingest and load conversations, make notes, list the top memories."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -8,9 +8,9 @@ import msgspec
 
 from local.ledger.sessions import COUNTED_CHARACTERS
 from local.llm.framing import fact_line, inset, line, note_line
-from local.memory.intake.intake import MANY
+from local.memory.intake.intake import LARGE_CONVERSATION
 from local.memory.service import MemoryService
-from local.memory.sessions import TopMemories, from_answered
+from local.memory.sessions import TopMemories, from_call
 from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Name
@@ -51,8 +51,8 @@ class Ingest(Args, frozen=True):
 
 
 async def ingest(memory: MemoryService, args: Ingest) -> ToolOutput:
-    few = len(args.messages) < MANY
-    messages = _messages(args) if few else await asyncio.to_thread(_messages, args)
+    is_small = len(args.messages) < LARGE_CONVERSATION
+    messages = _messages(args) if is_small else await asyncio.to_thread(_messages, args)
     ingested = await memory.intake.store_conversation(
         messages, args.session_id, allow_again=args.allow_again
     )
@@ -86,13 +86,15 @@ LOAD_SESSION_DESCRIPTION = (
     "and what they answered; its notes; and the memories that matter most. To look for something "
     "in particular use recall."
 )
-MESSAGES = 100
-MOST_MESSAGES = 1_000
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1_000
 MESSAGES_BYTES = 500_000
-"""Of all messages together, as JSON; with notes and memories they fit the 1 MB of the bus."""
+"""Maximum bytes of all messages as JSON. With notes and memories they fit into the 1 MB that the
+bus carries."""
 MEMORIES_BYTES = 100_000
+"""Maximum bytes of all memories as JSON."""
 TEXT_MESSAGES = 20
-"""The number of newest messages in the text for a model, each cut to its share."""
+"""Number of newest messages in the text for a model, each cut to the same size."""
 
 
 class LoadSession(Args, frozen=True):
@@ -104,10 +106,10 @@ class LoadSession(Args, frozen=True):
         int,
         msgspec.Meta(
             ge=0,
-            le=MOST_MESSAGES,
+            le=MAX_LIMIT,
             description="How many messages to return at most; 0: notes and memories only.",
         ),
-    ] = MESSAGES
+    ] = DEFAULT_LIMIT
 
 
 async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
@@ -123,35 +125,35 @@ async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
 
 
 def _fitting(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """Return the newest messages that the bus carries, beginning with one that is no tool's."""
+    """Return the newest messages that fit into a reply, without tool results at the beginning."""
     start, left = len(messages), MESSAGES_BYTES
     while start:
-        left -= len(msgspec.json.encode(_short(messages[start - 1])))
+        left -= len(msgspec.json.encode(_shortened(messages[start - 1])))
         if left < 0:
             break
         start -= 1
-    return [_short(message) for message in from_answered(messages, start)]
+    return [_shortened(message) for message in from_call(messages, start)]
 
 
-def _short(message: SessionMessage) -> SessionMessage:
+def _shortened(message: SessionMessage) -> SessionMessage:
     (short,) = shortened([message], COUNTED_CHARACTERS)
     return short
 
 
 def _lines(session: SessionContent) -> Iterator[str]:
     """Yield the session as text for a model."""
-    share = TEXT_BYTES // 4
+    quarter = TEXT_BYTES // 4
     newest = [message for message in session.messages if message.content][-TEXT_MESSAGES:]
     yield f"[Session {session.session_id}, its last {len(newest)} messages]"
-    for message in shortened(newest, 2 * share):
+    for message in shortened(newest, 2 * quarter):
         yield f"{line(message.name or message.role)}: {inset(message.content)}"
     if session.notes:
         yield "[Notes]"
-        for note in shortened(session.notes, share):
+        for note in shortened(session.notes, quarter):
             yield note_line(note.role, note.content, merged=note.merges > 0)
     if session.memories:
         yield "[Memories]"
-        for memory in shortened(session.memories, share):
+        for memory in shortened(session.memories, quarter):
             yield fact_line(memory.content, memory.topic, memory.by, memory.source_class)
 
 

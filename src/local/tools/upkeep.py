@@ -1,4 +1,4 @@
-"""Tools for upkeep: put facts in order, undo that, list what was changed, erase for good."""
+"""Tools for upkeep: consolidate facts, undo runs, list changes, erase records."""
 
 from collections import Counter
 from typing import Annotated
@@ -49,10 +49,10 @@ async def consolidate(memory: MemoryService, args: Consolidate) -> ToolOutput:
 
 def _consolidated(done: Consolidated, *, dry_run: bool) -> str:
     counts = Counter(change.action for change in done.changes)
-    made = ", ".join(f"{count} {action}" for action, count in counts.items()) or "no change"
-    would = "It would make of" if dry_run else "Of"
+    changes = ", ".join(f"{count} {action}" for action, count in counts.items()) or "no change"
+    start = "It would make of" if dry_run else "Of"
     run = f" (run {done.run})" if done.run and done.changes else ""
-    return f"{would} {done.facts} facts: {made}{run}."
+    return f"{start} {done.facts} facts: {changes}{run}."
 
 
 def _change(change: Change) -> ConsolidationChange:
@@ -144,7 +144,7 @@ class Audit(Args, frozen=True):
     )
     before: Annotated[
         Annotated[int, msgspec.Meta(ge=1, lt=2**53)] | None,
-        msgspec.Meta(description="Go on behind the last page: its `next`."),
+        msgspec.Meta(description="Continue after the last page: its `next`."),
     ] = None
 
 
@@ -188,13 +188,14 @@ class Forget(Args, frozen=True):
     session_id: Named | None = None
     topic: Named | None = None
     id: Annotated[
-        Named | None, msgspec.Meta(description="A record's: its turn or document goes with it.")
+        Named | None,
+        msgspec.Meta(description="The id of a record; its turn or document is erased, too."),
     ] = None
     dry_run: bool = False
     allow_again: Annotated[
         bool,
         msgspec.Meta(
-            description="A later import may store it again, also if it is erased already."
+            description="Let a later import store it again, also if it is erased already."
         ),
     ] = False
 

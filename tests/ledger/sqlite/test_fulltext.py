@@ -14,7 +14,7 @@ from local.ledger.sqlite.working_sets import Budgets
 from local.memory.intake.documents import Document
 from local.memory.recall.query import analyse
 from local.memory.recall.recaller import RECALLED_KINDS
-from local.memory.scopes import ALIKE, reach
+from local.memory.scopes import EQUAL_WEIGHTS, reach
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -22,7 +22,7 @@ from local.protocol.payloads import ToolCallRecord
 from recalling import recall, said
 
 RICHARD = Caller(tenant="default", user="richard")
-MESSAGES = reach("history", RECALLED_KINDS, RICHARD, ALIKE).places
+MESSAGES = reach("history", RECALLED_KINDS, RICHARD, EQUAL_WEIGHTS).places
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FEW = 10
 BOTH, RARE, COMMON = "Iridium and osmium.", "Iridium and nothing.", "Osmium and nothing."

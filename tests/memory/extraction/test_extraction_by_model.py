@@ -11,7 +11,7 @@ from local.llm.models import StructuredModel
 from local.memory.extraction.items import Item, Passage, Utterance
 from local.memory.extraction.model import (
     CALL_CHARACTERS,
-    LONGEST,
+    MAX_ITEM,
     MESSAGE_CHARACTERS,
     ModelExtractor,
 )
@@ -93,7 +93,7 @@ async def test_the_model_sees_what_is_only_context(
     [
         pytest.param({"content": "The user bought a yacht in Monaco."}, id="made up"),
         pytest.param({"content": ""}, id="empty"),
-        pytest.param({"content": "Porto " * LONGEST}, id="too long"),
+        pytest.param({"content": "Porto " * MAX_ITEM}, id="too long"),
         pytest.param({"sources": []}, id="from nowhere"),
         pytest.param({"sources": [9]}, id="of an unknown message"),
         pytest.param({"sources": [2]}, id="of an assistant"),

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 from local.llm.models import StructuredModel
 from local.memory.recall.query import (
     KEYWORD_CHARACTERS,
-    MOST_KEYWORDS,
-    MOST_TOPICS,
+    MAX_KEYWORDS,
+    MAX_TOPICS,
     QUESTION_CHARACTERS,
     Expander,
     Expansion,
@@ -67,8 +67,8 @@ async def test_there_are_no_more_than_the_bounds_which_the_schema_says(
 
     expansion = await expander.expand(QUESTION)
 
-    assert expansion.keywords == tuple(f"word{n}" for n in range(MOST_KEYWORDS))
-    assert expansion.topics == tuple(f"user.topic{n}" for n in range(MOST_TOPICS))
+    assert expansion.keywords == tuple(f"word{n}" for n in range(MAX_KEYWORDS))
+    assert expansion.topics == tuple(f"user.topic{n}" for n in range(MAX_TOPICS))
     asked = ollama.bodies("/api/chat")[0]["format"]["properties"]
     assert (asked["keywords"]["maxItems"], asked["topics"]["maxItems"]) == (8, 5)
 

@@ -22,7 +22,7 @@ from local.memory.recall import closer, likeness, precedence, ranking
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local.memory.recall.recaller import RecallRequest
-from local.memory.scopes import ALIKE, Reach, Weights
+from local.memory.scopes import EQUAL_WEIGHTS, Reach, Weights
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
@@ -73,7 +73,7 @@ def ranked(
     *candidates: Candidate,
     asked: str = QUESTION,
     feedback_weight: float = 0.1,
-    weights: Weights = ALIKE,
+    weights: Weights = EQUAL_WEIGHTS,
     related: Mapping[int, list[int]] = MappingProxyType({}),
     sources: Mapping[int, Echo] = MappingProxyType({}),
     **found: Any,
@@ -110,7 +110,7 @@ def ranked(
 @pytest.mark.parametrize("rating", [1.0, -1.0])
 def test_a_greater_weight_never_lowers(rating: float) -> None:
     """Not even what has less than nothing."""
-    weights = msgspec.structs.replace(ALIKE, user=2.0)
+    weights = msgspec.structs.replace(EQUAL_WEIGHTS, user=2.0)
     facts = [
         candidate(row, scope=scope, feedback=rating, echo=ECHO)
         for row, scope in ((1, "tenant"), (2, "user"))
@@ -412,8 +412,8 @@ def test_the_documented_shares_are_the_constants() -> None:
     documented = {
         "meaning": [1],
         "words": [likeness.WORDS + likeness.WORDS_STATING, likeness.WORDS],
-        "coverage": [likeness.COVERAGE, likeness.LENT, likeness.LENT_ON],
-        "around": [AROUND, likeness.AROUND, likeness.AROUND_ON, likeness.AROUND_STATING],
+        "coverage": [likeness.COVERAGE, likeness.NEIGHBOUR_WORD, likeness.NEIGHBOUR_WORD_DECAY],
+        "around": [AROUND, likeness.AROUND, likeness.AROUND_DECAY, likeness.AROUND_STATING],
         "session": [likeness.SESSION],
         "speaker": [ranking.SPEAKER],
         "firsthand": [
@@ -431,11 +431,11 @@ def test_the_documented_shares_are_the_constants() -> None:
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],
-        "reply": [precedence.APART],
-        "standing": [precedence.APART, precedence.APART],
-        "named": [closer.LED],
-        "update": [closer.APART],
-        "echo": [0, precedence.BEHIND, precedence.WITHOUT_SOURCE, precedence.NO_ANSWER],
+        "reply": [precedence.RANK_GAP],
+        "standing": [precedence.RANK_GAP, precedence.RANK_GAP],
+        "named": [closer.LEAD_GAIN],
+        "update": [closer.RANK_GAP],
+        "echo": [0, precedence.BELOW_SOURCE, precedence.NO_SOURCE, precedence.NO_ANSWER],
     }
 
     assert documented.keys() == set(Shares.__struct_fields__)

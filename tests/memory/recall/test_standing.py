@@ -193,7 +193,7 @@ async def test_a_key_of_the_user_is_refused_in_other_scopes(
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
-    assert f"topic: '{topic}' is a key of the user's own" in refused.error.message
+    assert f"topic: '{topic}' is a key for the user's own" in refused.error.message
     assert "project." in refused.error.message
     assert await asked(bus, "name Eve") == []
     accepted = await call_tool(bus, "remember_fact", {**fact, "scope": "user"}, caller=RICHARD)

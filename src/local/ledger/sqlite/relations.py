@@ -29,7 +29,7 @@ from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
 from local.protocol.memories import Owning
-from local.text.names import Run, entity_key, runs
+from local.text.names import NameCandidate, entity_key, name_candidates
 
 TYPES = as_json(RELATION_TYPES)
 LINKED_PER_ROLE = 4
@@ -294,7 +294,7 @@ def _aliases_of(places: Sequence[Place], key: str) -> list[str]:
 
 def _possible_names(
     text: str, ids_of: Callable[[str], Sequence[str]]
-) -> list[tuple[Run, Sequence[str]]]:
+) -> list[tuple[NameCandidate, Sequence[str]]]:
     """Return the possible names in a text, with their ids."""
     known = cache(ids_of)
-    return [(run, known(entity_key(run.text))) for run in runs(text)]
+    return [(one, known(entity_key(one.text))) for one in name_candidates(text)]

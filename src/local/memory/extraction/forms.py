@@ -1,4 +1,4 @@
-"""The forms of people's statements, and the kind of memory that each one is."""
+"""Define forms: patterns of people's statements, with the kind of memory that each one gives."""
 
 import re
 from typing import NamedTuple
@@ -15,12 +15,12 @@ DATE = (
     rf"(?:\d{{4}}-\d\d?-\d\d?|\d\d?/\d\d?(?:/\d{{2,4}})?|{MONTH}\b|(?:19|20)\d\d\b"
     r"|\d\d?(?:st|nd|rd|th)\b)"
 )
-COMING = (
+COMING_TIME = (
     rf"\b(?:tomorrow|tonight|today|(?:next|this|coming) (?:{PERIOD}|{WEEKDAY})|{WEEKDAY}|{DATE}"
     r"|in (?:\d{1,2}|an?|two|three|four|five|six|a few|a couple of) (?:day|week|month|year)s?"
     r"|(?:the )?end of (?:the )?\w+|q[1-4])\b"
 )
-GONE = (
+PAST_TIME = (
     rf"\b(?:yesterday|last (?:{PERIOD}|{WEEKDAY})|this (?:morning|afternoon|evening|{PERIOD})"
     rf"|{DATE}|(?:\w+ ){{1,3}}ago|when i was \w+|as a (?:child|kid|teenager)|on {WEEKDAY}"
     r"|the other day|recently|over the (?:weekend|holidays|summer)|today|earlier)\b"
@@ -33,22 +33,22 @@ ADVERBS = (
     r"|mainly|never|often|sometimes|normally|typically|have|now|both) )*"
 )
 PREFERRED = re.compile(r"^(?:favou?rite|preferred)_(\w+)$")
-"""Suffix of a key: an agent that needs a preference looks under `user.…_preference`."""
-MOST_TOPIC_CHARACTERS = 40
+"""Parts of keys that become `…_preference`, because agents look for preferences there."""
+MAX_TOPIC_CHARACTERS = 40
 
 
 _OPENINGS = {
     "I": re.compile(r"(?:\(\?:)*(?:i|we)(?![a-z])", re.IGNORECASE),
     "my": re.compile(r"(?:\(\?:)*(?:my|our|the)(?![a-z])", re.IGNORECASE),
 }
-"""How clauses begin, and also the patterns of forms that only begin so."""
+"""Openings of clauses. They also match the patterns of forms for clauses with that opening."""
 
 
 class Form(NamedTuple):
-    """A form, and what is stated in it.
+    """A pattern of clauses, and what such clauses state.
 
-    `topic` may name groups of the pattern, of which `v` is the value: a correction ("actually it's
-    …") replaces it. `negative`: the form holds with a "not" in it.
+    `topic`: may refer to groups of the pattern. The group `v` is the value, which a correction
+    ("actually it's …") replaces. `negative`: clauses with a "not" match as well.
     """
 
     memory_type: MemoryType
@@ -61,7 +61,7 @@ class Form(NamedTuple):
 
     @property
     def opening(self) -> str | None:
-        """The kind of first word that every clause of this form has, None if it may be any."""
+        """The opening that all clauses of this form have, or None if it may be any."""
         return next(
             (kind for kind, text in _OPENINGS.items() if text.match(self.pattern.pattern)), None
         )
@@ -72,23 +72,23 @@ def form(memory_type: MemoryType, pattern: str, topic: str | None = None, **rest
 
 
 def topic_of(form_: Form, found: re.Match[str]) -> str | None:
-    """Return the key of what is stated, None where others may stand beside it."""
+    """Return the topic key of a statement, or None if there can be several values."""
     if form_.topic is None:
         return None
-    groups = {name: _word(text) for name, text in found.groupdict().items() if text}
+    groups = {name: _key_part(text) for name, text in found.groupdict().items() if text}
     try:
         topic = form_.topic.format(**groups)
-    except KeyError:  # a group that this statement does not have
+    except KeyError:  # this statement lacks a group
         return None
-    return topic if len(topic) <= MOST_TOPIC_CHARACTERS else None
+    return topic if len(topic) <= MAX_TOPIC_CHARACTERS else None
 
 
 def opening_of(clause: str) -> str | None:
-    """Return the kind of its first word, None if it is another."""
+    """Return the opening of a clause, or None if it is not one of `_OPENINGS`."""
     return next((kind for kind, text in _OPENINGS.items() if text.match(clause)), None)
 
 
-def _word(text: str) -> str:
-    """Return the text as one word of a key."""
+def _key_part(text: str) -> str:
+    """Return the text as one part of a topic key."""
     word = re.sub(r"[\W_]+", "_", text.lower()).strip("_")
     return PREFERRED.sub(r"\1_preference", word)

@@ -1,4 +1,4 @@
-"""What is worth remembering of a conversation, and the protocol of what finds it."""
+"""Define what an extractor reads and returns, and its protocol."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ ASSISTANT = "assistant"
 
 
 class Utterance(Struct, frozen=True, kw_only=True):
-    """A message for an extractor; `speaker` is a name, where there is one."""
+    """A message for an extractor. `speaker`: the speaker's name, if known."""
 
     id: str
     role: str
@@ -25,9 +25,9 @@ class Utterance(Struct, frozen=True, kw_only=True):
 
 
 class Passage(Struct, frozen=True, kw_only=True):
-    """Messages of one conversation in their order.
+    """Messages of one conversation, in order.
 
-    `context` came before them and shows what they refer to; nothing is extracted from it.
+    `context`: earlier messages, which show what these refer to. Nothing is extracted from them.
     """
 
     messages: Sequence[Utterance]
@@ -35,10 +35,11 @@ class Passage(Struct, frozen=True, kw_only=True):
 
 
 class Item(Struct, frozen=True, kw_only=True):
-    """Something to remember; `content` is a sentence that stands by itself.
+    """Something to remember.
 
-    `topic` is the key if there can be only one of it, None if there can be several.
-    `queries` are questions that it answers, `sources` the ids of the messages that state it.
+    `content`: a sentence that is understood on its own. `topic`: the key if there can be only one
+    value, None if there can be several. `queries`: questions that the item answers. `sources`: the
+    ids of the messages that state it.
     """
 
     memory_type: MemoryType
@@ -58,15 +59,15 @@ class Extractor(Protocol):
         """Return what is worth remembering of the messages, in their order.
 
         Raises:
-            ModelError: A model is out of reach; it may answer later.
+            ModelError: A model is out of reach; a retry may succeed.
         """
         ...
 
 
 def topic_of_speaker(topic: str, speaker: str | None) -> str | None:
-    """Return the key for this speaker, None if there can be none.
+    """Return a topic key for this speaker, or None if it would be invalid.
 
-    People who talk with each other each have keys of their own, and do not retire each other's.
+    In a conversation between people, each has keys of their own and does not retire the others'.
     """
     scope, _, rest = topic.partition(".")
     if speaker is not None and scope == USER:

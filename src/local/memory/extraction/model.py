@@ -1,4 +1,4 @@
-"""Extraction by a model: one call finds and classifies; the answer is checked."""
+"""Extract facts with a model: one call finds and classifies them; the answer is checked."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,19 +15,21 @@ from local.protocol.memories import Durability, MemoryType
 from local.text.words import informative_words, stems
 
 MESSAGE_CHARACTERS = 4_000
+"""Maximum characters shown of a message."""
 CALL_CHARACTERS = 16_000
-"""Characters of the messages in one call: some 4,000 tokens, of the 8,192 of a model's default."""
+"""Maximum characters of the messages in one call: about 4,000 tokens, of the 8,192 that a model
+sees by default."""
 CONTEXT = 4
-"""Messages shown before those that items are extracted from."""
-LONGEST = 600
-"""Characters of an item: a sentence or two."""
+"""Number of earlier messages that are shown as context."""
+MAX_ITEM = 600
+"""Maximum characters of an item: a sentence or two."""
 MAX_KEYWORDS = 8
 MAX_QUERIES = 3
-LONGEST_PHRASE = 120
-"""Characters of a keyword, a question or a summary."""
-LEAST_FOUND = 0.5
-"""The share of an item's words that its messages must contain: a model rewords, but an item that
-has fewer was made up."""
+MAX_PHRASE = 120
+"""Maximum characters of a keyword, a question or a summary."""
+MIN_STATED = 0.5
+"""Minimum fraction of an item's words that its messages must contain. A model may reword, but an
+item with fewer was made up."""
 
 INSTRUCTION = """\
 You decide what a memory keeps of a conversation. You are given numbered messages. Those marked \
@@ -78,10 +80,10 @@ class _Findings(Struct, frozen=True, kw_only=True):
 
 
 class ModelExtractor:
-    """Asks a model what is worth remembering, and leaves out what the model made up."""
+    """Asks a model what is worth remembering, and drops items that the model made up."""
 
     def __init__(self, model: StructuredModel, *, within: float) -> None:
-        """`within`: seconds for one call; a long passage takes several."""
+        """`within`: maximum seconds of a call; a long passage needs several calls."""
         self._model = model
         self._within = within
 
@@ -108,7 +110,7 @@ class ModelExtractor:
 
 
 def _portions(passage: Passage) -> Iterator[Passage]:
-    """Yield the passage in parts that fit into a call, each with what came before it."""
+    """Yield the passage in parts that fit into a call, each with the preceding messages."""
     context, part, size = passage.context, list[Utterance](), 0
     for message in passage.messages:
         cost = min(len(message.content), MESSAGE_CHARACTERS)
@@ -122,10 +124,10 @@ def _portions(passage: Passage) -> Iterator[Passage]:
 
 
 def _shown(passage: Passage) -> _Shown:
-    """Return the messages, numbered from 1. Those that only show the context have the number 0."""
-    before = [_as_shown(0, message) for message in passage.context[-CONTEXT:]]
+    """Return the messages, numbered from 1. Context messages have the number 0."""
+    context = [_as_shown(0, message) for message in passage.context[-CONTEXT:]]
     numbered = [_as_shown(n, message) for n, message in enumerate(passage.messages, start=1)]
-    return _Shown(messages=[*before, *numbered])
+    return _Shown(messages=[*context, *numbered])
 
 
 def _as_shown(number: int, message: Utterance) -> _ShownMessage:
@@ -140,31 +142,31 @@ def _as_shown(number: int, message: Utterance) -> _ShownMessage:
 
 
 def _checked(found: _Found, users: Mapping[int, Utterance]) -> Item | None:
-    """Return the item, unless it is too long, or no message of a user states it."""
+    """Return the item, or None if it is too long or no user's message states it."""
     sources = [users[number] for number in dict.fromkeys(found.sources) if number in users]
     content, topic = _line(found.content), found.topic
-    if not sources or not 0 < len(content) <= LONGEST or not _is_stated(content, sources):
+    if not sources or not 0 < len(content) <= MAX_ITEM or not _is_stated(content, sources):
         return None
     return Item(
         memory_type=found.memory_type,
         content=content,
-        summary=_line(found.summary)[:LONGEST_PHRASE],
+        summary=_line(found.summary)[:MAX_PHRASE],
         topic=topic and topic_of_speaker(topic, sources[0].speaker),
         keywords=_phrases(found.keywords)[:MAX_KEYWORDS],
         queries=_phrases(found.queries)[:MAX_QUERIES],
-        confidence=_share(found.confidence),
-        importance=_share(found.importance),
+        confidence=_clamped(found.confidence),
+        importance=_clamped(found.importance),
         durability=found.durability,
         sources=tuple(message.id for message in sources),
     )
 
 
 def _is_stated(content: str, sources: Sequence[Utterance]) -> bool:
-    """Return whether most of its informative words occur in the messages, in some form."""
+    """Return whether enough of an item's informative words occur in the messages, in some form."""
     spoken = chain.from_iterable((m.content, m.speaker or USER) for m in sources)
     known = set(stems(informative_words("\n".join(spoken))))
     own = stems(informative_words(content))
-    return sum(stem in known for stem in own) >= LEAST_FOUND * max(len(own), 1)
+    return sum(stem in known for stem in own) >= MIN_STATED * max(len(own), 1)
 
 
 def _line(text: str) -> str:
@@ -172,8 +174,8 @@ def _line(text: str) -> str:
 
 
 def _phrases(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(line for text in texts if 0 < len(line := _line(text)) <= LONGEST_PHRASE)
+    return tuple(line for text in texts if 0 < len(line := _line(text)) <= MAX_PHRASE)
 
 
-def _share(value: float) -> float:
+def _clamped(value: float) -> float:
     return min(max(value, 0.0), 1.0)

@@ -1,7 +1,7 @@
-"""Extraction without a model: finds plain statements, by tables of forms.
+"""Extract facts without a model: find plain statements with tables of forms.
 
-A message passes small stages: its own sentences, and of them those that last (sentences.py), their
-statements (the forms in tables.py), and the wording (wording.py).
+A message passes several stages: its lasting sentences are selected (sentences.py), matched with
+forms (tables.py) and reworded (wording.py).
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from local.memory.extraction.forms import GONE, NAME, Form, form, opening_of, topic_of
+from local.memory.extraction.forms import NAME, PAST_TIME, Form, form, opening_of, topic_of
 from local.memory.extraction.items import (
     ASSISTANT,
     USER,
@@ -24,9 +24,9 @@ from local.memory.extraction.sentences import (
     is_denied,
     is_lasting,
     is_talk,
+    join_short,
     sentences_of,
     stands_alone,
-    together,
     without_lead_in,
 )
 from local.memory.extraction.tables import PEOPLE, PROJECTS
@@ -44,12 +44,12 @@ _FORMS = {
     for opening in (None, "I", "my")
     for denied in (False, True)
 }
-"""Those that a clause can have, by how it begins and whether there is a "not" in it."""
+"""The forms to try for a clause, by its opening and by whether it has a "not" in it."""
 _GREETED = form("fact", rf"i(?:'m| am) (?P<v>{NAME})(?=\W*$|,| and\b| from\b)", "user.name")
 _GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
 _TALKED_OF = form("fact", "", importance=0.4, confidence=0.5, durability="ephemeral")
 _WHEN_FIRST = re.compile(
-    rf"(?P<time>(?:in |on |since |back in )?{GONE}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
+    rf"(?P<time>(?:in |on |since |back in )?{PAST_TIME}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
 )
 _DIGIT = re.compile(r"\d")
 _CORRECTS = re.compile(
@@ -60,7 +60,7 @@ _CORRECTS = re.compile(
 
 
 class _Stated(NamedTuple):
-    """A clause, the kind of its form, and where its value begins."""
+    """A clause with its form, its topic key, and the position of its value."""
 
     form: Form
     clause: str
@@ -69,7 +69,7 @@ class _Stated(NamedTuple):
 
 
 class RulesExtractor:
-    """Finds plain statements; the same passage always gives the same items."""
+    """Finds plain statements. The same passage always gives the same items."""
 
     async def extract(self, passage: Passage) -> list[Item]:
         return await asyncio.to_thread(extract, passage)
@@ -78,68 +78,69 @@ class RulesExtractor:
 def extract(passage: Passage) -> list[Item]:
     """Return the items of a passage, each statement once."""
     found: dict[tuple[str | None, str], Item] = {}
-    keyed: dict[str | None, _Stated] = {}
+    last_keyed: dict[str | None, _Stated] = {}
     salience = Salience(passage)
-    every = (*passage.context, *passage.messages)
-    assisted = any(message.role == ASSISTANT for message in every)
-    for message in every:
+    messages = (*passage.context, *passage.messages)
+    has_assistant = any(message.role == ASSISTANT for message in messages)
+    for message in messages:
         if message.role != USER:
             continue
-        between_people = message.speaker is not None and not assisted
-        for stated in _stated(message, keyed.pop(message.speaker, None), salience):
+        between_people = message.speaker is not None and not has_assistant
+        for stated in _stated_in(message, last_keyed.pop(message.speaker, None), salience):
             if between_people and stated.form.memory_type == "instruction":
                 continue
             if stated.topic is not None:
-                keyed[message.speaker] = stated
+                last_keyed[message.speaker] = stated
             item = _item(stated, message)
             found[item.topic, item.content] = item
     own = {message.id for message in passage.messages}
     return [item for item in found.values() if not own.isdisjoint(item.sources)]
 
 
-def _stated(message: Utterance, before: _Stated | None, salience: Salience) -> Iterator[_Stated]:
-    """Yield a message's statements; `before` is its speaker's last statement under a key."""
+def _stated_in(message: Utterance, before: _Stated | None, salience: Salience) -> Iterator[_Stated]:
+    """Yield a message's statements. `before`: the speaker's last statement with a topic key."""
     sentences = list(sentences_of(message.content))
     talk = is_talk(message.content, sentences)
-    talked_of: list[str] = []
+    unmatched: list[str] = []
     for sentence in filter(is_lasting, sentences):
         if before and (corrected := _corrected(before, sentence)):
             yield corrected
             continue
-        found = list(_read(sentence))
+        found = list(_statements(sentence))
         if not found and talk and salience.holds(bare := without_lead_in(sentence)):
-            talked_of.append(bare)
+            unmatched.append(bare)
         before = next((stated for stated in reversed(found) if stated.topic), before)
         yield from found
-    for text in together(talked_of):
+    for text in join_short(unmatched):
         yield _Stated(_TALKED_OF, text, None, 0)
 
 
 def _corrected(before: _Stated, sentence: str) -> _Stated | None:
-    """Return the statement with the value of a correction, if that is a value of the same kind."""
+    """Return the statement with a corrected value, if the sentence corrects it."""
     found = _CORRECTS.match(sentence)
     if found is None:
         return None
     old, new = before.clause[before.value_at :], found["v"].rstrip(".! ")
-    if _kind(old) != _kind(new) or len(new.split()) > len(old.split()):
+    if _value_kind(old) != _value_kind(new) or len(new.split()) > len(old.split()):
         return None
     return before._replace(clause=before.clause[: before.value_at] + new)
 
 
-def _kind(value: str) -> tuple[bool, bool]:
-    """Return whether there is a figure in it, and whether it begins like a name."""
+def _value_kind(value: str) -> tuple[bool, bool]:
+    """Return whether a value has a digit, and whether it begins like a name."""
     return _DIGIT.search(value) is not None, value[:1].isupper()
 
 
-def _read(sentence: str) -> Iterator[_Stated]:
-    """Yield what each clause of a sentence states, by the first form that it has."""
-    greeted = _GREETING.match(sentence) is not None
-    for part in clauses_of(_in_order(without_lead_in(sentence))):
+def _statements(sentence: str) -> Iterator[_Stated]:
+    """Yield what each clause of a sentence states, by the first form that matches."""
+    has_greeting = _GREETING.match(sentence) is not None
+    for part in clauses_of(_with_time_last(without_lead_in(sentence))):
         clause = without_lead_in(part)
         if is_lasting(clause) and stands_alone(clause):
             forms = _FORMS[opening_of(clause), is_denied(clause)]
-            tried = (_match(each, clause) for each in ([_GREETED, *forms] if greeted else forms))
-            if stated := next(filter(None, tried), None):
+            forms = [_GREETED, *forms] if has_greeting else forms
+            matches = (_match(each, clause) for each in forms)
+            if stated := next(filter(None, matches), None):
                 yield stated
 
 
@@ -151,8 +152,8 @@ def _match(form_: Form, clause: str) -> _Stated | None:
     return _Stated(form_, clause, topic_of(form_, found), value_at)
 
 
-def _in_order(sentence: str) -> str:
-    """Return the sentence with its time at the end: "Last week I …" as "I … last week"."""
+def _with_time_last(sentence: str) -> str:
+    """Return the sentence with its time at the end: "I … last week" for "Last week I …"."""
     found = _WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
     if found is None:
         return sentence

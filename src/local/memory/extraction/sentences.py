@@ -1,12 +1,12 @@
-"""The parts of a message to read for facts: its own, lasting and recurring sentences.
+"""Select the sentences of a message from which facts are extracted.
 
-Code, quotations and pasted text are nobody's own words. Most sentences are of the moment:
-questions, requests, thanks, suppositions, guesses, reports of other people's words. Precision comes
-first: a fact that is stated again can be extracted then.
+Code, quotations and pasted text are not the user's own words. Most other sentences matter only at
+the moment: questions, requests, thanks, suppositions, guesses, reports of other people's words.
+Precision comes first: a missed fact can be extracted when it is stated again.
 
-When people work on something together, no form of a sentence shows most of what is worth
-remembering. But its subject comes up again, in their messages or in an answer. A single sentence
-without a conversation around it never counts.
+When people work on something together, most of what is worth remembering has no typical form. But
+its subject comes up again in an answer (`Salience`). A single sentence without a conversation
+around it never counts.
 """
 
 import re
@@ -18,10 +18,10 @@ from local.text.features import is_question, split_lazily
 from local.text.words import RUN, informative_words, stems
 
 MESSAGE_CHARACTERS = 2_000
-"""Characters of a message that are read. A longer one is mostly pasted, and begins with its
+"""Maximum characters of a message that are read. A longer one is mostly pasted, and begins with its
 purpose."""
-LONGEST = 240
-"""Characters of a sentence that is read; a longer one is prose, and slow to match."""
+MAX_SENTENCE = 240
+"""Maximum characters of a sentence. A longer one is prose, and slow to match."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _NO_PROSE = re.compile(r"\s*[>|#]|.*[{}<>=\\]|.*\w\(|\s*(?:import|def|class|return|SELECT)\b")
@@ -42,7 +42,7 @@ _PLAYS = re.compile(
     r"|you will (?:act|be)|play the (?:role|part))\b",
     re.IGNORECASE,
 )
-"""After a request to play a part, the text speaks for somebody else."""
+"""Requests to play a part. The text after one speaks for somebody else."""
 _ENDS = re.compile(
     r"(?<=[.!?\u2026])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)"
     r"(?<!\b[A-Z]\.)[\"')]*\s+|;\s+|\s+[\u2013\u2014-]\s+"
@@ -53,7 +53,7 @@ _CLAUSES = re.compile(
     re.IGNORECASE,
 )
 _EXPLAINED = re.compile(r"((?:i|we)\b[^:]{2,40}):\s+(?=(?:i|my|we|our)\b)", re.IGNORECASE)
-"""What somebody says of himself, and then in other words; "Tom: I …" is another's."""
+"""A statement about oneself that is explained after a colon. In "Tom: I …" Tom speaks."""
 _LEAD_IN = re.compile(
     r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep|no"
     r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
@@ -66,12 +66,12 @@ _LEAD_IN = re.compile(
 
 
 def sentences_of(content: str) -> Iterator[str]:
-    """Yield the sentences in somebody's own words, in order, up to where other text begins."""
+    """Yield the sentences in the user's own words, in order, until quoted or pasted text begins."""
     prose = _CODE.sub(" ", content[:MESSAGE_CHARACTERS]).translate(_STRAIGHT)
     if len(content) > MESSAGE_CHARACTERS:
         prose = prose.rpartition(" ")[0]
     for line in prose.splitlines():
-        if _LETTER.match(line) or _PLAYS.search(line[:LONGEST]):
+        if _LETTER.match(line) or _PLAYS.search(line[:MAX_SENTENCE]):
             return
         if not _NO_PROSE.match(line):
             for sentence in _unquoted(line):
@@ -81,16 +81,16 @@ def sentences_of(content: str) -> Iterator[str]:
 
 
 def _unquoted(line: str) -> Iterator[str]:
-    """Yield the sentences of a line outside quotations that are not too long to match."""
+    """Yield the sentences of a line that are outside quotations and not too long."""
     quoting = False
     for sentence in split_lazily(_ENDS, _MARKS.sub("", line).strip()):
         within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
-        if not (within or quoting) and 0 < len(sentence) <= LONGEST:
+        if not (within or quoting) and 0 < len(sentence) <= MAX_SENTENCE:
             yield sentence.strip()
 
 
 def clauses_of(sentence: str) -> list[str]:
-    """Return a sentence's clauses in their order, each with a subject of its own."""
+    """Return the clauses of a sentence that have a subject of their own, in order."""
     explained = _EXPLAINED.match(sentence)
     parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
     split = (clause for part in parts for clause in _CLAUSES.split(part))
@@ -141,7 +141,7 @@ _STANDING = re.compile(
     r"|^(?:please )?(?:answer|reply|respond|speak|talk)(?: to me)? (?:only |always )*in \w+",
     re.IGNORECASE,
 )
-"""Requests that are meant for good."""
+"""Marks of requests that hold from now on."""
 
 
 _DENIES = re.compile(
@@ -155,7 +155,7 @@ _POINTS_BACK = re.compile(
 
 
 def is_lasting(sentence: str) -> bool:
-    """Return whether it states, or asks for good, something that outlasts the conversation."""
+    """Return whether a sentence states or requests something that outlasts the conversation."""
     if is_question(sentence) or _SECRET.search(sentence):
         return False
     if _STANDING.search(sentence):
@@ -169,7 +169,7 @@ def is_lasting(sentence: str) -> bool:
 
 
 def stands_alone(clause: str) -> bool:
-    """Return whether it is more than a word, and does not end in one that points back."""
+    """Return whether a clause has several words and does not end with a reference ("it")."""
     return " " in clause and not _POINTS_BACK.search(clause)
 
 
@@ -177,16 +177,17 @@ def is_denied(clause: str) -> bool:
     return _DENIES.search(clause) is not None
 
 
-READ = 2_000
-"""Characters of each message that are compared."""
-TALK = 800
-"""Characters of a message in a talk; a longer one is a composed text."""
-SENTENCES = 3
-"""So many sentences, with one in the first person, make a message talk; a request has details."""
-SHARED = 3
-"""Informative words of a statement that other messages share."""
-TOGETHER = 200
-"""Characters of sentences in one message that belong together."""
+COMPARED_CHARACTERS = 2_000
+"""Number of characters of each answer that are compared with statements."""
+MAX_TALK = 800
+"""Maximum characters of a message that counts as talk; a longer one is a composed text."""
+MIN_TALK_SENTENCES = 3
+"""Minimum number of sentences of a message that counts as talk; fewer are a request with details.
+"""
+MIN_SHARED_WORDS = 3
+"""Minimum number of informative words that a statement and the answers must have in common."""
+MAX_JOINED = 200
+"""Maximum characters of sentences of one message that are joined into one text."""
 
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|we|our)\b", re.IGNORECASE)
 _UNCLEAR = re.compile(
@@ -194,7 +195,7 @@ _UNCLEAR = re.compile(
     r"|\b(?:it|this|these|those)\b(?! [a-z])",
     re.IGNORECASE,
 )
-"""Words that only the conversation explains."""
+"""Words that are not understood without the conversation."""
 _ORDERS = re.compile(
     r"(?:please |then |now |just )*(?:pinpoint|draft|compile|suspend|drop|consider|point|execute"
     r"|integrate|initiate|transform|(?:re-?)?define|break|build|design|pick|choose|set|get|take|move"
@@ -206,47 +207,50 @@ _ORDERS = re.compile(
     r"|feel free|don't|such as|like|including|especially)\b",
     re.IGNORECASE,
 )
-"""The beginnings of orders of the moment and of mere additions."""
+"""Words at the beginning of orders for the moment, and of mere additions."""
 
 
 class Salience:
-    """The words of an assistant's messages in a passage."""
+    """Judges statements by whether the assistant's messages in a passage take up their subject."""
 
     def __init__(self, passage: Passage) -> None:
         self._passage = passage
 
     @cached_property
     def _taken_up(self) -> frozenset[str]:
-        every = (*self._passage.context, *self._passage.messages)
-        texts = [message.content[:READ] for message in every if message.role == ASSISTANT]
-        return frozenset(stems(informative_words("\n".join(texts))))
+        messages = (*self._passage.context, *self._passage.messages)
+        answers = [message for message in messages if message.role == ASSISTANT]
+        text = "\n".join(message.content[:COMPARED_CHARACTERS] for message in answers)
+        return frozenset(stems(informative_words(text)))
 
     def holds(self, statement: str) -> bool:
-        """Return whether the statement is complete, and about what other messages are about.
+        """Return whether a statement is complete and its subject comes up in an answer.
 
-        Pairs of characters are no words here: a line of a foreign text has many of them.
+        Pairs of characters do not count as words here, because any line in such a language has
+        many.
         """
         if _UNCLEAR.search(statement) or _ORDERS.match(statement):
             return False
         own = [word for word in informative_words(statement) if not RUN.match(word)]
-        return len(own) >= SHARED and len(self._taken_up.intersection(stems(own))) >= SHARED
+        shared = self._taken_up.intersection(stems(own))
+        return min(len(own), len(shared)) >= MIN_SHARED_WORDS
 
 
 def is_talk(content: str, sentences: Sequence[str]) -> bool:
-    """Return whether somebody talks about their own, rather than asks or shows a text."""
+    """Return whether a message talks about the user's own affairs, and is no request or text."""
     return (
-        len(content) <= TALK
-        and len(sentences) >= SENTENCES
+        len(content) <= MAX_TALK
+        and len(sentences) >= MIN_TALK_SENTENCES
         and any(map(_FIRST_PERSON.search, sentences))
     )
 
 
-def together(statements: Sequence[str]) -> Iterator[str]:
-    """Join sentences that follow each other into texts that are not long."""
+def join_short(statements: Sequence[str]) -> Iterator[str]:
+    """Join consecutive sentences into texts of at most MAX_JOINED characters."""
     text = ""
     for statement in statements:
         joined = f"{text.rstrip('.! ')}. {statement}" if text else statement
-        if text and len(joined) > TOGETHER:
+        if text and len(joined) > MAX_JOINED:
             yield text
             joined = statement
         text = joined

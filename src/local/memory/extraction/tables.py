@@ -1,6 +1,15 @@
-"""The forms in which people speak of themselves, of joint work, and of what they have to do."""
+"""The forms of statements about people themselves, their joint work and their plans."""
 
-from local.memory.extraction.forms import ADVERBS, BE, COMING, DATE, GONE, NAME, Form, form
+from local.memory.extraction.forms import (
+    ADVERBS,
+    BE,
+    COMING_TIME,
+    DATE,
+    NAME,
+    PAST_TIME,
+    Form,
+    form,
+)
 
 # ruff: noqa: E501 - a form is easier to read in one line
 
@@ -60,7 +69,7 @@ SPORT = (
     r"|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey"
     r"|handball|padel|poker|bridge|video games|board games|dungeons)"
 )
-THE_MOMENTS = (
+NOT_MOMENTARY = (
     r"(?!(?:it|this|that|these|those|them|you|your|him|her|how|what|when|where|why|if|both|all"
     r"|either|neither|none|any|my|our|everything|nothing|something)\b"
     r"|to (?:see|know|bother|say|hear|ask|admit|think|break|be)\b"
@@ -74,13 +83,13 @@ LIKING = (
     r"(?:love|like|enjoy|adore|prefer|hate|dislike|detest|loathe|despise|can't stand|cannot stand"
     r"|can't bear|(?:don't|do not)(?: really| particularly)? (?:like|enjoy|love|care for))"
 )
-FANCYING = (
+FAN_OF = (
     r"(?:not )?(?:really |very |quite |also |a |an? (?:big|huge|massive|great|avid) )*"
     r"(?:fan of|fond of|into|crazy about|obsessed with|passionate about|keen on|lover of)"
 )
 I_AM = r"i(?:'m| am) "
 I_HAVE = r"(?:i|we)(?: have|'ve got| have got| own|'ve) "
-SOME = r"(?:an?|one|two|three|four|five|six|seven|several|\d{1,2}|no)"
+COUNT = r"(?:an?|one|two|three|four|five|six|seven|several|\d{1,2}|no)"
 PLACE = r"(?P<v>(?:(?:a|an|the|near|north|south|east|west|central|rural|downtown) )*\S.*)"
 
 IDENTITY: tuple[Form, ...] = (
@@ -120,8 +129,8 @@ IDENTITY: tuple[Form, ...] = (
 SURROUNDINGS: tuple[Form, ...] = (
     form("fact", rf"my (?P<who>{ONE_PERSON})(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b| but\b)", "user.{who}"),
     form("fact", rf"my (?P<who>dog|cat)(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b)", "user.{who}"),
-    form("fact", rf"{I_HAVE}(?:{SOME} )(?:[\w-]+ ){{0,3}}?(?:{PERSON}|{PET}|{POSSESSION})(?:s|es)?\b(?! (?:idea|problem|question|meeting|issue))(?P<v>.*)"),
-    form("fact", rf"{I_HAVE}{SOME} (?:[\w-]+ ){{1,4}}?(?:called|named) (?P<v>{NAME}.*)"),
+    form("fact", rf"{I_HAVE}(?:{COUNT} )(?:[\w-]+ ){{0,3}}?(?:{PERSON}|{PET}|{POSSESSION})(?:s|es)?\b(?! (?:idea|problem|question|meeting|issue))(?P<v>.*)"),
+    form("fact", rf"{I_HAVE}{COUNT} (?:[\w-]+ ){{1,4}}?(?:called|named) (?P<v>{NAME}.*)"),
     form("event", rf"(?:my|our) (?:[\w-]+ )?{PERSON},? (?:{NAME},? )?(?:has |have |'ve )?(?:just |recently |finally )?(?P<v>(?:got|had|moved|started|turned|died|passed|graduated|bought|retired|quit|lost|won|gave birth|joined|broke)\b (?!angry|mad|back|it|me\b).+)"),
     form("fact", rf"(?:my|our) (?:[\w-]+ )?{PERSON}(?:'s)?,? (?:{NAME},? )?(?P<v>(?:is (?:an?|the|called|named|allergic|from|vegan|vegetarian|married|pregnant|deaf|blind|studying|learning|starting|turning|getting|moving|expecting|\d+)|works?|lives?|has|have|loves?|likes?|hates?|studies|plays?|speaks?|owns?|runs?|teaches|collects?|are called|are named)\b(?! (?:it|this|that|to know|no)\b).*)"),
     form("fact", rf"(?:my|our) (?:[\w-]+ )?{PERSON}(?: {NAME})?'s (?:[a-z-]+ )?(?!point|idea|question|problem|opinion)[a-z-]+ (?:is|are) (?P<v>(?!not|so|too|very)\S.*)"),
@@ -132,7 +141,7 @@ SURROUNDINGS: tuple[Form, ...] = (
     form("fact", r"i (?:was|got|'ve been|have been)(?: recently| just)? diagnosed with (?P<v>.+)", importance=0.9, durability="core"),
     form("fact", r"i(?:'m taking| take| am taking|'m on) (?P<v>.*\b(?:medications?|medicine|pills?|tablets|\d ?mg|insulin|vitamins?|supplements?|statins|antidepressants|blood thinners)\b.*)", importance=0.8),
     form("fact", r"i (?:can't|cannot|can not|don't|do not|never|no longer) (?:eat|drink|smoke|drive|swim|tolerate|digest|own|speak|celebrate|fly|cook|ride) ?(?P<v>(?!it|this|that)\S.*)?$", negative=True),
-    form("fact", rf"i(?:'ve| have) had {SOME} (?P<v>(?:[\w-]+ ){{0,2}}(?:surger(?:y|ies)|operations?|transplants?|strokes?|heart attacks?|miscarriages?)\b.*)", importance=0.8),
+    form("fact", rf"i(?:'ve| have) had {COUNT} (?P<v>(?:[\w-]+ ){{0,2}}(?:surger(?:y|ies)|operations?|transplants?|strokes?|heart attacks?|miscarriages?)\b.*)", importance=0.8),
     form("fact", rf"{I_AM}(?:really |very |absolutely )?(?:terrified|afraid|scared|frightened) of (?P<v>.+)"),
     form("fact", rf"{I_AM}(?:now |happily )?married (?P<v>to .+)"),
     form("fact", r"i drive (?P<v>an? .+)"),
@@ -141,11 +150,11 @@ SURROUNDINGS: tuple[Form, ...] = (
 LIKES: tuple[Form, ...] = (
     form("preference", r"my (?:absolute |all-time )?(?P<thing>favou?rite [a-z-]+(?: [a-z-]+){0,3}?)(?: is|'s| are|'re) (?P<v>(?!the (?:first|second|last)|this|that\b)\S.*)", "user.{thing}"),
     form("preference", rf"(?P<v>{NAME}|[\w -]{{2,40}}) (?:is|are) my (?:absolute |all-time )?(?P<thing>favou?rite (?:[a-z-]+ )?[a-z-]+)(?= |\W*$)(?! so far)", "user.{thing}"),
-    form("preference", rf"i {ADVERBS}{LIKING} {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
-    form("preference", rf"{I_AM}{FANCYING} {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
-    form("preference", rf"i(?:'ve| have) (?:never|always) (?:really )?(?:liked|loved|enjoyed|hated|disliked) {THE_MOMENTS}(?P<v>\S.*)", negative=True, importance=0.5),
-    form("preference", rf"i find {THE_MOMENTS}(?P<v>.+ (?:exhausting|boring|annoying|relaxing|calming|fascinating|stressful|tiring|soothing|overwhelming|disgusting|irritating))\b", importance=0.5),
-    form("preference", rf"i(?:'m| am) (?:more )?(?:interested in) {THE_MOMENTS}(?P<v>\S.*)", importance=0.5),
+    form("preference", rf"i {ADVERBS}{LIKING} {NOT_MOMENTARY}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"{I_AM}{FAN_OF} {NOT_MOMENTARY}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"i(?:'ve| have) (?:never|always) (?:really )?(?:liked|loved|enjoyed|hated|disliked) {NOT_MOMENTARY}(?P<v>\S.*)", negative=True, importance=0.5),
+    form("preference", rf"i find {NOT_MOMENTARY}(?P<v>.+ (?:exhausting|boring|annoying|relaxing|calming|fascinating|stressful|tiring|soothing|overwhelming|disgusting|irritating))\b", importance=0.5),
+    form("preference", rf"i(?:'m| am) (?:more )?(?:interested in) {NOT_MOMENTARY}(?P<v>\S.*)", importance=0.5),
 )  # fmt: skip
 
 HABITS: tuple[Form, ...] = (
@@ -166,7 +175,7 @@ ATTRIBUTE = (
     r"|operating system|user ?name|handle|website|salary|hobby|employer|university|pronouns"
     r"|(?:middle|last|maiden|family) name|surname|nickname)"
 )
-ANYTHING_BUT = (
+NOT_EXCLUDED = (
     rf"(?!(?:[\w-]+ )?(?:{PERSON}|{PET})\b|point|question|problem|issue|idea|guess|opinion|answer"
     r"|mistake|concern|code|only|main|first|next|last|current|goal|plan|aim|favou?rite|turn|bad)"
 )
@@ -178,7 +187,7 @@ VALUE = (
 
 ATTRIBUTES: tuple[Form, ...] = (
     form("fact", rf"my (?:new |current )?(?P<thing>{ATTRIBUTE})(?: is|'s| are) (?P<v>(?!that\b|what\b|too\b|very\b|so\b)\S.*)", "user.{thing}"),
-    form("fact", rf"my {ANYTHING_BUT}(?P<thing>[a-z-]+(?: [a-z-]+)?) (?:is|are) {VALUE}", "user.{thing}", confidence=0.8),
+    form("fact", rf"my {NOT_EXCLUDED}(?P<thing>[a-z-]+(?: [a-z-]+)?) (?:is|are) {VALUE}", "user.{thing}", confidence=0.8),
 )  # fmt: skip
 
 GOALS: tuple[Form, ...] = (
@@ -189,14 +198,14 @@ GOALS: tuple[Form, ...] = (
 
 EVENTS: tuple[Form, ...] = (
     form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also |officially )*(?P<v>(?:got (?:married|engaged|divorced|promoted|laid off|fired|hired|accepted|a (?:new )?job|a (?:new )?{PET})|graduated|retired|gave birth|had (?:a baby|surgery|an operation|a miscarriage|a heart attack|a stroke)|adopted (?:an?|two|our|my)|bought (?:an?|my|our) (?:[\w-]+ )?{POSSESSION}|sold (?:my|our) {POSSESSION}|broke my|passed (?:my|the) (?:[\w-]+ )?(?:exams?|test|bar|driving)|was (?:promoted|accepted|hired|elected|laid off|fired)|lost my (?:job|{PERSON})|quit (?:my|smoking|drinking)|left my|started (?:a (?:new )?(?:job|business|company|course)|my (?:own|new))|founded|became an?|won (?:an?|the|first|second|third)|published (?:a|my)|moved (?:in|into|out|to))\b.*)", importance=0.8),
-    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped|switched|changed)\b (?!it\b|this\b|that\b|an error|an? (?:look|screenshot|photo|picture|break|nap|note)\b|through (?:it|this|the)).*{GONE}.*)", importance=0.6),
+    form("event", rf"(?:i|we)(?:'ve| have)? (?:just |finally |recently |also )*(?P<v>(?!it|this)(?:ran|visited|went|adopted|bought|sold|moved|started|finished|completed|joined|left|quit|met|broke|had|won|lost|passed|failed|attended|travell?ed|flew|hiked|camped|climbed|signed up|took|built|painted|planted|published|launched|released|deployed|shipped|migrated|celebrated|gave|performed|watched|saw|made|baked|cooked|learned|learnt|received|booked|hosted|organi[sz]ed|presented|submitted|volunteered|donated|upgraded|renovated|went|read|wrote|sprained|injured|hurt|fell|cycled|swam|interviewed|opened|closed|hired|promoted|turned|stopped|switched|changed)\b (?!it\b|this\b|that\b|an error|an? (?:look|screenshot|photo|picture|break|nap|note)\b|through (?:it|this|the)).*{PAST_TIME}.*)", importance=0.6),
 )  # fmt: skip
-"""What was done and when, or what is remembered without a date."""
+"""Events, with or without a date."""
 
 PEOPLE = (*IDENTITY, *SURROUNDINGS, *LIKES, *GOALS, *ATTRIBUTES, *EVENTS, *HABITS)
 
 
-SLOT = (
+PROJECT_ATTRIBUTE = (
     r"(?:deadline|due date|submission date|budget|launch date|release date|launch|release|go-live"
     r"(?: date)?|kick-?off|start date|end date|code ?name|project name|working title|target audience"
     r"|client|venue|theme|tech stack|stack|domain|repo|repository|main character|protagonist)"
@@ -206,13 +215,13 @@ BECOMES = (
     r"|(?:has|have) been (?:moved|changed|pushed|shifted|extended|postponed)(?: back)? to"
     r"|(?:has )?(?:moved|changed) to|got (?:moved|pushed|changed)(?: back)? to|is set (?:to|for))"
 )
-EXACT = r"(?P<v>(?:(?!what\b|tight\b|that\b|not\b)[^\W\d_]+ ){0,4}?(?:\W?\d|(?-i:[A-Z]).).*|(?:tomorrow|next|this) .*)"
-DEFINITE = (
+EXACT_VALUE = r"(?P<v>(?:(?!what\b|tight\b|that\b|not\b)[^\W\d_]+ ){0,4}?(?:\W?\d|(?-i:[A-Z]).).*|(?:tomorrow|next|this) .*)"
+DEFINITE_VALUE = (
     r"(?P<v>(?:an?|the|called|named|written in|built (?:with|on|in|around)|hosted (?:on|in)|based in"
     r"|located in|deployed (?:on|to)|running on|due|scheduled|every|\d|\u20ac|\$|\u00a3"
     r"|(?-i:[A-Z])).*)"
 )
-NOT_OURS = (
+NOT_GENERIC = (
     r"(?!conversation|chat|discussion|solar|planet|world|universe|society|country|galaxy|ancestors"
     r"|brain|bod|culture|life|lives|species|generation|economy|next|first|last|best|only|goal"
     r"|problem|question|point|hero|heroine|villain|character|protagonist|story|narrator)"
@@ -224,13 +233,13 @@ DATABASE = (
 CLOUD = r"(?:aws|azure|gcp|google cloud|hetzner|digitalocean|heroku|vercel|netlify|cloudflare)"
 FRONTEND = r"(?:react|vue|angular|svelte|solid|next\.?js|nuxt|htmx)"
 EDITOR = r"(?:vs ?code|visual studio code|neovim|vim|emacs|pycharm|intellij|sublime text|cursor|zed|helix)"
-TURN_TO = (
+ADOPT = (
     r"(?:'re (?:now )?using|are (?:now )?using|use|run on|(?:have |'ve )?(?:just |finally |recently )?"
     r"(?:switched|migrated|moved|changed)(?: over)?(?: from [\w .]{2,30}?)? to|chose|picked|adopted"
     r"|(?:have |'ve )?(?:decided|agreed) (?:on|to use|to go with|to switch to)|settled on"
     r"|are going with|'re going with|went with)"
 )
-TONGUE = (
+LANGUAGE = (
     r"(?:english|french|german|spanish|italian|portuguese|dutch|polish|russian|chinese|japanese"
     r"|arabic|hindi|welsh|swedish|norwegian|danish|finnish|greek|turkish|ukrainian|korean)"
 )
@@ -240,41 +249,41 @@ EVENT_NOUN = (
     r"|birthday party|recital|check-?up|scan|viewing|date|dinner|anniversary|baby|visit|talk|audition"
     r"|performance|game|match|tournament|ceremony|graduation|final|finals)"
 )
-YOU = r"(?:(?:please|i(?:'d| would) (?:like|want|prefer)|i (?:want|need|expect) (?:you)?|you (?:should|must)|to|also) )*"
+REQUEST = r"(?:(?:please|i(?:'d| would) (?:like|want|prefer)|i (?:want|need|expect) (?:you)?|you (?:should|must)|to|also) )*"
 
 INSTRUCTIONS: tuple[Form, ...] = (
-    form("instruction", rf"{YOU}(?:(?:always|only|from now on),? )*(?P<v>(?:answer|reply|respond|speak|talk|write)(?: to me| back)? (?:only |always )*in {TONGUE}\b.*)", "user.answer_language"),
-    form("preference", rf"i (?:would |'d )?(?:always )?prefer (?:(?:your |the )?(?:answers?|replies|responses|messages) (?:to be )?)?in (?P<v>{TONGUE}\b.*)", "user.answer_language"),
-    form("instruction", rf"{YOU}(?:always|never|don't ever|do not ever) (?P<v>(?!mind|know|here\b|there\b|happen|end|get|fail|fails|works?\b|heard|said|been|knew|thought|had|a pleasure|an? |the |seen|happy|good|forget|make me|been|wanted|again|liked|that|told|gave|did|said|went|came|\w+ed\b)[a-z]+ .+)", negative=True),
+    form("instruction", rf"{REQUEST}(?:(?:always|only|from now on),? )*(?P<v>(?:answer|reply|respond|speak|talk|write)(?: to me| back)? (?:only |always )*in {LANGUAGE}\b.*)", "user.answer_language"),
+    form("preference", rf"i (?:would |'d )?(?:always )?prefer (?:(?:your |the )?(?:answers?|replies|responses|messages) (?:to be )?)?in (?P<v>{LANGUAGE}\b.*)", "user.answer_language"),
+    form("instruction", rf"{REQUEST}(?:always|never|don't ever|do not ever) (?P<v>(?!mind|know|here\b|there\b|happen|end|get|fail|fails|works?\b|heard|said|been|knew|thought|had|a pleasure|an? |the |seen|happy|good|forget|make me|been|wanted|again|liked|that|told|gave|did|said|went|came|\w+ed\b)[a-z]+ .+)", negative=True),
     form("instruction", r"(?:please )?(?:from now on|from here on|going forward|in (?:the )?future|by default|as a rule|for all (?:your|future) (?:answers|replies|responses))\b,? ?(?P<v>(?!i\b|we\b|it\b|he\b|she\b|they\b|there\b)\S.+)", negative=True),
-    form("instruction", rf"{YOU}(?P<v>(?!i\b|we\b|it\b|my\b|he\b|she\b|they\b)\S+ .+) (?:from now on|from here on|going forward|in (?:the )?future|by default|every time|at all times)\W*$", negative=True),
+    form("instruction", rf"{REQUEST}(?P<v>(?!i\b|we\b|it\b|my\b|he\b|she\b|they\b)\S+ .+) (?:from now on|from here on|going forward|in (?:the )?future|by default|every time|at all times)\W*$", negative=True),
     form("instruction", r"(?P<v>(?:whenever|every time|each time|any time|anytime) (?:i|you|we|there|a|an|the|someone)\b.+, ?(?:please |always |just )*(?!i\b|we\b|it\b|he\b|she\b|they\b|you\b|my\b|the\b|there\b|that\b)[a-z]+ .+)", negative=True),
 )  # fmt: skip
 
 DECISIONS: tuple[Form, ...] = (
-    form("fact", rf"we {TURN_TO} (?P<v>{DATABASE}\b.*)", "project.database"),
-    form("fact", rf"we {TURN_TO} (?P<v>{CLOUD}\b.*)", "project.cloud_provider"),
-    form("fact", rf"we {TURN_TO} (?P<v>{FRONTEND}\b.*)", "project.frontend"),
-    form("fact", rf"i {TURN_TO} (?P<v>{EDITOR}\b.*)", "user.editor"),
+    form("fact", rf"we {ADOPT} (?P<v>{DATABASE}\b.*)", "project.database"),
+    form("fact", rf"we {ADOPT} (?P<v>{CLOUD}\b.*)", "project.cloud_provider"),
+    form("fact", rf"we {ADOPT} (?P<v>{FRONTEND}\b.*)", "project.frontend"),
+    form("fact", rf"i {ADOPT} (?P<v>{EDITOR}\b.*)", "user.editor"),
     form("event", r"(?:i|we)(?:'ve| have|'ve all| all)? (?:finally |just |already |now |both )?(?P<v>(?:decided|agreed|chosen|chose|picked|settled|opted|committed|resolved) (?!nothing|not sure|it\b|that\b(?= (?:is|was)))(?:to|on|that|for|against|not to|as)?\b ?.+)", negative=True, importance=0.8),
     form("event", r"(?:i|we)(?:'m|'re| am| are) going with (?P<v>(?!it\b|this\b|that\b|option|the (?:first|second|third|last|other))\S.+)", importance=0.8),
-    form("fact", rf"(?:the|our) (?:project(?:'s)? )?(?P<what>{SLOT})(?: (?:for|of) (?:the|our|this) (?:project|app|team|company|product))? {BECOMES} (?:on |at |in )?{EXACT}", "project.{what}", importance=0.8),
-    form("fact", rf"(?:the|our) (?P<what>{SLOT}) (?:for|of) (?:the |our |my )?(?P<of>\w+(?: \w+)?) {BECOMES} (?:on |at |in )?{EXACT}", "project.{of}_{what}", importance=0.8),
+    form("fact", rf"(?:the|our) (?:project(?:'s)? )?(?P<what>{PROJECT_ATTRIBUTE})(?: (?:for|of) (?:the|our|this) (?:project|app|team|company|product))? {BECOMES} (?:on |at |in )?{EXACT_VALUE}", "project.{what}", importance=0.8),
+    form("fact", rf"(?:the|our) (?P<what>{PROJECT_ATTRIBUTE}) (?:for|of) (?:the |our |my )?(?P<of>\w+(?: \w+)?) {BECOMES} (?:on |at |in )?{EXACT_VALUE}", "project.{of}_{what}", importance=0.8),
     form("fact", rf"(?:the|our|my) (?:project|app|company|startup|product|game|book|novel|store|team|band)(?: is|'s|'s name is) (?:called|named) (?P<v>{NAME}|\S+)", "project.name", importance=0.8),
-    form("fact", rf"our {NOT_OURS}(?P<what>[a-z-]+(?: [a-z-]+)?) (?:is|are|will be|is now) {DEFINITE}", "project.{what}", importance=0.7),
+    form("fact", rf"our {NOT_GENERIC}(?P<what>[a-z-]+(?: [a-z-]+)?) (?:is|are|will be|is now) {DEFINITE_VALUE}", "project.{what}", importance=0.7),
     form("fact", r"(?:my|the|our) (?:[\w-]+ ){1,3}?(?:is|are) due (?P<v>.*\d.*|(?:on |by )?(?:next |this )?\w+day\b.*|tomorrow.*)", importance=0.8),
     form("fact", rf"we use (?P<v>{NAME} (?:to|for|as)\b .+)"),
     form("fact", r"we (?:deploy|release|ship|meet|publish|train|rehearse|practi[cs]e)(?: \w+){0,3} (?P<v>(?:every|each|on|once|twice)\b .+)"),
 )  # fmt: skip
 
 PLANS: tuple[Form, ...] = (
-    form("event", rf"(?:my|our) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}(?: (?:to|with|in|at|for) [\w ]{{2,40}}?)?(?: is|'s| are| starts| begins| will be|'s been moved| has been moved| got moved)(?: on| at| in| to| for| scheduled)* (?P<v>(?:.{{0,20}}){COMING}.*)", importance=0.7),
-    form("event", rf"(?:i|we)(?: have|'ve got|'ve) (?:an?|my|our|the) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}\b(?P<v>.*{COMING}.*)", importance=0.7),
-    form("event", rf"(?:i|we)(?:'m|'re| am| are) (?P<v>(?:going to|planning to|flying|travell?ing|visiting|getting|moving|having|starting|leaving|meeting|hosting|running|seeing|expecting|throwing|presenting|attending|taking)\b (?!it\b|this\b|that\b|an error|back to).*{COMING}.*)", importance=0.7, confidence=0.8),
-    form("task", rf"(?:i|we)(?: need to| have to|'ve got to| must| should|'ll have to) (?P<v>(?!you\b)\w+ .*\b(?:by|before|until|on|no later than)\b.*{COMING}.*)", importance=0.6, durability="ephemeral"),
+    form("event", rf"(?:my|our) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}(?: (?:to|with|in|at|for) [\w ]{{2,40}}?)?(?: is|'s| are| starts| begins| will be|'s been moved| has been moved| got moved)(?: on| at| in| to| for| scheduled)* (?P<v>(?:.{{0,20}}){COMING_TIME}.*)", importance=0.7),
+    form("event", rf"(?:i|we)(?: have|'ve got|'ve) (?:an?|my|our|the) (?:[\w'-]+ ){{0,3}}?{EVENT_NOUN}\b(?P<v>.*{COMING_TIME}.*)", importance=0.7),
+    form("event", rf"(?:i|we)(?:'m|'re| am| are) (?P<v>(?:going to|planning to|flying|travell?ing|visiting|getting|moving|having|starting|leaving|meeting|hosting|running|seeing|expecting|throwing|presenting|attending|taking)\b (?!it\b|this\b|that\b|an error|back to).*{COMING_TIME}.*)", importance=0.7, confidence=0.8),
+    form("task", rf"(?:i|we)(?: need to| have to|'ve got to| must| should|'ll have to) (?P<v>(?!you\b)\w+ .*\b(?:by|before|until|on|no later than)\b.*{COMING_TIME}.*)", importance=0.6, durability="ephemeral"),
     form("task", r"(?:please )?remind me (?:\w+ )?to (?P<v>(?!you\b)\w+ .+)", importance=0.6, durability="ephemeral"),
-    form("task", rf"(?:i|we)(?: have to|'ve got to|'ll have to) (?P<v>(?!you\b|say|admit|go\b|.*\btoday\b)\w+ .*{COMING}.*)", importance=0.6, durability="ephemeral"),
-    form("task", rf"(?:i|we)(?:'ll| will| plan to| intend to) (?P<v>(?!be right|try|see you|let you|go with)\w+ .*{COMING}.*)", importance=0.5, durability="ephemeral", confidence=0.7),
+    form("task", rf"(?:i|we)(?: have to|'ve got to|'ll have to) (?P<v>(?!you\b|say|admit|go\b|.*\btoday\b)\w+ .*{COMING_TIME}.*)", importance=0.6, durability="ephemeral"),
+    form("task", rf"(?:i|we)(?:'ll| will| plan to| intend to) (?P<v>(?!be right|try|see you|let you|go with)\w+ .*{COMING_TIME}.*)", importance=0.5, durability="ephemeral", confidence=0.7),
 )  # fmt: skip
 
 PROJECTS = (*INSTRUCTIONS, *DECISIONS, *PLANS)

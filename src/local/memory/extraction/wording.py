@@ -1,7 +1,8 @@
-"""A statement as it is stored: in the third person, with its date and the questions it answers.
+"""Word statements so that they are understood without the conversation.
 
-So it is understood without the conversation. It is reworded only where that is safe; everything
-else keeps its wording, with its speaker before it: a wrong rewording is worse than none.
+They get the third person, a date, and the questions that they answer. A statement is reworded only
+if that is safe; otherwise it is quoted after its speaker, because a wrong rewording is worse than
+none.
 """
 
 import re
@@ -37,11 +38,11 @@ _UNSAFE = re.compile(
     r"|\"",
     re.IGNORECASE,
 )
-"""Persons that the third person would confuse with the speaker, or leave unclear."""
+"""Words for persons that would be confused with the speaker in the third person."""
 _PERSONS = re.compile(
     r"\b(?:i|my|me|mine|myself|you|your|yours|we|our|ours|us|let's)\b|\"", re.IGNORECASE
 )
-_LATER = (
+_THIRD_PERSON = (
     (re.compile(r"\bI'm\b|\bI am\b", re.IGNORECASE), "they are"),
     (re.compile(r"\bI was\b", re.IGNORECASE), "they were"),
     (re.compile(r"\bI(?='\w| [a-z])|\bi\b"), "they"),
@@ -51,12 +52,12 @@ _LATER = (
     (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
 )
 _NUMERAL = re.compile(r"\bI\b")
-"""If this is left in the third person, it is not about the speaker: "Book I"."""
+"""An "I" that is left in the third person does not mean the speaker: "Book I"."""
 _SENTENCE_STARTS = re.compile(r"(?<=\. )[a-z]")
 
 
 def standalone(statement: str, speaker: str | None) -> str:
-    """Return the statement as a sentence about its speaker; None means the user."""
+    """Return the statement as a sentence about its speaker. None means the user."""
     who = speaker or THE_USER
     clause = statement.strip(" ,;:")
     capital = f"{clause[:1].upper()}{clause[1:]}"
@@ -70,7 +71,7 @@ def standalone(statement: str, speaker: str | None) -> str:
 
 
 def shortened(sentence: str) -> str:
-    """Return as much of the sentence as a summary holds, in whole words."""
+    """Return the sentence cut to the length of a summary, after a whole word."""
     text = sentence.rstrip(".")
     if len(text) <= SUMMARY_CHARACTERS:
         return text
@@ -79,7 +80,7 @@ def shortened(sentence: str) -> str:
 
 def _in_third_person(clause: str, who: str) -> str | None:
     if _MY.match(clause):
-        return f"{who}'s {_later(clause[2:].lstrip())}"
+        return f"{who}'s {_with_third_person(clause[2:].lstrip())}"
     found = _FIRST.fullmatch(clause)
     if found is None:
         return None
@@ -88,10 +89,10 @@ def _in_third_person(clause: str, who: str) -> str | None:
 
 
 def _predicate(short: str | None, rest: str) -> str | None:
-    """Return what follows "I", with its verb in the third person; None where it is unclear."""
+    """Return what follows "I", with the verb in the third person; None if the verb is unclear."""
     if short is not None:
         verb = _CONTRACTED.get(short.lower())
-        return verb and f"{verb} {_later(rest)}"
+        return verb and f"{verb} {_with_third_person(rest)}"
     before: list[str] = []
     verb, _, after = rest.partition(" ")
     while _ADVERB.match(verb.lower()) and after:
@@ -100,11 +101,12 @@ def _predicate(short: str | None, rest: str) -> str | None:
     lower = verb.lower()
     if not lower.replace("'", "").isalpha():
         return None
-    return " ".join(filter(None, (*before, _third(lower), _later(after))))
+    verb = _verb_in_third_person(lower)
+    return " ".join(filter(None, (*before, verb, _with_third_person(after))))
 
 
-def _third(verb: str) -> str:
-    """Return the verb as it follows a name."""
+def _verb_in_third_person(verb: str) -> str:
+    """Return the verb in the third person singular."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if verb in {"don't", "haven't"}:
@@ -118,8 +120,9 @@ def _third(verb: str) -> str:
     return f"{verb}s"
 
 
-def _later(text: str) -> str:
-    for pattern, word in _LATER:
+def _with_third_person(text: str) -> str:
+    """Return the text with "they", "their" and "them" for the first person."""
+    for pattern, word in _THIRD_PERSON:
         text = pattern.sub(word, text)
     return _SENTENCE_STARTS.sub(lambda found: found[0].upper(), text)
 
@@ -140,7 +143,10 @@ _RELATIVE = re.compile(
 
 
 def dated(statement: str, at: datetime) -> str:
-    """Return the statement with the date of its first relative time, or else of the message."""
+    """Return the statement with the date of its first relative time, if it has one.
+
+    If that date cannot be determined, the date of the message is added.
+    """
     found = _RELATIVE.search(statement)
     if found is None:
         return statement
@@ -157,19 +163,19 @@ def _date_of(found: re.Match[str], at: datetime) -> str | None:
         return _coming(name.lower(), found["which"].lower(), at)
     if found["past"] and (window := find_window(found[0], at)) and window.since and window.until:
         zone = at.tzinfo
-        return _shown(Span(window.since.astimezone(zone), window.until.astimezone(zone)))
+        return _formatted(Span(window.since.astimezone(zone), window.until.astimezone(zone)))
     return None
 
 
 def _coming(weekday: str, which: str, at: datetime) -> str | None:
-    """Return the next day of that name; None for a "next Friday" that may be either of two."""
+    """Return the date of the next such weekday; None for an ambiguous "next Friday"."""
     day = at + ((WEEKDAYS.index(weekday) - at.weekday() - 1) % len(WEEKDAYS) + 1) * DAY
     if which == "next" and whole("week", day) == whole("week", at):
         return None
     return f"{day:%Y-%m-%d}"
 
 
-def _shown(span: Span) -> str | None:
+def _formatted(span: Span) -> str | None:
     if span.until - span.since <= 2 * DAY:
         return f"{span.since:%Y-%m-%d}"
     for unit, form in (("week", "week of %Y-%m-%d"), ("month", "%Y-%m"), ("year", "%Y")):
@@ -199,7 +205,7 @@ _OF_THE_PROJECT = "What is the {what}?"
 
 
 def questions(topic: str | None, who: str) -> tuple[str, ...]:
-    """Return the question that the value under a topic key answers; none without a key."""
+    """Return the question that the value of a topic key answers; empty without a key."""
     if topic is None:
         return ()
     scope, _, what = topic.partition(".")

@@ -1,8 +1,8 @@
-"""Makes records of conversations and turns: messages and tools' results, under stable ids.
+"""Make records of the messages and tool results of conversations and turns, under stable ids.
 
-Sending the same conversation again makes the same ids, so it changes nothing; a longer version adds
-what is new. A turn has an episode beside its messages and results. Facts are read in the records
-afterwards (`memory/upkeep/extraction.py`).
+The same conversation gives the same ids when it is sent again, so nothing changes; a longer version
+adds only what is new. A turn also gets an episode. Facts are extracted from the records later
+(`memory/upkeep/extraction.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,16 +24,16 @@ from local.protocol.envelope import Caller, content_id
 from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import in_utc
 
-WhyNot = Callable[[ToolCallRecord], str | None]
-"""Returns why the result of a call is not recorded, if it is not."""
+SkipReason = Callable[[ToolCallRecord], str | None]
+"""Returns the reason why the result of a call is not recorded, or None if it is."""
 MayBeOwn = Callable[[str, datetime], bool]
-"""Returns whether a tool of this memory may have answered before its answers were noted."""
+"""Returns whether a result may come from the memory itself, from before its answers were logged."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages with what the ledger needs to know about them.
+    """Messages, with everything needed to make records of them.
 
-    Results that may be the memory's own are stored and not searched.
+    Results that may be the memory's own are stored but not searched.
     """
 
     messages: Sequence[ConversationMessage]
@@ -42,20 +42,20 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     now: datetime
     query_id: str | None = None
-    why_not: WhyNot = lambda _call: None
+    skip_reason: SkipReason = lambda _call: None
     may_be_own: MayBeOwn = lambda _tool, _at: False
 
 
 def records_of(conversation: Conversation) -> Iterator[NewRecord]:
-    """Yield the records of a conversation, in their order."""
-    return (one for one in read(conversation) if isinstance(one, NewRecord))
+    """Yield the records of a conversation, in order."""
+    return (one for one in read_records(conversation) if isinstance(one, NewRecord))
 
 
-def read(conversation: Conversation) -> Iterator[NewRecord | SkippedMessage]:
-    """Yield a record for each message and tool's result, in their order, or why there is none.
+def read_records(conversation: Conversation) -> Iterator[NewRecord | SkippedMessage]:
+    """Yield a record for each message and tool result in order, or the reason why it has none.
 
-    What is reported twice is one record. An id may come again with another text, for an edited
-    message, or with other arguments, for another call.
+    A message or result that is reported twice gives one record. The same id with another text (an
+    edited message) or other arguments (another call) gives another record.
     """
     seen: dict[str, tuple[str, Any]] = {}
     for index, (message, call) in enumerate(with_calls(conversation.messages)):
@@ -70,9 +70,9 @@ def read(conversation: Conversation) -> Iterator[NewRecord | SkippedMessage]:
 def _records(
     conversation: Conversation, message: ConversationMessage, call: ToolCallRecord | None
 ) -> Iterator[NewRecord | str]:
-    """Yield the records of a message, and why a result has none.
+    """Yield the records of a message, and the reasons why results have none.
 
-    A blank message gets none if the results of its calls take its place.
+    A blank message gets no record if the results of its calls have records.
     """
     with_result: list[ToolCallRecord] = []
     without_result: list[ToolCallRecord] = []
@@ -80,16 +80,16 @@ def _records(
     for reported in message.tool_calls:
         if is_blank(reported.content):
             without_result.append(reported)
-        elif reason := conversation.why_not(reported):
+        elif reason := conversation.skip_reason(reported):
             without_result.append(reported)
             left_out.append(reason)
         else:
             with_result.append(reported)
     if message.role == "tool" and not message.is_blank:
-        result = _answer(message, call)
-        if reason := conversation.why_not(result):
+        result = _as_call(message, call)
+        if reason := conversation.skip_reason(result):
             yield reason
-        elif call is None or call.content != message.content:  # the call did not report it
+        elif call is None or call.content != message.content:  # the call did not report it yet
             yield _result(conversation, message, result)
     elif message.has_content or without_result or not with_result:
         yield _message(conversation, message, without_result)
@@ -97,8 +97,8 @@ def _records(
     yield from left_out
 
 
-def _answer(message: ConversationMessage, call: ToolCallRecord | None) -> ToolCallRecord:
-    """Return a tool's message as the result of its call."""
+def _as_call(message: ConversationMessage, call: ToolCallRecord | None) -> ToolCallRecord:
+    """Return a tool's message as a call with a result."""
     return ToolCallRecord(
         id=message.tool_call_id or None,
         name=message.name or "tool",
@@ -110,16 +110,16 @@ def _answer(message: ConversationMessage, call: ToolCallRecord | None) -> ToolCa
 
 def _identity(message: ConversationMessage) -> str:
     """Return the sender's id, else one made of the content and its number of occurrences."""
-    what = (message.role, message.name, message.content, message.occurrence)
-    return message.id or content_id(*what)
+    parts = (message.role, message.name, message.content, message.occurrence)
+    return message.id or content_id(*parts)
 
 
 def _message(
-    conversation: Conversation, message: ConversationMessage, without: Sequence[ToolCallRecord]
+    conversation: Conversation, message: ConversationMessage, unanswered: Sequence[ToolCallRecord]
 ) -> NewRecord:
-    """Return the record of a message, with its calls that have no results here."""
-    searched = not message.is_blank and message.role != "system"
-    calls = [{"id": call.id, "name": call.name, "args": call.args} for call in without]
+    """Return the record of a message. `unanswered`: its calls whose results have no records."""
+    is_searched = not message.is_blank and message.role != "system"
+    calls = [{"id": call.id, "name": call.name, "args": call.args} for call in unanswered]
     return _record(
         conversation,
         message,
@@ -130,7 +130,7 @@ def _message(
             message.role,
             _identity(message),
         ),
-        kind="chat_message" if searched else "transcript",
+        kind="chat_message" if is_searched else "transcript",
         content=message.content or "",
         label=message.name,
         role=message.role,
@@ -144,16 +144,16 @@ def _result(
 ) -> NewRecord:
     owner, session_id = conversation.owner, conversation.session_id
     identity = [conversation.query_id, call.id or _identity(message), call.name, call.content]
-    named = message.id if message.role == "tool" else None
-    unclear = conversation.may_be_own(call.name, _time_of(conversation, message))
-    if named and call.id:
-        identity.append(named)  # calls may be numbered anew in every reply
+    message_id = message.id if message.role == "tool" else None
+    may_be_own = conversation.may_be_own(call.name, _time_of(conversation, message))
+    if message_id and call.id:
+        identity.append(message_id)  # some senders number the calls of each reply from 1
     return _record(
         conversation,
         message,
         id=content_id("tool_output", owner, session_id, identity),
-        alias=content_id("tool_output", owner, session_id, named) if named else None,
-        kind="transcript" if unclear else "tool_output",
+        alias=content_id("tool_output", owner, session_id, message_id) if message_id else None,
+        kind="transcript" if may_be_own else "tool_output",
         content=call.content,
         label=call.name,
         role="tool",
@@ -168,15 +168,15 @@ def _result(
 def _record(
     conversation: Conversation, message: ConversationMessage, *, metadata: Json, **columns: Any
 ) -> NewRecord:
-    """Return a record with what all records of a conversation share."""
-    besides = {"parts": message.parts, "fields": message.fields}
+    """Return a record, with the columns that all records of a conversation have in common."""
+    extra = {"parts": message.parts, "fields": message.fields}
     return NewRecord(
         owner=conversation.owner,
         agent=conversation.agent,
         session_id=conversation.session_id,
         query_id=conversation.query_id,
         event_time=_time_of(conversation, message),
-        metadata={**{key: value for key, value in besides.items() if value}, **metadata},
+        metadata={**{key: value for key, value in extra.items() if value}, **metadata},
         **columns,
     )
 
@@ -186,7 +186,7 @@ def _time_of(conversation: Conversation, message: ConversationMessage) -> dateti
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One question with its answer; None: it is not worth remembering, but the question is."""
+    """A question with its answer, or with None if the answer is not worth remembering."""
 
     query: str
     answer: str | None
@@ -196,10 +196,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str | None = None
     metadata: Json = {}
 
-    def messages(self, turn_id: str, why_not: WhyNot) -> list[ConversationMessage]:
-        """Return the messages of the turn, without calls of the memory itself."""
+    def messages(self, turn_id: str, skip_reason: SkipReason) -> list[ConversationMessage]:
+        """Return the messages of the turn, without calls of the memory's own tools."""
         asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
-        calls = [call for call in self.tool_calls if why_not(call) != OWN_RESULT]
+        calls = [call for call in self.tool_calls if skip_reason(call) != OWN_RESULT]
         messages = [
             ConversationMessage(role="user", content=self.query, id=asked, timestamp=self.at)
         ]
@@ -216,20 +216,23 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return messages
 
 
-def question_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
-    """Return the id of a turn's question, which identifies the turn among those of its query id."""
+def question_id_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
+    """Return the record id of a turn's question, which also identifies the turn.
+
+    Several turns may have the same query id.
+    """
     return content_id("question", owner, session_id, query_id, query)
 
 
 def records_of_turn(
     turn: Turn,
     caller: Caller,
-    why_not: WhyNot = lambda _call: None,
+    skip_reason: SkipReason = lambda _call: None,
     may_be_own: MayBeOwn = lambda _tool, _at: False,
 ) -> Iterator[NewRecord]:
-    """Yield the turn's episode, and its messages and tool results; no episode if it failed.
+    """Yield the turn's episode, messages and tool results. A turn without answer has no episode.
 
-    Only episode and answer depend on the answer; another answer gives other ids.
+    Another answer gives the episode and the answer other ids, and no other record.
     """
     metadata: Json = {
         **turn.metadata,
@@ -239,20 +242,20 @@ def records_of_turn(
         "tool_calls": len(turn.tool_calls),
     }
     episode = new_episode(f"Q: {turn.query}\nA: {turn.answer}", metadata, caller, turn.at)
-    named, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
-    question = question_of(turn.query, named, owner=owner, session_id=session_id)
+    turn_id, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
+    question = question_id_of(turn.query, turn_id, owner=owner, session_id=session_id)
     conversation = Conversation(
-        messages=turn.messages(named, why_not),
+        messages=turn.messages(turn_id, skip_reason),
         owner=owner,
         agent=caller.agent,
         session_id=session_id,
         query_id=episode.query_id,
         now=turn.at,
-        why_not=why_not,
+        skip_reason=skip_reason,
         may_be_own=may_be_own,
     )
-    answered = () if turn.answer is None else (episode,)
-    for record in (*answered, *records_of(conversation)):
-        own = content_id(question, record.id, record.content)
-        id_ = question if record.role == "user" else own
+    episodes = () if turn.answer is None else (episode,)
+    for record in (*episodes, *records_of(conversation)):
+        own_id = content_id(question, record.id, record.content)
+        id_ = question if record.role == "user" else own_id
         yield msgspec.structs.replace(record, id=id_, turn=question)

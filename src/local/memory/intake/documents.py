@@ -1,8 +1,8 @@
-"""Makes records of documents: chunks of Markdown or plain text, under title and headings.
+"""Split documents into chunks of Markdown or plain text, labelled with title and headings.
 
-Both the splitter and the parser read a part of a text at a time. The splitter's time grows with the
-square of the length of a text without structure; and while the interpreter collects a parser's
-garbage, no other thread runs.
+Both the splitter and the parser get a part of the text at a time. The splitter takes quadratic time
+for a text without structure, and while the interpreter collects the parser's garbage, no other
+thread runs.
 """
 
 import asyncio
@@ -25,12 +25,13 @@ from local.memory.changes import Changes
 from local.memory.scopes import check_may_write
 from local.protocol.envelope import Caller, Clock, new_id
 
-LABEL = 200
+MAX_LABEL = 200
+"""Maximum characters of a chunk's label."""
 SEPARATOR = " › "  # noqa: RUF001 - as between breadcrumbs
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A text for everybody in the tenant; another one of the same `source` replaces it."""
+    """A document for the whole tenant. A new one with the same `source` replaces it."""
 
     title: str
     source: str
@@ -38,7 +39,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of storing a document, in chunks; `removed` are those beyond its new end."""
+    """The number of chunks that storing a document added, replaced and removed.
+
+    `removed`: chunks of the older version beyond the end of the new one.
+    """
 
     chunks: int
     added: int
@@ -51,7 +55,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Documents:
-    """The documents of a tenant, as one caller writes them."""
+    """Reads and writes a tenant's documents for one caller."""
 
     def __init__(
         self,
@@ -67,27 +71,27 @@ class Documents:
         self._clock = clock
 
     async def read(self, source: str) -> Document:
-        """Return the document of a source, its chunks as paragraphs of their own.
+        """Return the document of a source, with each chunk as a paragraph.
 
         Raises:
-            InvalidArgumentsError: There is none.
+            InvalidArgumentsError: The document does not exist.
         """
         chunks = await self._ledger.documents.read(source)
         if not chunks:
             raise InvalidArgumentsError(
                 f"source: there is no document {quoted(source)}.",
-                remedy="Copy its source from the source_ref of what recall found, without `#…`.",
+                remedy="Copy the source from the source_ref of a recall result, without `#…`.",
             )
         title = chunks[0][0].partition(SEPARATOR)[0]
         content = "\n\n".join(content for _, content in chunks)
         return Document(title=title, source=source, content=content)
 
     async def store(self, document: Document) -> StoredDocument:
-        """Store the document; replace those chunks of its source that differ.
+        """Store a document. Only chunks that differ from the stored ones are replaced.
 
         Raises:
-            InvalidArgumentsError: Its title, its source or its content is blank.
-            ForbiddenError: The caller's role may not write what is everybody's.
+            InvalidArgumentsError: The title, the source or the content is blank.
+            ForbiddenError: The caller's role may not write to the scope `tenant`.
         """
         check_may_write("tenant", self._caller)
         records = await asyncio.to_thread(_records, document, self._caller, self._clock())
@@ -107,7 +111,7 @@ class Documents:
 
 
 def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord]:
-    """Return a record for each chunk, in their order. The largest documents take seconds."""
+    """Return a record for each chunk, in order. The largest documents take seconds."""
     title = " ".join(checked_text(document.title, "title").split())
     text = checked_text(document.content, "content").replace("\r\n", "\n").replace("\r", "\n")
     source = checked_text(document.source, "source")
@@ -131,32 +135,33 @@ def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord
 
 
 def _outline(title: str, text: str) -> Iterator[tuple[int, str]]:
-    """Yield where each heading begins, and the label of the text under it."""
+    """Yield the position of each heading, and the label of the text below it."""
     path: list[tuple[int, str]] = [(0, title)]
-    yield 0, title[:LABEL]
+    yield 0, title[:MAX_LABEL]
     for level, begin, heading in headings(text):
         while path[-1][0] >= level:
             path.pop()
         if heading and heading.casefold() != title.casefold():
-            path.append((level, heading[:LABEL]))
-        yield begin, SEPARATOR.join(name for _, name in path)[:LABEL]
+            path.append((level, heading[:MAX_LABEL]))
+        yield begin, SEPARATOR.join(name for _, name in path)[:MAX_LABEL]
 
 
 CHUNK = (600, 900)
-"""Characters of one chunk if its text permits: with its label as many as its vector reads."""
-SHORT = 100
-"""A shorter one is a heading or the like, and joins the chunk after it."""
-SPLIT = 10_000
-"""Characters that are split at once."""
-ENDS = ("\n#", "\n\n", "\n", " ")
-"""The best places to split a text."""
-PARSED = 20_000
-"""Characters that are parsed at once; more if they are a single block without inner blocks."""
-LEAVES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
+"""Target range of a chunk's characters: with its label, as much as its vector represents."""
+MIN_CHUNK = 100
+"""Minimum characters of a chunk. A shorter one, such as a heading, is joined with the next."""
+SPLIT_CHARACTERS = 10_000
+"""Number of characters that are split at once."""
+PART_ENDS = ("\n#", "\n\n", "\n", " ")
+"""Where a part may end, in order of preference."""
+PARSED_CHARACTERS = 20_000
+"""Number of characters that are parsed at once; doubled while they are a single leaf block."""
+LEAF_TYPES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
+"""Types of blocks that contain no other blocks."""
 
 
 class Heading(NamedTuple):
-    """`begin` counts characters of the text."""
+    """A heading. `begin`: its position in the text, in characters."""
 
     level: int
     begin: int
@@ -164,7 +169,7 @@ class Heading(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """An outermost block; `is_leaf`: there are no others in it."""
+    """An outermost block. `is_leaf`: it contains no other blocks."""
 
     begin: int
     heading: Heading | None
@@ -172,12 +177,12 @@ class _Block(NamedTuple):
 
 
 def chunks(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where each chunk begins, and its text."""
+    """Yield the position and the text of each chunk."""
     begin = end = 0
     for start, content in _split(text):
         begin = start if begin == end else begin
         end = start + len(content)
-        if end - begin >= SHORT:
+        if end - begin >= MIN_CHUNK:
             yield begin, text[begin:end]
             begin = end
     if begin < end:
@@ -187,9 +192,9 @@ def chunks(text: str) -> Iterator[tuple[int, str]]:
 def headings(text: str) -> Iterator[Heading]:
     """Yield every heading outside quotes and lists.
 
-    The last block of a part may continue after it, and is parsed again with what follows.
+    The last block of a part may continue in the next one, so it is parsed again with that.
     """
-    begin, size = 0, PARSED
+    begin, size = 0, PARSED_CHARACTERS
     while begin < len(text):
         end = text.find("\n", begin + size) + 1 or len(text)
         blocks = list(_blocks(text[begin:end], begin))
@@ -199,15 +204,15 @@ def headings(text: str) -> Iterator[Heading]:
             continue
         until = last if begin < last and end < len(text) else end
         yield from (block.heading for block in blocks if block.heading and block.begin < until)
-        begin, size = until, PARSED
+        begin, size = until, PARSED_CHARACTERS
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
     splitter, begin = MarkdownSplitter(CHUNK), 0
     while begin < len(text):
-        end = begin + SPLIT
+        end = begin + SPLIT_CHARACTERS
         if end < len(text):
-            found = (text.rfind(mark, begin, end) + 1 for mark in ENDS)
+            found = (text.rfind(mark, begin, end) + 1 for mark in PART_ENDS)
             end = next((cut for cut in found if cut > begin), end)
         for start, content in splitter.chunk_indices(text[begin:end]):
             yield begin + start, content
@@ -225,4 +230,4 @@ def _blocks(part: str, offset: int) -> Iterator[_Block]:
             begin, heading = begins[token.map[0]], None
             if token.type == "heading_open":
                 heading = Heading(int(token.tag[1:]), begin, " ".join(inside.content.split()))
-            yield _Block(begin, heading, is_leaf=token.type in LEAVES)
+            yield _Block(begin, heading, is_leaf=token.type in LEAF_TYPES)

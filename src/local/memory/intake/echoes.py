@@ -1,13 +1,13 @@
-"""Recognises what comes back from the memory: results of its own tools, and answers from them.
+"""Recognise echoes: results of the memory's own tools, and answers that repeat memories.
 
-Results of its tools are never recorded as memories. A tool's name does not prove whose it is, as
-other teams use the same names; its answer does. So the memory notes what its tools have answered,
-to whom and with which records. This is held in this process only and is bounded: nothing is known
-about answers older than `since`.
+Results of the memory's own tools are never recorded. A tool's name does not prove that it is the
+memory's own, because other teams use the same names; its result does. So the memory logs what its
+tools answered, to whom and with which records. The log is bounded and lives in this process only:
+nothing is known about answers from before `since`.
 
-Everything else is stored word for word. But a repeated question is nearer to itself than to its
-answers, and its answer repeats a memory: in a search both give way to the memories behind them, by
-what is noted here when the turn is stored.
+Everything else is stored word for word. But a repeated question is more similar to itself than to
+its answers, and its answer repeats a memory. So the sources of a turn are noted when it is stored,
+and searches rank the turn below them.
 """
 
 import asyncio
@@ -27,38 +27,44 @@ from local.protocol.payloads import Json, ToolCallRecord, ToolSchema
 from local.text.features import asks, sentences
 from local.text.words import informative_words, stems, words
 
-MOST_RESULTS = 10_000
-MOST_SESSIONS = 2_000
+MAX_RESULTS = 10_000
+"""Maximum number of results that are remembered, the latest ones."""
+MAX_SESSIONS = 2_000
+"""Maximum number of sessions for which the shown records are remembered."""
 NO_SESSION = ""
-"""The session of calls that name none."""
-MOST_SHOWN = 100
-"""The number of records, shown to a session, that are remembered: the latest."""
+"""Stands for the session of calls that name none."""
+MAX_SHOWN = 100
+"""Maximum number of shown records that are remembered per session, the latest ones."""
 COMPARED = 2_000
-"""Characters of a result that are compared: agents report it cut, and with other white space."""
+"""Number of characters by which results are compared: agents report results cut and with other
+white space."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 OWN_RESULT = "answered by this memory itself"
 NOT_RECORDED = "not to be recorded, as its tool says"
 Announced = Callable[[str], ToolSchema | None]
-"""Returns what a tool of that name announced, if the announcement was received."""
+"""Returns the announcement of the tool with this name, if one was received."""
 ADDS, UNANSWERED = "adds", "unanswered"
-"""In the metadata: its own words; whether it asks, or reports that nothing is known."""
+"""Names in metadata: the words that a text adds to its sources; whether a text only asks, or only
+says that nothing is known."""
 OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
-"""What the memory notes about a turn; it does not make another memory of it."""
-READ = 20_000
-"""Characters of a text that are compared; the rest of a longer one counts as its own."""
-REFUSING = 2_000
-"""Characters at the beginning in which a refusal is recognised."""
-MOST_ADDED = 64
-SHARED, LEAST_SHARED = 0.3, 2
-"""The share of a memory's words in an answer that rests on it, or the other way round."""
-MOST_BESIDE = 3
-"""Words that a refusal may have besides those of its question and its wording."""
+"""Names in metadata that the memory itself fills in. They do not distinguish memories."""
+COMPARED_TEXT = 20_000
+"""Number of characters of a text that are compared."""
+REFUSAL_CHARACTERS = 2_000
+"""Number of characters at the beginning of an answer in which a refusal is recognised."""
+MAX_ADDED = 64
+"""Maximum number of added words that are stored."""
+MIN_SHARED, MIN_SHARED_WORDS = 0.3, 2
+"""Minimum fraction and number of words that an answer and its source have in common. The fraction
+is that of the shorter of both."""
+MAX_REFUSAL_WORDS = 3
+"""Maximum number of words of a refusal beside those of its question and of common refusals."""
 
 
 class AnswerLog:
-    """Results of the memory's tools, each with the ids of the records that it showed."""
+    """Remembers the results of the memory's tools, and the ids of the records that they showed."""
 
     def __init__(self, since: datetime) -> None:
         self.since = since
@@ -66,26 +72,26 @@ class AnswerLog:
         self._sessions = OrderedDict[tuple[str, str], dict[str, None]]()
 
     def add(self, caller: Caller, tool: str, content: str, ids: Iterable[str]) -> None:
-        """Note that a tool is about to answer `content`, which shows these records."""
+        """Log that a tool is about to answer `content`, which shows these records."""
         owner, shown = caller.user or TENANT_OWNED, tuple(ids)
-        _put(self._results, _digest(owner, tool, content), shown, MOST_RESULTS)
+        _put_bounded(self._results, _digest(owner, tool, content), shown, MAX_RESULTS)
         if shown:
             key = owner, caller.session_id or NO_SESSION
-            latest = dict.fromkeys((*self._sessions.get(key, ()), *shown[:MOST_SHOWN]))
-            latest = dict.fromkeys(list(latest)[-MOST_SHOWN:])
-            _put(self._sessions, key, latest, MOST_SESSIONS)
+            latest = dict.fromkeys((*self._sessions.get(key, ()), *shown[:MAX_SHOWN]))
+            latest = dict.fromkeys(list(latest)[-MAX_SHOWN:])
+            _put_bounded(self._sessions, key, latest, MAX_SESSIONS)
 
-    def shown(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
-        """Return the ids of the records in this result; None if this memory did not answer it."""
+    def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
+        """Return the ids of the records in a result; None if it is not a result of this memory."""
         return self._results.get(_digest(owner, tool, content))
 
-    def to_session(self, owner: str, session_id: str | None) -> tuple[str, ...]:
-        """Return the ids of what was shown to the session, or without naming a session."""
+    def shown_to(self, owner: str, session_id: str | None) -> tuple[str, ...]:
+        """Return the ids of the records shown to a session, or in calls without a session."""
         keys = (owner, session_id or NO_SESSION), (owner, NO_SESSION)
         return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
 
 
-def _put(held: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+def _put_bounded(held: OrderedDict[K, V], key: K, value: V, most: int) -> None:
     held[key] = value
     held.move_to_end(key)
     if len(held) > most:
@@ -98,9 +104,9 @@ def _digest(owner: str, tool: str, content: str) -> bytes:
 
 
 class KnownTools:
-    """`own` are the names of the tools over this memory.
+    """Knows which tools are the memory's own, and what other tools announced.
 
-    Another team's tool may have such a name: the answer decides whose a result is.
+    Another team's tool may have the name of one of the memory's `own`; then the result decides.
     """
 
     def __init__(self, own: frozenset[str], served: AnswerLog, announced: Announced) -> None:
@@ -108,31 +114,31 @@ class KnownTools:
         self._served = served
         self._announced = announced
 
-    def why_not(self, owner: str, call: ToolCallRecord) -> str | None:
-        """Return why the result of an owner's call is not recorded, if it is not."""
+    def skip_reason(self, owner: str, call: ToolCallRecord) -> str | None:
+        """Return the reason why the result of a call is not recorded, or None if it is."""
         if self._is_own(owner, call):
             return OWN_RESULT
-        announced = self._of_another(call.name)
+        announced = self._foreign_tool(call.name)
         recorded = call.recorded and (announced is None or announced.recorded)
         return None if recorded else NOT_RECORDED
 
     def may_be_own(self, tool: str, at: datetime) -> bool:
-        """Return whether one of the memory's own tools may have answered before it was noted."""
+        """Return whether a result may come from the memory itself, from before its log begins."""
         return tool in self.own and at < self._served.since
 
     def reads_memory(self, tool: str) -> bool:
-        """Return whether it is another team's tool whose results come from the memory."""
-        announced = self._of_another(tool)
+        """Return whether a tool of another team takes its results from the memory."""
+        announced = self._foreign_tool(tool)
         return announced is not None and announced.reads_memory
 
     def _is_own(self, owner: str, call: ToolCallRecord) -> bool:
-        """Return whether a tool of this memory answered; for an empty answer the name decides."""
+        """Return whether a tool of this memory answered. For an empty result, the name decides."""
         if not call.content.strip():
             return call.name in self.own
-        return self._served.shown(owner, call.name, call.content) is not None
+        return self._served.shown_in(owner, call.name, call.content) is not None
 
-    def _of_another(self, tool: str) -> ToolSchema | None:
-        """Return what was announced under a name that is none of the memory's own."""
+    def _foreign_tool(self, tool: str) -> ToolSchema | None:
+        """Return the announcement of a tool whose name is not one of the memory's own."""
         return None if tool in self.own else self._announced(tool)
 
 
@@ -143,7 +149,7 @@ _REFUSAL = re.compile(
     r"|\b(?:know|remember|recall|found|find|have|see) (?:nothing|no|none|neither)\b",
     re.IGNORECASE,
 )
-_TALK = frozenset(
+_REFUSAL_TALK = frozenset(
     stems(
         words("""
     access across again ahead anything answer asked available aware cannot check chat clear confirm
@@ -158,17 +164,18 @@ _TALK = frozenset(
 )
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn repeats; `sources` are the ids of the records that its answer rests on.
+class TurnEcho(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn repeats of the memory.
 
-    The others are metadata for the records of the question, and of the answer.
+    `sources`: the ids of the records on which the answer is based. `of_question`, `of_answer`:
+    metadata for the records of both.
     """
 
     sources: tuple[str, ...] = ()
     of_question: Json = {}
     of_answer: Json = {}
 
-    def of(self, record: NewRecord) -> Json:
+    def metadata(self, record: NewRecord) -> Json:
         """Return the metadata for a record of the turn."""
         if record.kind == "episode":
             return self.of_episode
@@ -176,40 +183,40 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def of_episode(self) -> Json:
-        """The metadata of both; it is unanswered only if nothing else is stated."""
+        """The metadata for the episode. It is unanswered only if both question and answer are."""
         adds = [*self.of_question.get(ADDS, ()), *self.of_answer.get(ADDS, ())]
         if UNANSWERED in self.of_question and UNANSWERED in self.of_answer:
             return {UNANSWERED: True}
-        return {ADDS: adds[:MOST_ADDED]} if self.sources else {}
+        return {ADDS: adds[:MAX_ADDED]} if self.sources else {}
 
 
 class Echoes:
-    """Compares the turns of one tenant with what its memory showed."""
+    """Compares the turns of one tenant with the memories that were shown."""
 
     def __init__(self, ledger: Ledger, served: AnswerLog, tools: KnownTools) -> None:
         self._ledger = ledger
         self._served = served
         self.tools = tools
 
-    async def read(
+    async def find(
         self, query: str, answer: str | None, calls: Sequence[ToolCallRecord], record: NewRecord
-    ) -> Reading:
-        """Compare a turn, whose records are like this one, with what its session was shown."""
+    ) -> TurnEcho:
+        """Compare a turn with the memories shown to its session. `record`: any of the turn."""
         if answer is None:
-            return Reading(of_question=unanswered(query))
+            return TurnEcho(of_question=unanswered_metadata(query))
         owner, session_id = record.owner, record.session_id
-        results, ids = await asyncio.to_thread(self._answers, owner, session_id, calls)
-        compared = await self._shown(list(ids), record.turn)
-        return await asyncio.to_thread(read, query, answer, compared, results)
+        results, ids = await asyncio.to_thread(self._memory_results, owner, session_id, calls)
+        shown = await self._shown(list(ids), record.turn)
+        return await asyncio.to_thread(find_echo, query, answer, shown, results)
 
-    def _answers(
+    def _memory_results(
         self, owner: str, session_id: str | None, calls: Sequence[ToolCallRecord]
     ) -> tuple[list[str], Iterable[str]]:
-        """Return the calls' results from the memory, and the ids of what the session was shown."""
+        """Return the results that come from the memory, and the ids of the shown records."""
         results = []
-        ids = dict.fromkeys(self._served.to_session(owner, session_id))
+        ids = dict.fromkeys(self._served.shown_to(owner, session_id))
         for call in calls:
-            if (shown := self._served.shown(owner, call.name, call.content)) is not None:
+            if (shown := self._served.shown_in(owner, call.name, call.content)) is not None:
                 results.append(call.content)
                 ids |= dict.fromkeys(shown)
             elif self.tools.reads_memory(call.name):
@@ -219,61 +226,61 @@ class Echoes:
     async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
         if not ids:
             return []
-        return await self._ledger.records.shown(ids, but_turn=turn, characters=READ)
+        return await self._ledger.records.shown(ids, but_turn=turn, characters=COMPARED_TEXT)
 
 
-def read(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> Reading:
-    """Compare a turn with what was shown to the agent that answered it.
+def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> TurnEcho:
+    """Compare a turn with the memories that were shown to the agent.
 
     Args:
         query: The question.
         answer: The answer.
-        shown: The records that memory tools showed meanwhile.
-        results: What these tools answered, and others that read the memory, as text.
+        shown: The records that the memory's tools showed.
+        results: The results, as text, of these tools and of others that read the memory.
     """
-    asked, answered = words_of(query), words_of(answer)
-    stated = words_of(statements(query))
+    asked, answered = stems_of(query), stems_of(answer)
+    stated = stems_of(statements(query))
     added = answered - asked
     used = [
-        (one.id, words) for one in shown if _rests_on(words := words_of(one.content), asked, added)
+        (one.id, words) for one in shown if _rests_on(words := stems_of(one.content), asked, added)
     ]
-    known = _TALK.union(*map(words_of, results))
+    known = _REFUSAL_TALK.union(*map(stems_of, results))
     if used:
         known = known.union(*(words for _, words in used))
-        return Reading(
+        return TurnEcho(
             sources=tuple(dict.fromkeys(id_ for id_, _ in used)),
-            of_question=_adding(stated - known),
-            of_answer=_adding(added - known),
+            of_question=_added_metadata(stated - known),
+            of_answer=_added_metadata(added - known),
         )
-    refused = len(added - known) <= MOST_BESIDE and _REFUSAL.search(answer[:REFUSING])
-    if not refused:
-        return Reading()
-    return Reading(of_question=unanswered(query), of_answer={UNANSWERED: True})
+    says_little = len(added - known) <= MAX_REFUSAL_WORDS
+    if not (says_little and _REFUSAL.search(answer[:REFUSAL_CHARACTERS])):
+        return TurnEcho()
+    return TurnEcho(of_question=unanswered_metadata(query), of_answer={UNANSWERED: True})
 
 
-def unanswered(query: str) -> Json:
-    """Return the metadata of a question without an answer; none if something else is stated."""
-    return {} if words_of(statements(query)) else {UNANSWERED: True}
+def unanswered_metadata(query: str) -> Json:
+    """Return the metadata of a question without an answer; empty if it also states something."""
+    return {} if stems_of(statements(query)) else {UNANSWERED: True}
 
 
 def statements(text: str) -> str:
-    """Return the sentences that ask nothing."""
-    return " ".join(one for one in sentences(text[:READ]) if not asks(one))
+    """Return the sentences of a text that ask nothing."""
+    return " ".join(one for one in sentences(text[:COMPARED_TEXT]) if not asks(one))
 
 
-def words_of(text: str) -> frozenset[str]:
+def stems_of(text: str) -> frozenset[str]:
     """Return the stems of the informative words of a text."""
-    return frozenset(stems(informative_words(text[:READ])))
+    return frozenset(stems(informative_words(text[:COMPARED_TEXT])))
 
 
 def _rests_on(source: frozenset[str], asked: frozenset[str], added: frozenset[str]) -> bool:
-    """Return whether an answer that adds these words to its question's has them from the source."""
+    """Return whether an answer is based on a source, by the words that both add to the question."""
     news = source - asked
     if not news:
         return bool(source) and source <= asked | added
-    shared = len(news & added)
-    return shared >= min(LEAST_SHARED, len(news)) and shared >= SHARED * min(len(news), len(added))
+    shared, shorter = len(news & added), min(len(news), len(added))
+    return shared >= min(MIN_SHARED_WORDS, len(news)) and shared >= MIN_SHARED * shorter
 
 
-def _adding(words: frozenset[str]) -> Json:
-    return {ADDS: sorted(words)[:MOST_ADDED]}
+def _added_metadata(words: frozenset[str]) -> Json:
+    return {ADDS: sorted(words)[:MAX_ADDED]}

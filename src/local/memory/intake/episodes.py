@@ -1,4 +1,4 @@
-"""Episodes: one question with its answer, or a note; how they are made, and shown when found."""
+"""Make records of episodes: a question with its answer, or a note."""
 
 from datetime import datetime
 from typing import Any
@@ -16,73 +16,73 @@ from local.protocol.reading import in_utc
 EPISODE: Kind = "episode"
 NOTE: Kind = "note"
 MAX_METADATA = 4_096
-"""Bytes, as JSON, of the metadata that a caller may give an episode."""
+"""Maximum bytes, as JSON, of a caller's metadata for an episode."""
 MAX_ID = 256
-GIVEN = {
-    "agent": "It is who calls.",
+RESERVED = {
+    "agent": "It is taken from the caller.",
     "score": "Rate the answer with response.feedback.",
-    "recalled": "The memory finds out by itself.",
-    "adds": "The memory finds out by itself.",
-    "unanswered": "The memory finds out by itself.",
+    "recalled": "The memory determines it.",
+    "adds": "The memory determines it.",
+    "unanswered": "The memory determines it.",
 }
-"""Names in metadata that only the memory fills in, and what to do instead."""
+"""Names in metadata that only the memory fills in, with a remedy."""
 
 
 def checked_metadata(metadata: Json) -> Json:
-    """Return the metadata if an episode can carry them.
+    """Return the metadata if an episode may have it.
 
     Raises:
-        InvalidArgumentsError: They are too large, or one has a name that only the memory fills in.
+        InvalidArgumentsError: The metadata is too large or has a reserved name.
     """
-    for name, instead in GIVEN.items():
+    for name, remedy in RESERVED.items():
         if name in metadata:
             raise InvalidArgumentsError(
-                f"metadata.{name}: only the memory says this.", remedy=f"{instead} Leave it out."
+                f"metadata.{name}: the name is reserved.", remedy=f"{remedy} Leave it out."
             )
     if (size := len(msgspec.json.encode(metadata))) > MAX_METADATA:
         raise InvalidArgumentsError(
-            f"metadata: has {size:,} bytes as JSON; at most {MAX_METADATA:,}.",
-            remedy="Put what is to be found into the content.",
+            f"metadata: has {size:,} bytes as JSON; at most {MAX_METADATA:,} are allowed.",
+            remedy="Put searchable text into the content.",
         )
     return metadata
 
 
 def storable_metadata(metadata: Json) -> Json:
-    """Return a sender's metadata as far as an episode can carry it: none if it is too large.
+    """Return a sender's metadata without reserved names; empty if it is too large.
 
-    A turn is stored with any metadata, so names that only the memory fills in are left out.
+    Unlike a note, a turn is stored whatever its metadata.
     """
-    own = {*GIVEN, "session_id", "query_id", "timestamp_utc", "tool_calls"}
-    stated = {name: value for name, value in metadata.items() if name not in own}
-    return stated if len(msgspec.json.encode(stated)) <= MAX_METADATA else {}
+    reserved = {*RESERVED, "session_id", "query_id", "timestamp_utc", "tool_calls"}
+    kept = {name: value for name, value in metadata.items() if name not in reserved}
+    return kept if len(msgspec.json.encode(kept)) <= MAX_METADATA else {}
 
 
 def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
-    """Return the record of an episode; the same content and query_id make the same id.
+    """Return the record of an episode. The same content and query_id give the same id.
 
-    Without a query_id other metadata make it another episode: nothing of them is lost.
+    Without a query_id, the id also depends on the metadata, so that none is lost.
 
     Args:
-        content: The text to be found by its meaning.
-        metadata: Stored with it, without `session_id`, `query_id` and `timestamp_utc`.
+        content: The text that is searched.
+        metadata: `session_id`, `query_id` and `timestamp_utc` fill columns; the rest is stored.
         caller: The owner.
-        now: When it happened, if there is no `timestamp_utc`.
+        now: The time of the episode, if there is no `timestamp_utc`.
 
     Raises:
-        InvalidArgumentsError: The content is blank, an id is not valid, or `timestamp_utc` is no
+        InvalidArgumentsError: The content is blank, an id is invalid, or `timestamp_utc` is not a
             time.
     """
     extra = dict(metadata)
-    query_id = _id(extra, "query_id")
-    session_id = _id(extra, "session_id") or caller.session_id
-    moment = _moment(extra.pop("timestamp_utc", None)) or now
+    query_id = _pop_id(extra, "query_id")
+    session_id = _pop_id(extra, "session_id") or caller.session_id
+    moment = _checked_time(extra.pop("timestamp_utc", None)) or now
     owner = caller.user or TENANT_OWNED
-    what = [EPISODE, owner, query_id, checked_text(content, "content")]
-    stated = {name: value for name, value in extra.items() if name not in OF_TURNS}
-    if stated and query_id is None:
-        what.append(msgspec.json.encode(stated, order="deterministic").decode())
+    identity = [EPISODE, owner, query_id, checked_text(content, "content")]
+    own = {name: value for name, value in extra.items() if name not in OF_TURNS}
+    if own and query_id is None:
+        identity.append(msgspec.json.encode(own, order="deterministic").decode())
     return NewRecord(
-        id=content_id(*what),
+        id=content_id(*identity),
         kind=EPISODE,
         owner=owner,
         content=content,
@@ -95,27 +95,27 @@ def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> 
 
 
 def new_note(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
-    """Return the record of a note; the arguments and errors are those of `new_episode`.
+    """Return the record of a note. Arguments and errors are those of `new_episode`.
 
-    Older notes are episodes, and are recognised when they are stored again: the ids are the same.
+    Notes of earlier versions are episodes; the same note has the same id as such an episode.
     """
     return msgspec.structs.replace(
         new_episode(content, metadata, caller, now), kind=NOTE, scope="user"
     )
 
 
-def _id(metadata: Json, name: str) -> str | None:
+def _pop_id(metadata: Json, name: str) -> str | None:
     """Remove an id from the metadata, and return it."""
     given = metadata.pop(name, None)
     if given is None or (isinstance(given, str) and len(given) <= MAX_ID):
         return given or None
     raise InvalidArgumentsError(
-        f"metadata.{name}: {quoted(given)} is no id.",
-        remedy=f"Write a text of at most {MAX_ID} characters.",
+        f"metadata.{name}: {quoted(given)} is not an id.",
+        remedy=f"Use a text of at most {MAX_ID} characters.",
     )
 
 
-def _moment(text: Any) -> datetime | None:
+def _checked_time(text: Any) -> datetime | None:
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Stores what one caller sends: conversations, turns, notes, questions, ratings."""
+"""Store the conversations, turns, notes, questions, results and ratings that one caller sends."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,8 +20,14 @@ from local.ledger.records import (
 )
 from local.ledger.sessions import Rating
 from local.memory.changes import Changes
-from local.memory.intake.conversations import Conversation, Turn, question_of, read, records_of_turn
-from local.memory.intake.echoes import Echoes, unanswered
+from local.memory.intake.conversations import (
+    Conversation,
+    Turn,
+    question_id_of,
+    read_records,
+    records_of_turn,
+)
+from local.memory.intake.echoes import Echoes, unanswered_metadata
 from local.memory.intake.episodes import checked_metadata, new_note
 from local.memory.scopes import may_write
 from local.protocol.conversation import (
@@ -33,12 +39,13 @@ from local.protocol.conversation import (
 from local.protocol.envelope import Caller, Clock, content_id, new_id
 from local.protocol.payloads import Json, ToolCallRecord
 
-MANY = 100
-"""More messages, or long ones, are made into records in a thread: others would wait."""
+LARGE_CONVERSATION = 100
+"""From this number of messages on, records are made in a thread, so that the loop is not blocked.
+The same applies to long messages."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's question. `named`: the sender chose its query id."""
+    """A user's question. `named`: the sender chose the query id."""
 
     text: str
     at: datetime
@@ -48,7 +55,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool's answer in a session; the call's id is the request's."""
+    """A tool's result in a session. The id of `call` is the request's id."""
 
     call: ToolCallRecord
     at: datetime
@@ -57,7 +64,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intake:
-    """Stores what one caller sends; it is on disk when a method returns."""
+    """Stores what one caller sends. When a method returns, it is on disk."""
 
     def __init__(
         self,
@@ -81,10 +88,10 @@ class Intake:
         *,
         allow_again: bool = False,
     ) -> IngestReport:
-        """Store a conversation word for word; known messages stay as they are.
+        """Store a conversation word for word. Known messages are not stored again.
 
-        Another text under the id of a message is its newer version. Erased messages are not stored
-        again, unless `allow_again`.
+        Another text with the id of a known message is a newer version of it. Erased messages are
+        stored again only with `allow_again`.
         """
         session = session_id or self._caller.session_id or session_of(messages)
         conversation = Conversation(
@@ -93,12 +100,16 @@ class Intake:
             agent=self._caller.agent,
             session_id=session,
             now=self._clock(),
-            why_not=self.why_not,
+            skip_reason=self.skip_reason,
             may_be_own=self._echoes.tools.may_be_own,
         )
-        few = len(messages) < MANY and sum(len(one.content or "") for one in messages) < LONG_TEXT
-        parts = _parts(conversation) if few else await asyncio.to_thread(_parts, conversation)
-        records = self._to_read([part for part in parts if isinstance(part, NewRecord)])
+        characters = sum(len(one.content or "") for one in messages)
+        is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
+        if is_small:
+            parts = _records_or_skips(conversation)
+        else:
+            parts = await asyncio.to_thread(_records_or_skips, conversation)
+        records = self._with_extraction([part for part in parts if isinstance(part, NewRecord)])
         if allow_again:
             await self._ledger.erasures.lift(records)
         written = await self._ledger.conversations.store(records)
@@ -114,11 +125,11 @@ class Intake:
         )
 
     async def store_question(self, question: Question) -> Written:
-        """Store a question when it is received, whatever happens to its turn.
+        """Store a question as soon as it is received, even if its turn fails later.
 
         The turn that reports it later does not add it again.
         """
-        id_ = question_of(
+        id_ = question_id_of(
             question.text,
             question.query_id or new_id(),
             owner=self._owner,
@@ -134,14 +145,17 @@ class Intake:
             session_id=question.session_id,
             query_id=question.query_id,
             turn=id_,
-            metadata={**unanswered(question.text), **({} if question.named else {"unnamed": True})},
+            metadata={
+                **unanswered_metadata(question.text),
+                **({} if question.named else {"unnamed": True}),
+            },
         )
-        return await self._put(record)
+        return await self._store_received(record)
 
     async def store_result(self, result: Result) -> Written:
-        """Store a tool's answer when it is received.
+        """Store a tool's result as soon as it is received.
 
-        The turn or conversation that reports it later adds nothing.
+        The turn or conversation that reports it later does not add it again.
         """
         call = result.call
         metadata: Json = {"args": call.args} if call.args else {}
@@ -160,34 +174,36 @@ class Intake:
             query_id=result.query_id,
             metadata=metadata,
         )
-        return await self._put(record)
+        return await self._store_received(record)
 
     async def store_turn(self, turn: Turn) -> Written:
-        """Store a turn: the episode, and its messages and tool results beside it.
+        """Store a turn: its episode, messages and tool results.
 
-        Another answer to the same question of the same query id replaces the older one.
+        Another answer to the same question with the same query id replaces the older answer.
         """
         records_of = partial(
-            records_of_turn, turn, self._caller, self.why_not, self._echoes.tools.may_be_own
+            records_of_turn, turn, self._caller, self.skip_reason, self._echoes.tools.may_be_own
         )
         made = await asyncio.to_thread(lambda: list(map(with_features, records_of())))
-        reading = await self._echoes.read(turn.query, turn.answer, turn.tool_calls, made[0])
-        records = self._to_read([with_metadata(record, reading.of(record)) for record in made])
-        written = await self._ledger.turns.store(records, derived_from=reading.sources)
+        echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
+        records = self._with_extraction(
+            [with_metadata(record, echo.metadata(record)) for record in made]
+        )
+        written = await self._ledger.turns.store(records, derived_from=echo.sources)
         self._changes.written(written, records)
         return written[0]
 
     async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
-        """Store a note: a memory of the user beside facts and turns.
+        """Store a note of the user.
 
         Args:
-            content: The text to be found by its meaning.
-            metadata: Stored with it, up to 4,096 bytes as JSON. `session_id`, `query_id` and
-                `timestamp_utc` (ISO 8601) have their meaning; the rest is the caller's own.
+            content: The text that is searched.
+            metadata: Stored with the note, up to 4,096 bytes as JSON. `session_id`, `query_id` and
+                `timestamp_utc` (ISO 8601) are interpreted; other names are free.
 
         Raises:
-            InvalidArgumentsError: The content is blank, an id is not valid, `timestamp_utc` is no
-                time, or the metadata are too large or have a name that only the memory fills in.
+            InvalidArgumentsError: The content is blank, an id is invalid, `timestamp_utc` is not a
+                time, or the metadata is too large or has a reserved name.
         """
         checked = checked_metadata(metadata or {})
         record = new_note(content, checked, self._caller, self._clock())
@@ -204,9 +220,10 @@ class Intake:
         session_id: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Rate the answer that was valid `at` a time, by default now, from -1 to 1.
+        """Rate, from -1 to 1, the answer that was the valid one `at` a time, by default now.
 
-        Without a session it is the newest of the query id in any of the caller's sessions.
+        Without a session, the newest answer with the query id in any of the caller's sessions is
+        rated.
         """
         rating = Rating(
             owner=self._owner,
@@ -218,18 +235,18 @@ class Intake:
         )
         await self._ledger.turns.rate(rating)
 
-    def why_not(self, call: ToolCallRecord) -> str | None:
-        """Return why the result of a call is not recorded, if it is not."""
-        return self._echoes.tools.why_not(self._owner, call)
+    def skip_reason(self, call: ToolCallRecord) -> str | None:
+        """Return the reason why the result of a call is not recorded, or None if it is."""
+        return self._echoes.tools.skip_reason(self._owner, call)
 
     def _received(self, **columns: Any) -> NewRecord:
         return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)
 
-    def _to_read(self, records: Sequence[NewRecord]) -> list[NewRecord]:
-        """Return the tasks to read users' messages for facts, once they are stored."""
+    def _with_extraction(self, records: Sequence[NewRecord]) -> list[NewRecord]:
+        """Return the records with the tasks to extract facts from users' messages."""
         tasks, mark = self._changes.tasks_of_messages, {}
         if not may_write("tenant", self._caller):
-            mark = {OWN_ONLY: True}
+            mark = {OWN_ONLY: True}  # extraction must not store facts for the tenant either
         return [
             msgspec.structs.replace(record, tasks=tasks, metadata={**record.metadata, **mark})
             if record.kind == "chat_message" and record.role == "user"
@@ -237,15 +254,15 @@ class Intake:
             for record in records
         ]
 
-    async def _put(self, record: NewRecord) -> Written:
+    async def _store_received(self, record: NewRecord) -> Written:
         if len(record.content) >= LONG_TEXT:
             record = await asyncio.to_thread(with_features, record)
-        (record,) = self._to_read([record])
+        (record,) = self._with_extraction([record])
         written = await self._ledger.received.store(record)
         self._changes.written([written], [record])
         return written
 
 
-def _parts(conversation: Conversation) -> list[NewRecord | SkippedMessage]:
-    parts = read(conversation)
+def _records_or_skips(conversation: Conversation) -> list[NewRecord | SkippedMessage]:
+    parts = read_records(conversation)
     return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]

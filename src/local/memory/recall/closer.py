@@ -1,13 +1,13 @@
-"""A closer look at the best hits: what they lead to, and which of them are outdated.
+"""Take a closer look at the best hits: follow what they name, and find those that are outdated.
 
-Questions of several steps: "Where was the spouse of the author of Emma born?" has no word of the
-fact that answers it. A fact with words of the question names the author, and that one's facts name
-the spouse. What the best hits name, and the question does not, leads further. Only short records
-lead: a long one names too much.
+Questions of several steps: "Where was the spouse of the author of Emma born?" shares no word with
+the fact that answers it. A fact that shares words with the question names the author, and facts
+about the author name the spouse. So records with the rare words of a hit that are missing from the
+question are raised. Only short records lead to others: a long one names too much.
 
-Updates: of one principal's statements about one thing, the newest comes first. The statements of a
-document, a tool, an assistant or somebody else come after a user's, whenever and however often they
-were made. Nothing is retired here: this is only an order, and a mark.
+Updates: of several statements of one principal about one thing, the newest ranks first. Statements
+of documents, tools, assistants and other users rank below the user's own, however new they are and
+however often they were made. Nothing is retired here; records are only reordered and marked.
 """
 
 import math
@@ -24,42 +24,50 @@ from local.ledger.entries import Array, Flags, Positions
 from local.ledger.records import STRENGTH, TENANT_OWNED
 from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import unweighed, weighed
-from local.memory.recall.statements import Sentence, is_of_same, is_same, is_variant, sentences_of
+from local.memory.recall.precedence import apply_weights, remove_weights
+from local.memory.recall.statements import (
+    Sentence,
+    is_about_same,
+    is_same,
+    is_variant,
+    sentences_of,
+)
 from local.protocol.envelope import Caller
 from local.text.features import MONTHS
 from local.text.words import is_informative, stems
 
-LEADS = 8
-"""The most best hits that lead on, in a step,"""
-STEPS = 2
-"""and the most steps."""
-ANSWERED = 0.8
-"""A best hit with such a share of the question's words is an answer, and none need lead on."""
-MOST_NAMES = 8
-"""The most stems of a record that leads."""
-KNOWN_TO = 0.03
-"""A stem in a larger share of the records names nothing."""
-NAMED = 0.5
-"""How much of what is new in a lead a record needs, rare stems first."""
-LED = 0.8
-"""The gain, of the lead's share, of a record with all of it,"""
-UNASKED = 0.5
-"""the part of that for a record without anything of the question that the lead lacks,"""
-ASKED = 0.1
-"""and the part of the question that is enough for the whole."""
-BEHIND_LEAD = 0.01
-"""How far behind its lead it stays, in the score."""
+MAX_LEADS = 8
+"""Maximum number of best hits whose names are followed per step."""
+MAX_STEPS = 2
+"""Maximum number of steps."""
+ANSWER_COVERED = 0.8
+"""If the best hit has this fraction of the question's words, it is the answer: nothing is
+followed."""
+MAX_LEAD_STEMS = 8
+"""Maximum number of stems in a record whose names are followed."""
+COMMON_STEM = 0.03
+"""A stem in a larger fraction of the records names nothing."""
+MIN_NAMED = 0.5
+"""Minimum fraction of a lead's new stems, weighted by rarity, that a record needs to be raised."""
+LEAD_GAIN = 0.8
+"""Gain of a record with all new stems of the lead, as a fraction of the lead's similarity."""
+UNRELATED_FACTOR = 0.5
+"""Factor for a record that has no word of the question beyond those of the lead."""
+RELATED_COVERAGE = 0.1
+"""Fraction of the question, beyond the words of the lead, from which the whole gain applies."""
+BELOW_LEAD = 0.01
+"""Minimum gap between a lead and the records that it raises, in weighted score."""
 _MONTHS = frozenset(stems(month.lower() for month in MONTHS))
-OWN_WORDS = STRENGTH["stated"]
-APART = 0.01
-"""How far below what it stands behind, in the sum of shares."""
-COMPARED = 20
-"""The number of best hits that are compared with one another, for changes."""
+USER_STRENGTH = STRENGTH["stated"]
+"""Strength of a source from which a statement has the force of the user's own words."""
+RANK_GAP = 0.01
+"""Gap between a statement and the one that replaces it, in weighted score."""
+MAX_COMPARED = 20
+"""Number of best hits whose statements are compared with one another."""
 
 
 class Hops:
-    """The records that others lead to, step by step; `share` is their gain beside other `sums`."""
+    """Raises the records that the best hits name, step by step. `share` is their gain."""
 
     def __init__(self, wording: Wording, like: Likeness, sums: Array, weights: Array) -> None:
         self._view: View = wording.view
@@ -71,78 +79,87 @@ class Hops:
 
     @property
     def scores(self) -> Array:
-        return weighed(self._sums + self.share, self._weights)
+        return apply_weights(self._sums + self.share, self._weights)
 
-    def step(self, leads: Sequence[int]) -> bool:
-        """Raise what the leads name; return whether there is any and the best is no answer yet."""
+    def follow(self, leads: Sequence[int]) -> bool:
+        """Raise the records that the leads name, unless the best lead is the answer.
+
+        Return whether any record was raised.
+        """
         if self._is_answered(leads):
             return False
         gained = self.share.copy()
         for lead in leads:
-            found, named = self._naming(lead)
+            found, named = self._records_named_by(lead)
             if len(found):
-                lift = LED * (self._own[lead] + self.share[lead]) * self._worth(lead, found, named)
-                most = np.maximum(self._behind(lead, found) - self._sums[found], 0.0)
-                gained[found] = np.maximum(gained[found], np.minimum(lift, most))
+                strength = LEAD_GAIN * (self._own[lead] + self.share[lead])
+                gain = strength * self._relevance(lead, found, named)
+                limit = np.maximum(self._sums_below_lead(lead, found) - self._sums[found], 0.0)
+                gained[found] = np.maximum(gained[found], np.minimum(gain, limit))
         self.share = gained
         return bool(gained.any())
 
     def _is_answered(self, leads: Sequence[int]) -> bool:
-        return not leads or bool(self._wording.covered[leads[0]] >= ANSWERED)
+        return not leads or bool(self._wording.covered[leads[0]] >= ANSWER_COVERED)
 
-    def _naming(self, lead: int) -> tuple[Positions, Array]:
-        """Return the records with much of what is new in a lead, and how much of it."""
-        new = list(self._new(lead))
+    def _records_named_by(self, lead: int) -> tuple[Positions, Array]:
+        """Return the records with enough of a lead's new stems, and the fraction that each has."""
+        new = list(self._new_stems(lead))
         if not new:
             return np.zeros(0, np.int64), np.zeros(0)
-        every = sum(weight for _, weight in new)
-        counted = np.concatenate([np.full(len(at), weight / every) for at, weight in new])
-        found, of = np.unique(np.concatenate([at for at, _ in new]), return_inverse=True)
-        named = np.bincount(of, counted)
-        enough = (named >= NAMED) & (found != lead)
+        total = sum(weight for _, weight in new)
+        weights = np.concatenate([np.full(len(at), weight / total) for at, weight in new])
+        found, index = np.unique(np.concatenate([at for at, _ in new]), return_inverse=True)
+        named = np.bincount(index, weights)
+        enough = (named >= MIN_NAMED) & (found != lead)
         return found[enough], named[enough]
 
-    def _new(self, lead: int) -> Iterator[tuple[Positions, float]]:
-        """Yield where its stems occur that the question lacks and few have, and their weights."""
+    def _new_stems(self, lead: int) -> Iterator[tuple[Positions, float]]:
+        """Yield positions and weight of each rare stem of a lead that the question lacks."""
         if self._view.column["wish"][lead]:
-            return  # it wishes how to be answered, and names nothing
-        names = list(islice(filter(_names, self._view.stems(lead)), MOST_NAMES + 1))
+            return  # a wish about the form of answers names nothing
+        names = list(islice(filter(_may_be_name, self._view.stems(lead)), MAX_LEAD_STEMS + 1))
         size = self._view.size
-        for stem in names if len(names) <= MOST_NAMES else ():
+        for stem in names if len(names) <= MAX_LEAD_STEMS else ():
             if stem not in self._wording.stems:
                 at = self._view.postings(stem).positions
-                if 1 < len(at) <= max(KNOWN_TO * size, 2):
+                if 1 < len(at) <= max(COMMON_STEM * size, 2):
                     yield at, math.log((size + 1) / len(at))
 
-    def _worth(self, lead: int, found: Positions, named: Array) -> Array:
-        """Return more for records with what the lead lacks of the question; long texts get less."""
-        has, rarity = self._asked
+    def _relevance(self, lead: int, found: Positions, named: Array) -> Array:
+        """Return factors for the gain.
+
+        Records with words of the question that the lead lacks get more, long texts less.
+        """
+        has, rarity = self._question_terms
         beyond = rarity @ (has[:, found] & ~has[:, [lead]])
-        asked = UNASKED + (1 - UNASKED) * np.minimum(beyond / ASKED, 1.0)
-        return np.asarray(named * asked * self._wording.damped[found])
+        factor = UNRELATED_FACTOR + (1 - UNRELATED_FACTOR) * np.minimum(
+            beyond / RELATED_COVERAGE, 1.0
+        )
+        return np.asarray(named * factor * self._wording.length_damping[found])
 
     @cached_property
-    def _asked(self) -> tuple[Flags, Array]:
-        """The question's words that each has, and how rare these are."""
+    def _question_terms(self) -> tuple[Flags, Array]:
+        """Which terms of the question each record has, and the rarity of each term."""
         terms = self._wording.terms
         has = np.zeros((len(terms), self._view.size), bool)
         for number, term in enumerate(terms):
             has[number, term.found.positions[term.found.ahead]] = True
         return has, np.array([term.rarity for term in terms])
 
-    def _behind(self, lead: int, found: Positions) -> Array:
-        """Return the sums with which they stay behind their lead, whatever their weights."""
-        score = weighed(self._sums[lead] + self.share[lead], self._weights[lead]) - BEHIND_LEAD
-        return unweighed(np.full(len(found), score), self._weights[found])
+    def _sums_below_lead(self, lead: int, found: Positions) -> Array:
+        """Return the sums with which records rank just below their lead, given their weights."""
+        lead_score = apply_weights(self._sums[lead] + self.share[lead], self._weights[lead])
+        return remove_weights(np.full(len(found), lead_score - BELOW_LEAD), self._weights[found])
 
 
-def _names(stem: str) -> bool:
-    """Return whether it may belong to a name; a record's stems include its day."""
+def _may_be_name(stem: str) -> bool:
+    """Return whether a stem may belong to a name. The stems of a record include its date."""
     return is_informative(stem) and not stem.isdigit() and stem not in _MONTHS
 
 
 class Mark(NamedTuple):
-    """The rows of the records that replace one: newer ones, or those with more force."""
+    """The rows of the records that replace a record: a newer one, or a stronger one."""
 
     outdated_by: int | None = None
     contradicts: int | None = None
@@ -157,123 +174,124 @@ class _Occurrence(NamedTuple):
 
 
 class Variants:
-    """Compares statements among the candidates for a question."""
+    """Compares the statements of candidates, and finds those that others replace."""
 
     def __init__(self, view: View, caller: Caller) -> None:
         self._view = view
         self._caller = view.names.principals.of(caller.user or TENANT_OWNED)
         self._strengths = view.names.sources.each(STRENGTH.__getitem__)[view.column["source"]]
-        self._looked: set[int] = set()
-        self._opened: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
+        self._compared: set[int] = set()
+        self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
-        self._again: defaultdict[int, set[int]] = defaultdict(set)
-        self.stands: dict[int, int] = {}
-        """The position of what replaces each."""
+        self._restated: defaultdict[int, set[int]] = defaultdict(set)
+        self.replaced_by: dict[int, int] = {}
+        """Maps the position of each replaced record to that of its replacement."""
         self.marks: dict[int, Mark] = {}
 
-    def look_at(self, positions: Iterable[int]) -> Choice[None]:
-        """Compare these with one another, and with earlier ones."""
-        new = [position for position in positions if position not in self._looked]
+    def compare(self, positions: Iterable[int]) -> Choice[None]:
+        """Compare the statements of these records with one another and with earlier ones."""
+        new = [position for position in positions if position not in self._compared]
         if not new:
             return
-        self._looked.update(new)
+        self._compared.update(new)
         rows = self._view.column["row"][new].tolist()
         texts = (yield DetailRequest(texts=rows)).texts
         pairs = len(self._pairs)
         for position, row in zip(new, rows, strict=True):
-            self._compare(position, texts.get(row, ""))
+            self._compare_text(position, texts.get(row, ""))
         if len(self._pairs) > pairs:
-            self._settle()
+            self._find_replacements()
 
     def share(self, sums: Array, weights: Array) -> Array:
-        """Return each one's gain or loss: one that replaces others gets their best place."""
-        scores = weighed(sums, weights)
+        """Return each record's gain or loss: a replacement takes the best place of its variants."""
+        scores = apply_weights(sums, weights)
         ordered = scores.copy()
-        behind: defaultdict[int, list[int]] = defaultdict(list)
-        for position, stands in self.stands.items():
-            behind[stands].append(position)
-        for stands, others in sorted(behind.items(), key=lambda each: -scores[each[1]].max()):
-            ordered[stands] = max(ordered[stands], scores[others].max())
-            ordered[others] = np.minimum(ordered[others], ordered[stands] - APART)
-        return np.where(ordered == scores, 0.0, unweighed(ordered, weights) - sums)
+        replaced: defaultdict[int, list[int]] = defaultdict(list)
+        for position, replacement in self.replaced_by.items():
+            replaced[replacement].append(position)
+        best_first = sorted(replaced.items(), key=lambda each: -scores[each[1]].max())
+        for replacement, others in best_first:
+            ordered[replacement] = max(ordered[replacement], scores[others].max())
+            ordered[others] = np.minimum(ordered[others], ordered[replacement] - RANK_GAP)
+        return np.where(ordered == scores, 0.0, remove_weights(ordered, weights) - sums)
 
-    def _compare(self, position: int, text: str) -> None:
+    def _compare_text(self, position: int, text: str) -> None:
         to_user = bool(self._view.column["machine"][position])
         for sentence in sentences_of(text, to_user=to_user):
             occurrence = _Occurrence(position, sentence)
-            for other in self._opened[sentence.opening]:
+            for other in self._by_opening[sentence.opening]:
                 if other.position != position:
-                    self._pair(other, occurrence)
-            self._opened[sentence.opening].append(occurrence)
+                    self._compare_sentences(other, occurrence)
+            self._by_opening[sentence.opening].append(occurrence)
 
-    def _pair(self, one: _Occurrence, other: _Occurrence) -> None:
+    def _compare_sentences(self, one: _Occurrence, other: _Occurrence) -> None:
         stated, another = one.sentence.statement, other.sentence.statement
-        if stated is None or another is None or not is_of_same(stated, another):
+        if stated is None or another is None or not is_about_same(stated, another):
             return
-        older, newer = sorted((one.position, other.position), key=self._when)
+        older, newer = sorted((one.position, other.position), key=self._age_key)
         if is_same(stated, another):
-            self._again[older].add(newer)
+            self._restated[older].add(newer)
         elif is_variant(stated, another):
             self._pairs.add((older, newer))
 
-    def _when(self, position: int) -> tuple[float, int]:
+    def _age_key(self, position: int) -> tuple[float, int]:
         column = self._view.column
         return float(column["time"][position]), int(column["row"][position])
 
-    def _settle(self) -> None:
-        """Find which record replaces which, the newest for all."""
-        self.stands, self.marks = {}, {}
+    def _find_replacements(self) -> None:
+        """Find which record replaces which; the newest one replaces all older variants."""
+        self.replaced_by, self.marks = {}, {}
         row = self._view.column["row"]
-        pairs = sorted(self._pairs, key=lambda pair: self._when(pair[1]), reverse=True)
+        pairs = sorted(self._pairs, key=lambda pair: self._age_key(pair[1]), reverse=True)
         for older, newer in pairs:
-            if older not in self.stands and self._outdates(older, newer):
-                self.stands[older] = newer
+            if older not in self.replaced_by and self._is_outdated(older, newer):
+                self.replaced_by[older] = newer
                 self.marks[older] = Mark(outdated_by=int(row[newer]))
-        held = {position for pair in pairs for position in pair} - self.stands.keys()
+        current = {position for pair in pairs for position in pair} - self.replaced_by.keys()
         for pair in pairs:
             for claim, stated in (pair, pair[::-1]):
-                if {claim, stated} <= held and self._has_less_force(claim, stated):
-                    self.stands[claim] = stated
+                if {claim, stated} <= current and self._is_weaker(claim, stated):
+                    self.replaced_by[claim] = stated
                     self.marks[claim] = Mark(contradicts=int(row[stated]))
-                    held.discard(claim)
+                    current.discard(claim)
 
-    def _outdates(self, older: int, newer: int) -> bool:
-        """Return whether a principal with authority has stated another value since, for good."""
+    def _is_outdated(self, older: int, newer: int) -> bool:
+        """Return whether the same user stated both, and has not restated the older one since."""
         principal = self._view.column["principal"]
         if principal[older] != principal[newer] or principal[older] < 0:
             return False
-        counts = min(self._strengths[older], self._strengths[newer]) >= OWN_WORDS
-        since = (one for one in self._again[older] if principal[one] == principal[older])
-        return counts and not any(self._when(one) > self._when(newer) for one in since)
+        both_count = min(self._strengths[older], self._strengths[newer]) >= USER_STRENGTH
+        restated = (one for one in self._restated[older] if principal[one] == principal[older])
+        return both_count and not any(self._age_key(one) > self._age_key(newer) for one in restated)
 
-    def _has_less_force(self, claim: int, stated: int) -> bool:
-        """Return whether it is weaker than a user's statement, or not the caller's own."""
+    def _is_weaker(self, claim: int, stated: int) -> bool:
+        """Return whether a claim is weaker than a user's statement, or contradicts the caller."""
         principal = self._view.column["principal"]
-        if self._strengths[stated] < OWN_WORDS:
+        if self._strengths[stated] < USER_STRENGTH:
             return False
-        others = principal[claim] != principal[stated] and principal[stated] == self._caller
-        return bool(self._strengths[claim] < OWN_WORDS or others)
+        not_own = principal[claim] != principal[stated] and principal[stated] == self._caller
+        return bool(self._strengths[claim] < USER_STRENGTH or not_own)
 
 
 def look_closer(view: View, relevant: Flags, variants: Variants, hops: Hops) -> Choice[None]:
-    """Compare the best, and what those lead to that are not outdated, with one another."""
+    """Compare the best records, follow what the current ones name, and compare the best again."""
     best = _best(view, hops.scores, relevant)
-    yield from variants.look_at(best)
-    for _ in range(STEPS):
-        leads = [one for one in best if one not in variants.stands][:LEADS]
-        if not hops.step(leads):
+    yield from variants.compare(best)
+    for _ in range(MAX_STEPS):
+        leads = [one for one in best if one not in variants.replaced_by][:MAX_LEADS]
+        if not hops.follow(leads):
             return
         best = _best(view, hops.scores, relevant)
-        yield from variants.look_at(best)
+        yield from variants.compare(best)
 
 
 def _best(view: View, scores: Array, relevant: Flags) -> list[int]:
-    """Return the best relevant ones with possible values; notes of turns repeat their messages."""
+    """Return the best relevant records, without notes of turns, which repeat their messages."""
     column = view.column
     notes = ~column["spoken"] & (column["scope"] == view.names.scopes.of("session"))
-    of_interest = np.flatnonzero(relevant & ~notes)
-    if len(of_interest) > COMPARED:
-        best = np.argpartition(-scores[of_interest], COMPARED)[:COMPARED]
-        of_interest = of_interest[best]
-    best_first: list[int] = of_interest[np.argsort(-scores[of_interest], kind="stable")].tolist()
+    candidates = np.flatnonzero(relevant & ~notes)
+    if len(candidates) > MAX_COMPARED:
+        best = np.argpartition(-scores[candidates], MAX_COMPARED)[:MAX_COMPARED]
+        candidates = candidates[best]
+    best_first: list[int] = candidates[np.argsort(-scores[candidates], kind="stable")].tolist()
     return best_first

@@ -1,4 +1,4 @@
-"""The results of recall: the best records, each content once, and their relations."""
+"""Build the results of recall: the best records without duplicates, with their relations."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,61 +14,64 @@ from local.protocol.memories import EPISODIC, ItemRelation
 from local.text.names import is_topic
 from local.text.words import bare_words
 
-COMPARED = 20_000
-"""Characters of a text in which capitals and punctuation make no difference."""
-RELATIONS = 5
-"""The most relations shown of an item."""
-SPARE = 4
-"""Items read beyond what is wanted, since some repeat others."""
+MAX_NORMALISED = 20_000
+"""Number of characters of a text in which capitals and punctuation are ignored."""
+MAX_RELATIONS = 5
+"""Maximum number of relations shown per item."""
+SPARE_ITEMS = 4
+"""Number of items read beyond those wanted, since some are duplicates."""
 
 
 class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A recalled record. `score` is at most 1, or the reranker's own."""
+    """A recalled record. `score` is from 0 to 1, or the reranker's score."""
 
     record: Record
     score: float
     shares: Shares
     weight: float
     compared: bool
-    """Whether its meaning could be compared: it has a vector."""
+    """Whether the record has a vector that was compared with the question's."""
     covered: float
-    """The share of the question's words that it has, in this or another ending."""
+    """The fraction of the question's words that the record contains, in any inflected form."""
     relations: tuple[ItemRelation, ...] = ()
-    """A few, those to other items first."""
+    """At most five, those to other items first."""
     outdated_by: str | None = None
-    """The id of a later statement about the same with another value."""
+    """The id of a later statement of another value."""
     contradicts: str | None = None
-    """The id of a user's statement about the same, which has more force."""
+    """The id of a user's statement of another value, which is stronger."""
 
 
 def first_items(
     ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool
 ) -> Choice[list[RecallItem]]:
-    """Return the best items with their records, each text and echo once; no retired ones."""
+    """Return the best items with their records, without duplicates and retired records.
+
+    `repetitions`: whether to return every record of several with the same text.
+    """
     first: list[RecallItem] = []
     results = ResultList()
     topics_of: dict[tuple[str, ...], set[str | None]] = {}
-    while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE))):
-        worth = [one for one in page if results.lists(one.row, one.echo)]
-        rows = {row for one in worth for row in (one.row, *one.mark) if row is not None}
+    while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
+        listed = [one for one in page if results.add(one.row, one.echo)]
+        rows = {row for one in listed for row in (one.row, *one.mark) if row is not None}
         records = (yield DetailRequest(records=sorted(rows))).records
-        for item in (_item(one, records) for one in worth if one.row in records):
-            topics = topics_of.setdefault(_content_of(item.record), set())
-            if repetitions or not _repeats(item.record.topic, topics):
+        for item in (_item(one, records) for one in listed if one.row in records):
+            topics = topics_of.setdefault(_content_key(item.record), set())
+            if repetitions or not _is_duplicate(item.record.topic, topics):
                 topics.add(item.record.topic)
                 first.append(item)
     return first[:wanted]
 
 
 def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
-    """Return the items with their relations to others, those to one another first."""
+    """Return the items with their relations, those to one another first."""
     rows = [item.record.row for item in items]
     known = (yield DetailRequest(relations=rows)).relations if rows else {}
     found = {item.record.id for item in items}
 
     def related(row: int) -> tuple[ItemRelation, ...]:
         ordered = sorted(known[row], key=lambda relation: relation.id not in found)
-        return tuple(ordered[:RELATIONS])
+        return tuple(ordered[:MAX_RELATIONS])
 
     return [
         msgspec.structs.replace(item, relations=related(row)) if row in known else item
@@ -90,26 +93,26 @@ def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
     )
 
 
-def _content_of(record: Record) -> tuple[str, ...]:
-    """Return a record's content, whatever its capitals and the punctuation around its words.
+def _content_key(record: Record) -> tuple[str, ...]:
+    """Return a key for a record's content that ignores capitals and punctuation around words.
 
-    A note's content includes what it carries beside its text; a long text's includes the rest after
-    its beginning, unchanged.
+    The metadata of a note is part of its content. Of a long text, everything after the beginning is
+    compared literally.
     """
-    text = (*bare_words(record.content[:COMPARED]), record.content[COMPARED:])
-    own = record.metadata if record.kind in EPISODIC else {}
-    if carried := {name: value for name, value in own.items() if name not in OF_TURNS}:
-        return (*text, msgspec.json.encode(carried, order="deterministic").decode())
+    text = (*bare_words(record.content[:MAX_NORMALISED]), record.content[MAX_NORMALISED:])
+    metadata = record.metadata if record.kind in EPISODIC else {}
+    if own := {name: value for name, value in metadata.items() if name not in OF_TURNS}:
+        return (*text, msgspec.json.encode(own, order="deterministic").decode())
     return text
 
 
-def _repeats(topic: str | None, topics: Collection[str | None]) -> bool:
-    """Return whether equal words repeat a record: under another topic they are another fact."""
+def _is_duplicate(topic: str | None, topics: Collection[str | None]) -> bool:
+    """Return whether a record with the same words is a duplicate; under another topic it is not."""
     return topic in topics or None in topics or (topic is None and bool(topics))
 
 
 def labelled_text(record: Record) -> str:
-    """Return the text under its key, or its speaker's name if that is not like a key."""
+    """Return the text after its topic key, or its speaker's name unless it looks like a key."""
     label = record.topic or record.label
     if not label or (record.topic is None and is_topic(label)):
         return record.content

@@ -1,4 +1,4 @@
-"""How similar each record is to a question, in meaning and in words, with its neighbours."""
+"""Measure how similar each record, with its neighbours, is to a question in meaning and words."""
 
 import math
 from collections.abc import Iterator
@@ -14,50 +14,55 @@ from local.text.words import stems
 from local.text.words import terms as terms_of
 
 WORDS, WORDS_STATING = 0.35, 0.2
-"""BM25, relative to the best one's; and the addition for a question that states something."""
+"""Share of BM25, relative to the best record, and what is added if the query states something."""
 COVERAGE = 0.6
-"""How much of the question the message covers, rare words first, with the messages around it."""
-LENT, LENT_ON = 0.6, 0.8
-"""The weight of a word that only the next message has, and its part one step further."""
-AROUND, AROUND_ON = 0.4, 0.7
-"""The part of the best neighbour's three shares that counts, and its part one step further."""
+"""Share of a message that, with its neighbours, has all words of the question; rare words count
+more."""
+NEIGHBOUR_WORD, NEIGHBOUR_WORD_DECAY = 0.6, 0.8
+"""Weight of a word that only an adjacent message has, and the factor for each step further away."""
+AROUND, AROUND_DECAY = 0.4, 0.7
+"""Fraction of the best neighbour's meaning, words and coverage that counts, and the factor for each
+step further away."""
 AROUND_STATING = 0.5
-"""How much less that is where the question states something."""
-LONG = 1_200.0
-"""Characters at which the neighbours count half: long messages speak for themselves."""
+"""How much `AROUND` is reduced if the query states something, as a fraction."""
+HALVING_LENGTH = 1_200.0
+"""Length in characters at which neighbours count half: long messages need no context."""
 SESSION = 0.15
-"""How much of the question the session covers, against the best session."""
+"""Share of the session that covers most of the question."""
 SATURATION = 1.2
-"""BM25's k1. It has no b: a short text does not say more."""
+"""BM25's k1. There is no b: a match in a short text is not better."""
 EPSILON = 1e-9
 
 
 class _Term(NamedTuple):
-    """A stem of the question: where it occurs, and its weight by how few records have it."""
+    """A stem of the question, its occurrences and its weights."""
 
     stem: str
     found: Postings
     rarity: float
-    """As a share of all of the question's."""
+    """Fraction of the summed rarity of all stems of the question."""
     idf: float
 
 
 class Wording:
-    """The question's words in each record; known before the question's vector."""
+    """Similarity in words, which needs no vector of the question.
+
+    `shares` are components of the score; `own` is the part of a record without its neighbours.
+    """
 
     def __init__(self, worded: WordMatches, query: Query) -> None:
         view = self.view = worded.view
-        self.damped = 1 / (1 + (view.column["length"] / LONG) ** 2)
-        self.shares_a_word: Flags = np.zeros(view.size, bool)
-        self.covers: Array = np.zeros(view.size)
-        """How much of the question each covers by itself, from 0 to 1."""
+        self.length_damping = 1 / (1 + (view.column["length"] / HALVING_LENGTH) ** 2)
+        self.has_word: Flags = np.zeros(view.size, bool)
+        self.own_coverage: Array = np.zeros(view.size)
+        """The part of the question, by rarity, that each record has without neighbours: 0 to 1."""
         terms = self.terms = list(_terms(worded, query))
         self.stems = frozenset(term.stem for term in terms)
         weight = WORDS + WORDS_STATING * query.stating
         self.shares: dict[str, Array] = {
             "words": weight * self._bm25(worded, terms),
             "coverage": COVERAGE * self._coverage(terms),
-            "session": SESSION * self._session(terms),
+            "session": SESSION * self._session_coverage(terms),
         }
         self.own: Array = self.shares["words"] + self.shares["coverage"]
         self.covered = self._covered(terms, frozenset(stems(terms_of(query.text))))
@@ -66,20 +71,20 @@ class Wording:
         scores = np.zeros(self.view.size)
         for term in terms:
             counts = term.found.counts
-            self.shares_a_word[term.found.positions] = True
+            self.has_word[term.found.positions] = True
             scores[term.found.positions] += (
                 term.idf * counts * (SATURATION + 1) / (counts + SATURATION)
             )
         for rows in worded.phrases:
             positions = self.view.positions(rows)
-            self.shares_a_word[positions] = True
+            self.has_word[positions] = True
             scores[positions] += _idf(len(positions), worded.total)
-        original = scores[self.view.column["echo"] != EXTRACTED]  # what is said, not read in it
+        original = scores[self.view.column["echo"] != EXTRACTED]  # without extracted facts
         best = (original if len(original) else scores).max(initial=0.0)
         return np.asarray(np.minimum(scores / max(best, EPSILON), 1.0))
 
     def _covered(self, terms: list[_Term], asked: frozenset[str]) -> Array:
-        """Return the share of the question's own words that each has, in this or another ending."""
+        """Return the fraction of the stems of the question itself that each record has."""
         covered = np.zeros(self.view.size)
         for term in terms:
             if term.stem in asked:
@@ -87,24 +92,24 @@ class Wording:
         return covered
 
     def _coverage(self, terms: list[_Term]) -> Array:
-        """Return sums over the terms: 1, or what a neighbour lends to a short message."""
+        """Return the rarity-weighted sum of the terms that a record or its neighbours have."""
         view = self.view
         covered = np.zeros(view.size)
         for term in terms:
             ahead = term.found.positions[term.found.ahead]
             has = np.zeros(view.size + 1)
-            for distance in reversed(range(len(view.near))):  # the nearest one is written last
+            for distance in reversed(range(len(view.near))):  # nearer ones overwrite farther ones
                 for neighbours in view.near[distance]:
-                    has[neighbours[ahead]] = LENT * LENT_ON**distance
-            has = has[:-1] * self.damped
+                    has[neighbours[ahead]] = NEIGHBOUR_WORD * NEIGHBOUR_WORD_DECAY**distance
+            has = has[:-1] * self.length_damping
             has[ahead] = 1.0
             covered += term.rarity * has
-            self.covers[ahead] += term.rarity
+            self.own_coverage[ahead] += term.rarity
         return covered
 
-    def _session(self, terms: list[_Term]) -> Array:
+    def _session_coverage(self, terms: list[_Term]) -> Array:
         session = self.view.column["session"]
-        covered = np.zeros(session.max(initial=-1) + 2)  # the last is for what is in none
+        covered = np.zeros(session.max(initial=-1) + 2)  # the last one: records without a session
         for term in terms:
             ahead = term.found.positions[term.found.ahead]
             has = np.zeros(len(covered), bool)
@@ -115,7 +120,10 @@ class Wording:
 
 
 class Likeness:
-    """Likeness in meaning, too. `shares` are those of the score; `own` leaves out neighbours."""
+    """Similarity in meaning and words.
+
+    `shares` are components of the score; `own` is the similarity without neighbours.
+    """
 
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
         self.meaning = found.cosines()
@@ -124,30 +132,30 @@ class Likeness:
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.shares: dict[str, Array] = {
             "meaning": self.meaning,
-            "around": around * wording.damped * _around(found.view, self.own),
+            "around": around * wording.length_damping * _around(found.view, self.own),
         }
 
 
 def _around(view: View, own: Array) -> Array:
-    """Return the best of the neighbours, the nearer the better."""
+    """Return the similarity of each record's best neighbour, reduced by its distance."""
     values = np.append(np.maximum(own, 0.0), 0.0)
     best = np.zeros(view.size)
     for distance, neighbours in enumerate(view.near):
-        for each in neighbours:
-            np.maximum(best, AROUND_ON**distance * values[each], out=best)
+        for positions in neighbours:
+            np.maximum(best, AROUND_DECAY**distance * values[positions], out=best)
     return best
 
 
 def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
-    """Yield the terms; words that few records have weigh most."""
-    each = dict.fromkeys(stems(query.terms))
-    postings = {stem: worded.view.postings(stem) for stem in each}
-    having = {stem: worded.having(stem, len(postings[stem].positions)) for stem in each}
-    ahead = {stem: worded.having(stem, int(postings[stem].ahead.sum())) for stem in each}
-    rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in each}
-    every = max(sum(rarity.values()), EPSILON)
-    for stem in each:
-        yield _Term(stem, postings[stem], rarity[stem] / every, _idf(having[stem], worded.total))
+    """Yield the stems of the question; those in few records weigh most."""
+    wanted = dict.fromkeys(stems(query.terms))
+    postings = {stem: worded.view.postings(stem) for stem in wanted}
+    having = {stem: worded.having(stem, len(postings[stem].positions)) for stem in wanted}
+    ahead = {stem: worded.having(stem, int(postings[stem].ahead.sum())) for stem in wanted}
+    rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in wanted}
+    total = max(sum(rarity.values()), EPSILON)
+    for stem in wanted:
+        yield _Term(stem, postings[stem], rarity[stem] / total, _idf(having[stem], worded.total))
 
 
 def _idf(having: float, total: float) -> float:

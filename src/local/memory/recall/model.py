@@ -1,4 +1,4 @@
-"""A chat model's work on what was found: an order, and an answer with its sources."""
+"""Have a chat model rerank results, or answer a question from them and cite its sources."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +15,17 @@ from local.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocu
 from local.protocol.memories import Answer
 
 DOCUMENT_CHARACTERS = 600
-"""Of each of twenty: some 3,000 tokens, of the 8,192 that a model sees by default."""
+"""Maximum characters shown of each document. Twenty of them are about 3,000 tokens, of the 8,192
+that a model sees by default."""
 ORDER_INSTRUCTION = """\
 Put the numbered memories into order for the question: first those that answer it, then those that \
 help to, and last what has nothing to do with it. Answer with their numbers, each once."""
 
 ITEM_CHARACTERS = 2_000
+"""Maximum characters shown of each item."""
 ALL_CHARACTERS = 12_000
-"""Of all items together: some 3,000 tokens, of the 8,192 that a model sees by default."""
+"""Maximum characters of all items together: about 3,000 tokens, of the 8,192 that a model sees by
+default."""
 ANSWER_INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
 `said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
@@ -49,7 +52,7 @@ class _Order(Struct, frozen=True, kw_only=True):
 
 
 class ModelReranker:
-    """Returns an order without scores. After three failures in a row it pauses for a while."""
+    """Ranks with a chat model, without scores. After three failures in a row it pauses."""
 
     def __init__(
         self,
@@ -58,16 +61,16 @@ class ModelReranker:
         within: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`within`: seconds that a search waits for the model."""
+        """`within`: maximum seconds that a search waits for the model."""
         self._model = model
         self._within = within
         self._circuit = Circuit(clock)
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those the model left out follow in their order.
+        """Return all documents, best first; those that the model omits follow in their old order.
 
         Raises:
-            RerankError: The model does not answer in time or not with an order, or the circuit is
+            RerankError: The model does not answer in time or gives no order, or the circuit is
                 open.
         """
         if not documents:
@@ -78,7 +81,7 @@ class ModelReranker:
         ]
         with self._circuit.attempt():
             numbers = await self._ask(_ToOrder(question=query[:QUERY_CHARACTERS], memories=shown))
-            return _in_its_order(numbers, len(documents))
+            return _ordered(numbers, len(documents))
 
     async def _ask(self, question: _ToOrder) -> list[int]:
         try:
@@ -90,7 +93,7 @@ class ModelReranker:
         return order.numbers
 
 
-def _in_its_order(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
+def _ordered(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
     chosen = [number - 1 for number in dict.fromkeys(numbers) if 0 < number <= count]
     if not chosen:
         raise RerankError("The reranking model's answer names none of the memories.")
@@ -99,7 +102,7 @@ def _in_its_order(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
 
 
 class SynthesisItem(Struct, frozen=True, kw_only=True):
-    """An item with what an answer needs of it."""
+    """The parts of an item that an answer needs."""
 
     id: str
     content: str
@@ -141,21 +144,21 @@ class _CitedAnswer(Struct, frozen=True, kw_only=True):
 
 class Synthesis:
     def __init__(self, model: StructuredModel | None, *, within: float) -> None:
-        """`within`: seconds the model has for an answer."""
+        """`within`: maximum seconds that the model may take for an answer."""
         self._model = model
         self._within = within
 
     async def answer(self, query: str, items: Sequence[SynthesisItem]) -> Answer:
-        """Answer from the items, best first; from the best one alone where the model does not."""
+        """Answer from the items, best first. If the model fails, quote the best item."""
         if not items:
             return Answer()
         if self._model is None:
-            return _extract(items)
+            return _quote_best(items)
         try:
             return await self._by_model(self._model, query, items)
         except ModelError as error:
             log.warning("answer_not_synthesized", reason=str(error))
-            return _extract(items)
+            return _quote_best(items)
 
     async def _by_model(
         self, model: StructuredModel, query: str, items: Sequence[SynthesisItem]
@@ -173,11 +176,11 @@ class Synthesis:
         ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
         if not ids:
             log.warning("answer_without_source", model=model.name)
-            return _extract(items)
+            return _quote_best(items)
         return Answer(text=text, ids=ids, by_model=True)
 
 
-def _extract(items: Sequence[SynthesisItem]) -> Answer:
+def _quote_best(items: Sequence[SynthesisItem]) -> Answer:
     text = items[0].content
     short = text if len(text) <= ITEM_CHARACTERS else f"{text[:ITEM_CHARACTERS]} …"
     return Answer(text=short, ids=(items[0].id,))

@@ -1,6 +1,6 @@
-"""What a question asks for: its words, phrases, topic keys, and the time it is about.
+"""Analyse a question: its words, phrases, topic keys and the time that it is about.
 
-A configured model suggests further words and keys that the answer may have.
+If a model is configured, it suggests further words and keys that the answer may have.
 """
 
 import re
@@ -22,11 +22,12 @@ from local.text.words import composed, terms, words
 
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 MAX_PHRASES = 8
-LONGEST_PHRASE = 80
-MOST_READ = 8_192
-"""Characters of a question that are read; of a longer one the first and the last."""
+MAX_PHRASE_CHARACTERS = 80
+"""Maximum characters of a quoted phrase."""
+MAX_READ = 8_192
+"""Maximum characters of a question that are read: half from its beginning, half from its end."""
 
-# Each of them reads a long word only once.
+# None of these expressions backtracks over a long word.
 _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
 _IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
 _DOTTED = re.compile(r"(?<!\w)(?:user|project|constraint)\.\S+", re.IGNORECASE)
@@ -37,14 +38,14 @@ _WHEN = re.compile(
     re.IGNORECASE,
 )
 
-MOST_KEYWORDS = 8
-MOST_TOPICS = 5
+MAX_KEYWORDS = 8
+MAX_TOPICS = 5
 QUESTION_CHARACTERS = 2_000
 KEYWORD_CHARACTERS = 60
 INSTRUCTION = f"""\
-A memory is searched for what answers the question. Give up to {MOST_KEYWORDS} keywords that the \
+A memory is searched for what answers the question. Give up to {MAX_KEYWORDS} keywords that the \
 remembered text may contain although the question does not: synonyms, names, more general and more \
-particular words, in the language of the question. Give up to {MOST_TOPICS} topic keys under which \
+particular words, in the language of the question. Give up to {MAX_TOPICS} topic keys under which \
 the answer may be kept as a standing fact, or none. {TOPIC_RULE}
 "Which editor do I use?": keywords IDE, Vim, Emacs, text, program; topics user.editor_preference, \
 user.editor. Do not answer the question."""
@@ -53,11 +54,12 @@ log = structlog.get_logger()
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A question in the form that the channels use.
+    """A question in the form that the search channels use.
 
-    `phrases` are quoted words and identifiers such as `foo-bar.py`; they count beside their words.
-    `stating`, from 0 to 1: it continues a conversation rather than asks about one. `of_oneself`:
-    the user asks about himself or herself, and not about the assistant.
+    `phrases`: quoted words and identifiers such as `foo-bar.py`, matched in addition to their
+    words. `stating`: from 0 to 1, how much the query states something, and so continues a
+    conversation instead of asking about one. `of_oneself`: the user asks about himself or herself,
+    and does not address the assistant.
     """
 
     text: str
@@ -70,7 +72,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     of_oneself: bool = False
 
     def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
-        """Return it with a model's suggestions, or with other names of what it names."""
+        """Return the query with further keywords and topic keys."""
         words = [word for keyword in keywords for word in terms(keyword)]
         return msgspec.structs.replace(
             self,
@@ -81,13 +83,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 def analyse(text: str, now: datetime) -> Query:
     """Analyse a question without a model."""
-    if len(text) > MOST_READ:
-        text = f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
+    if len(text) > MAX_READ:
+        text = f"{text[: MAX_READ // 2]}\n{text[-MAX_READ // 2 :]}"
     whole = composed(text)
-    quoted = [phrase for phrase in _QUOTED.findall(whole) if len(phrase) <= LONGEST_PHRASE]
+    quoted = [phrase for phrase in _QUOTED.findall(whole) if len(phrase) <= MAX_PHRASE_CHARACTERS]
     together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]
     phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
-    dotted = ("".join(takewhile(_of_a_key, found)).rstrip(".-") for found in _DOTTED.findall(text))
+    found = ("".join(takewhile(_is_key_character, start)) for start in _DOTTED.findall(text))
+    dotted = (key.rstrip(".-") for key in found)
     topics = dict.fromkeys(key for key in dotted if is_topic(key))
     spoken = frozenset(words(text))
     return Query(
@@ -102,8 +105,8 @@ def analyse(text: str, now: datetime) -> Query:
     )
 
 
-def _of_a_key(character: str) -> bool:
-    """Return whether a topic key may contain it: a mark is no letter, but part of one."""
+def _is_key_character(character: str) -> bool:
+    """Return whether a topic key may contain a character, combining marks included."""
     return character in ".-" or f"_{character}".isidentifier()
 
 
@@ -119,18 +122,19 @@ class _Question(Struct, frozen=True, kw_only=True):
 class _Suggestions(Struct, frozen=True, kw_only=True):
     """The bounds are told to the model, and kept by us: one too many is no wrong answer."""
 
-    keywords: Annotated[list[str], Meta(extra_json_schema={"maxItems": MOST_KEYWORDS})]
-    topics: Annotated[list[str], Meta(extra_json_schema={"maxItems": MOST_TOPICS})]
+    # The docstring is part of the schema that the model is given.
+    keywords: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_KEYWORDS})]
+    topics: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_TOPICS})]
 
 
 class Expander:
     def __init__(self, model: StructuredModel, *, within: float) -> None:
-        """`within`: seconds that a search waits for the model."""
+        """`within`: maximum seconds that a search waits for the model."""
         self._model = model
         self._within = within
 
     async def expand(self, question: str) -> Expansion:
-        """Return the model's suggestions; an empty expansion where it does not answer."""
+        """Return the model's suggestions, or an empty expansion if it fails."""
         try:
             suggestions = await self._model.answer_as(
                 _Suggestions,
@@ -142,8 +146,8 @@ class Expander:
             log.warning("question_not_expanded", reason=str(error))
             return Expansion()
         return Expansion(
-            keywords=tuple(_keywords(suggestions.keywords))[:MOST_KEYWORDS],
-            topics=tuple(_topics(suggestions.topics))[:MOST_TOPICS],
+            keywords=tuple(_keywords(suggestions.keywords))[:MAX_KEYWORDS],
+            topics=tuple(_topics(suggestions.topics))[:MAX_TOPICS],
         )
 
 
@@ -154,7 +158,7 @@ def _keywords(suggested: Iterable[str]) -> Iterator[str]:
 
 
 def _topics(suggested: Iterable[str]) -> Iterator[str]:
-    """Yield those that follow the rule for topics: a model does not always."""
+    """Yield the suggestions that are valid topic keys."""
     for topic in dict.fromkeys(suggested):
         try:
             yield checked_topic(topic)

@@ -1,10 +1,10 @@
-"""The order of the results. Every item's score is the sum of shares that can be shown.
+"""Rank the candidates of a search by a sum of score components.
 
-Measured on three kinds of conversations, short talk, long technical chats and plans made with an
-assistant, with one setting for all (docs/performance.md). How good a hit is counts more than its
-rank, so scores are blended and not ranks. The neighbours of a short message are part of its
-meaning. A turn that continues a conversation wants something else than a question about one: the
-latest messages, of whichever speaker.
+A component is called a share; `explain` shows each. The weights were measured on short talk, long
+technical chats and plans made with an assistant, one setting for all (docs/performance.md). How
+well a record matches says more than its rank in a channel, so scores are summed, not ranks. The
+neighbours of a short message count as part of its meaning. A query that continues a conversation
+gets other weights than a question about one: it wants the latest messages, whoever wrote them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,42 +21,51 @@ from local.ledger.entries import Array, Flags, Names
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
 from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import Echoes, StandingFacts, in_order, weighed
+from local.memory.recall.precedence import Echoes, StandingFacts, apply_weights, sorted_pages
 from local.memory.recall.query import Query
 from local.memory.recall.replies import Replies
 from local.memory.scopes import Reach
 from local.protocol.memories import Owning
 
 SPEAKER = 0.1
+"""Share of a message whose speaker the question names."""
 FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15
-"""People's statements about themselves; more if the question names them, in proportion."""
+"""Shares of people's statements about themselves: of any speaker, and of one whom the question
+names. The second grows with the number of such statements in the text."""
 TIMED, TIMED_WHEN = 0.06, 0.12
-"""Such statements with a time; any statement with one, if the question asks when."""
+"""Shares of statements with a time: of speakers about themselves, and of any statement if the
+question asks when."""
 DENSITY = 0.35
+"""Share of a text in which every word is informative."""
 WISH = 0.3
-"""A standing wish, addressed to an assistant: it counts wherever it applies."""
+"""Share of a standing wish addressed to an assistant, such as "always answer in grams"."""
 RECENT, RECENT_SESSIONS = 0.4, 10
-"""In a continued conversation: the newest session's gain, and how far back it is half."""
+"""Share of the newest session where the query continues a conversation, and the number of sessions
+back at which it is halved."""
 TIME = 0.25
+"""Share of a record from the time that the question names."""
 TOPIC = 1.0
+"""Share of a fact whose topic key is in the question."""
 ENDED = 0.5
-"""The weight of a task outside its session."""
+"""Factor for the weight of a task outside its session."""
 RELATED, STATED = 0.6, 0.8
-"""How far a record is lifted towards the best hit that leads to it: by a common name, which many
-may share, and by a stated relation."""
-LEADING = 100
-"""The number of best hits that may lead."""
+"""Fractions of the gap to a better hit that a linked record gains: by a common name, by a stated
+relation."""
+MAX_LEADING = 100
+"""Maximum number of hits whose links are followed."""
 IMPORTANCE = 0.2
+"""Share for importance: importance 1 gains half of it, importance 0 loses half of it."""
 NEW, NEW_DAYS = 0.02, 30.0
+"""Share of a new record, and its half-life in days."""
 FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
-"""The loss by age in the end, and the days after which half of it is reached."""
+"""By durability: the maximum loss through age, and the days until half of it is lost."""
 FULL_SCORE = 2.5
 """The sum of shares that is shown as a score of 1."""
 DAY = 86_400.0
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The shares of each channel and signal in an item's score, before its scope's weight."""
+    """The components of an item's score, before they are multiplied by its scope's weight."""
 
     meaning: float = 0.0
     words: float = 0.0
@@ -83,10 +92,10 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record with its score, from 0 to 1, and the parts of the score.
+    """A record with its score, from 0 to 1, and the components of the score.
 
-    `compared`: its meaning could be compared with the question's; `covered`: the share of the
-    question's words that it has. `echo`: the record that it gives way to.
+    `compared`: the record has a vector that was compared with the question's. `covered`: the
+    fraction of the question's words that it contains. `echo`: the sources that it repeats.
     """
 
     row: int
@@ -100,7 +109,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draft:
-    """The part of the scores that needs no vector; made while the question is embedded."""
+    """The score components that need no vector, computed while the question is embedded."""
 
     def __init__(
         self, query: Query, reach: Reach, now: datetime, feedback_weight: float, worded: WordMatches
@@ -111,11 +120,11 @@ class Draft:
         self.wording = Wording(worded, query)
         self.topics: Flags = np.zeros(view.size, bool)
         self.topics[view.positions(worded.topics)] = True
-        self.weights = _weights(view, reach)
+        self.weights = _scope_weights(view, reach)
         self.shares: dict[str, Array] = {
             **self.wording.shares,
-            **_by_form(view, query),
-            **_by_record(view, query, now),
+            **_form_shares(view, query),
+            **_record_shares(view, query, now),
             "topic": np.where(self.topics, TOPIC, 0.0),
             "feedback": feedback_weight * view.column["feedback"],
         }
@@ -123,56 +132,57 @@ class Draft:
 
 
 def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[RankedRecord]]:
-    """Yield the records that have to do with the question, best first, as they are requested.
+    """Return a lazy iterator over the records that match the question, best first.
 
-    These are near enough in meaning, have a word of it, are asked for by key, or are related to
-    such records; and where meaning cannot be compared, they are next to a record with a word of it.
+    A record matches if its cosine is at least `min_score`, if it has a word of the question or its
+    topic key, or if it is linked to such a record. A record without a comparable vector also
+    matches if a neighbouring message has a word of the question.
     """
     view, wording = found.view, draft.wording
     if not view.size:
         return iter(())
     like = Likeness(found, wording, draft.query)
-    hit = wording.shares_a_word | draft.topics | (like.compared & (like.meaning >= min_score))
+    hit = wording.has_word | draft.topics | (like.compared & (like.meaning >= min_score))
     hit |= ~like.compared & (wording.shares["coverage"] > 0)
-    led, related = yield from _led(view, like, hit)
-    late = {**like.shares, "related": related}
-    sums = sum(late.values(), draft.sums)
+    linked, related = yield from _linked(view, like, hit)
+    vector_shares = {**like.shares, "related": related}
+    sums = sum(vector_shares.values(), draft.sums)
     echoes = Echoes(view, draft.query, sums, draft.weights)
     if echoes.rows:
-        echoes.give_way((yield DetailRequest(sources=echoes.rows)).sources)
-    relevant = hit | led
-    relevant[view.positions(echoes.sources(hit))] = True
-    relevant[echoes.covered_by_sources()] = False
+        echoes.demote((yield DetailRequest(sources=echoes.rows)).sources)
+    relevant = hit | linked
+    relevant[view.positions(echoes.source_rows(hit))] = True
+    relevant[echoes.redundant_facts()] = False
     sums = sums + echoes.share
     replies = Replies(wording, like, sums, draft.weights)
-    yield from replies.give_way(draft.query, relevant)
+    yield from replies.put_first(draft.query, relevant)
     sums = sums + replies.share
     standing = StandingFacts(view, sums, draft.weights)
-    standing.give_way(relevant)
-    standing.lift(draft.query, wording, like, min_score)
+    standing.demote_shared(relevant)
+    standing.promote(draft.query, wording, like, min_score)
     sums = sums + standing.share
     variants = Variants(view, draft.caller)
     hops = Hops(wording, like, sums, draft.weights)
     yield from look_closer(view, relevant, variants, hops)
     sums += hops.share
     update = variants.share(sums, draft.weights)
-    scores = weighed(sums + update, draft.weights)
+    scores = apply_weights(sums + update, draft.weights)
     shares = {
         **draft.shares,
-        **late,
+        **vector_shares,
         "echo": echoes.share,
         "reply": replies.share,
         "standing": standing.share,
         "named": hops.share,
         "update": update,
     }
-    made = _Ranked(view, like, wording.covered, shares, scores, draft.weights, echoes, variants)
-    ordered = in_order(scores, np.flatnonzero(relevant), view.column)
-    return chain.from_iterable(map(made.of, ordered))
+    ranking = _Ranking(view, like, wording.covered, shares, scores, draft.weights, echoes, variants)
+    pages = sorted_pages(scores, np.flatnonzero(relevant), view.column)
+    return chain.from_iterable(map(ranking.records_at, pages))
 
 
-class _Ranked(NamedTuple):
-    """Makes the ranked records of the chosen positions."""
+class _Ranking(NamedTuple):
+    """The final scores and components of all positions."""
 
     view: View
     like: Likeness
@@ -183,13 +193,14 @@ class _Ranked(NamedTuple):
     echoes: Echoes
     variants: Variants
 
-    def of(self, chosen: list[int]) -> Iterator[RankedRecord]:
-        shown = np.clip(self.scores[chosen] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
-        summands = np.array([of[chosen] for of in self.shares.values()]).round(4).T.tolist()
-        for place, position in enumerate(chosen):
+    def records_at(self, positions: list[int]) -> Iterator[RankedRecord]:
+        scores = np.clip(self.scores[positions] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
+        columns = [share[positions] for share in self.shares.values()]
+        summands = np.array(columns).round(4).T.tolist()
+        for place, position in enumerate(positions):
             yield RankedRecord(
                 row=int(self.view.column["row"][position]),
-                score=shown[place],
+                score=scores[place],
                 shares=Shares(**dict(zip(self.shares, summands[place], strict=True))),
                 weight=float(self.weights[position]),
                 compared=bool(self.like.compared[position]),
@@ -199,32 +210,35 @@ class _Ranked(NamedTuple):
             )
 
 
-def _weights(view: View, reach: Reach) -> Array:
-    """Return the weight of each record's scope; in the current session, that of another one's."""
+def _scope_weights(view: View, reach: Reach) -> Array:
+    """Return each record's weight, by its scope and by whether it is of the current session."""
     column, names = view.column, view.names
     weights = names.scopes.each(partial(reach.weight, session_id=None))[column["scope"]]
     ended = column["type"] == names.types.of("task")
     current = reach.caller.session_id
     if current is not None:
-        here = column["session"] == names.sessions.of(("session", current))
-        weights = np.where(here, reach.weight("session", current), weights)
-        begun_here = [names.sessions.of((scope, current)) for scope in get_args(Owning)]
-        ended &= ~np.isin(column["session"], begun_here)
+        in_session = column["session"] == names.sessions.of(("session", current))
+        weights = np.where(in_session, reach.weight("session", current), weights)
+        of_session = [names.sessions.of((scope, current)) for scope in get_args(Owning)]
+        ended &= ~np.isin(column["session"], of_session)
     return np.asarray(np.where(ended, ENDED * weights, weights))
 
 
-def _by_form(view: View, query: Query) -> dict[str, Array]:
-    """Return the shares of a text's form; the more the question states itself, the less."""
+def _form_shares(view: View, query: Query) -> dict[str, Array]:
+    """Return the shares for the form of a text.
+
+    Most count for people's messages only, and less the more the query itself states something.
+    """
     column, names = view.column, view.names
-    asks = 1.0 - query.stating
-    person = asks * ~column["machine"]
+    asking = 1.0 - query.stating
+    person = asking * ~column["machine"]
     named = names.labels.each(partial(_is_named, frozenset(query.terms)))[column["label"]]
-    firsthand = column["firsthand"]
-    first = firsthand > 0
-    timed = TIMED * first + TIMED_WHEN * query.asks_when
+    count = column["firsthand"]
+    is_firsthand = count > 0
+    timed = TIMED * is_firsthand + TIMED_WHEN * query.asks_when
     return {
         "speaker": SPEAKER * named,
-        "firsthand": person * (FIRSTHAND * first + NAMED_FIRSTHAND * named * firsthand / 4),
+        "firsthand": person * (FIRSTHAND * is_firsthand + NAMED_FIRSTHAND * named * count / 4),
         "timed": person * column["timed"] * timed,
         "density": DENSITY * person * column["density"],
         "wish": WISH * person * column["wish"] * view.with_assistant,
@@ -236,36 +250,38 @@ def _is_named(terms: frozenset[str], label: str | None) -> bool:
     return label is not None and not terms.isdisjoint(label.lower().split())
 
 
-def _by_record(view: View, query: Query, now: datetime) -> dict[str, Array]:
-    """Return the shares of what is known about a record, whatever its text."""
+def _record_shares(view: View, query: Query, now: datetime) -> dict[str, Array]:
+    """Return the shares that do not depend on a record's text."""
     column = view.column
     return {
-        "time": TIME * _in_window(query, column["time"]),
+        "time": TIME * _is_in_window(query, column["time"]),
         "importance": IMPORTANCE * (column["importance"] - 0.5),
-        "age": _ageing(view.names, column, (now.timestamp() - column["time"]) / DAY),
+        "age": _age_shares(view.names, column, (now.timestamp() - column["time"]) / DAY),
     }
 
 
-def _led(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
-    """Return what hits lead to, by a common name or a relation, and the share of this."""
-    good = np.where(hit, like.own, 0.0)
+def _linked(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
+    """Return the records that the best hits link to, by name or relation, and what they gain."""
+    likeness = np.where(hit, like.own, 0.0)
     best = (
-        np.argpartition(-good, LEADING)[:LEADING] if view.size > LEADING else np.arange(view.size)
+        np.argpartition(-likeness, MAX_LEADING)[:MAX_LEADING]
+        if view.size > MAX_LEADING
+        else np.arange(view.size)
     )
-    leading = {int(view.column["row"][i]): float(good[i]) for i in best[good[best] > 0]}
-    led = np.zeros((2, view.size))
+    leading = {int(view.column["row"][i]): float(likeness[i]) for i in best[likeness[best] > 0]}
+    linked = np.zeros((2, view.size))  # the best lead by a common name, and by a stated relation
     related = (yield DetailRequest(related=list(leading))).related
     for row, others in related.items():
         for stated in (False, True):
             rows = [other.row for other in others if other.stated is stated]
             for position in view.positions(rows):
-                led[int(stated), position] = max(led[int(stated), position], leading[row])
-    lifted = np.array([[RELATED], [STATED]]) * np.maximum(led - like.own, 0.0)
-    return np.asarray(led.any(axis=0)), lifted.max(axis=0)
+                linked[int(stated), position] = max(linked[int(stated), position], leading[row])
+    gains = np.array([[RELATED], [STATED]]) * np.maximum(linked - like.own, 0.0)
+    return np.asarray(linked.any(axis=0)), gains.max(axis=0)
 
 
-def _in_window(query: Query, times: Array) -> Array:
-    """Return whether a record is of the time that the question names."""
+def _is_in_window(query: Query, times: Array) -> Array:
+    """Return 1 for each record from the time that the question names, else 0."""
     if query.window is None:
         return np.zeros(len(times))
     since, until = query.window.since, query.window.until
@@ -274,11 +290,11 @@ def _in_window(query: Query, times: Array) -> Array:
     return (after & before).astype(np.float64)
 
 
-def _ageing(names: Names, column: Mapping[str, Any], days: Array) -> Array:
-    """Return the shares of age: new records gain a little; those not made to last fade."""
+def _age_shares(names: Names, column: Mapping[str, Any], days: Array) -> Array:
+    """Return the share for age: new records gain a little; all but `core` records fade."""
     days = np.maximum(days, 0.0)
-    lost = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[0])
-    half = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[1])
+    loss = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[0])
+    half_life = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[1])
     durability = column["durability"]
-    fading = lost[durability] * (1 - np.exp2(-days / half[durability]))
+    fading = loss[durability] * (1 - np.exp2(-days / half_life[durability]))
     return np.asarray(NEW * np.exp2(-days / NEW_DAYS) - fading)

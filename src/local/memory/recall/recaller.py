@@ -1,7 +1,8 @@
-"""Recall: analyse the question, ask all channels, rank, leave out repetitions, rerank.
+"""Recall: analyse the question, query all channels, rank, drop duplicates, rerank.
 
-The vectors and the ledger are asked at once: meaning, words, topic keys, relations. There is always
-an answer: what is missing costs quality, and `degraded` or `rerank_used` report it.
+The vector index and the ledger are queried concurrently: by meaning, words, topic keys and
+relations. Recall always answers. A channel that is unavailable costs quality, not the answer;
+`degraded` and `rerank_used` report it.
 """
 
 from collections.abc import Collection, Sequence
@@ -32,26 +33,27 @@ from local.settings import SlotLimits
 D = TypeVar("D")
 T = TypeVar("T")
 RECALLED_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
-SEARCHES = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
-"""More searches at once would not be faster in total, and each would be slower."""
-SEARCHES_OF_TENANTS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
-"""Where tenants share a stack: one waits while a batch of another's questions is embedded, and 16
-take long (decision 0067)."""
-RERANKED = 20
+SEARCH_LIMITS = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
+"""Limits on concurrent searches. More at once are not faster in total, and each is slower."""
+SHARED_SEARCH_LIMITS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
+"""Limits where tenants share a stack. A tenant waits while a batch of another tenant's questions is
+embedded, and a batch of 16 takes long (decision 0067)."""
+MIN_RERANKED = 20
+"""Minimum number of results that are passed to the reranker."""
 NOT_INDEXED = "Some memories are not indexed yet."
 
 log = structlog.get_logger()
 
 
 class Closeness(msgspec.Struct, frozen=True, kw_only=True):
-    """The nearest few in meaning, within a cosine distance."""
+    """Limits of a nearest-neighbour search: a number of records and a cosine distance."""
 
     top_k: int
     distance: float
 
 
 class Retrieval:
-    """The channels of one tenant."""
+    """Queries all search channels of one tenant."""
 
     def __init__(self, ledger: Ledger, indexer: Indexer, vectors: Vectors) -> None:
         self._ledger = ledger
@@ -59,24 +61,27 @@ class Retrieval:
         self._vectors = vectors
 
     async def aliases(self, text: str, caller: Caller) -> list[str]:
-        """Return other names, known to the caller, of what a question names."""
+        """Return other names of the entities that a question names, as far as the caller knows."""
         return await self._ledger.knowledge.aliases_in(text, own_places(caller))
 
     async def find(self, search: Search, draft: Drafter[D], choose: Chooser[D, T]) -> T:
-        """Ask every channel, and choose from what they found; see the ledger's `Searches.find`.
+        """Query every channel and choose from the matches; see the ledger's `Searches.find`.
 
         Raises:
-            StorageError: The ledger cannot be read. A missing vector worker is no error.
+            StorageError: The ledger cannot be read. A missing vector worker is not an error.
         """
-        look = partial(self._look, search)
+        ask_vectors = partial(self._search_vectors, search)
         if self._indexer.embedder is not None:
             self._ledger.searches.expect(self._indexer.embedder)
-        return await self._ledger.searches.find(search, look, draft, choose)
+        return await self._ledger.searches.find(search, ask_vectors, draft, choose)
 
     async def nearest(
         self, search: Search, closeness: Closeness, *, before: int
     ) -> list[Record] | None:
-        """Return the records before a row nearest to a text; None while some have no vector."""
+        """Return the nearest records with a row below `before`.
+
+        None if the vectors are unavailable or some records have no vector yet.
+        """
 
         def choose(found: Matches, _: None) -> Choice[list[Record] | None]:
             if found.problem is not None or found.waiting:
@@ -92,20 +97,19 @@ class Retrieval:
 
         return await self.find(search, lambda _: None, choose)
 
-    async def _look(self, search: Search, limit: int) -> Meaning:
-        """Return the nearest vectors, or why they cannot be searched."""
-        await self._indexer.settled()
-        # This comes first: a record that is indexed during the search may be missing from the
-        # answer, too.
+    async def _search_vectors(self, search: Search, limit: int) -> Meaning:
+        """Return the nearest vectors, or the reason why they cannot be searched."""
+        await self._indexer.wait_for_start()
+        # Checked before the search: a record indexed while it runs may be missing from the hits.
         waiting = not self._indexer.caught_up and await self._ledger.searches.waits(search)
         if (problem := self._indexer.problem) is not None:
             return Meaning(waiting=waiting, problem=problem)
         try:
             hits = await self._vectors.search(search.text, limit, tenant=self._ledger.tenant)
             if limit and not hits.hits:
-                await self._indexer.held(0)
+                await self._indexer.check_count(0)
         except IndexDamagedError as error:
-            self._indexer.damaged(str(error))
+            self._indexer.report_damage(str(error))
             return Meaning(waiting=waiting, problem=self._indexer.problem)
         except Local2Error as error:
             log.warning("search_degraded", reason=str(error))
@@ -115,8 +119,6 @@ class Retrieval:
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to recall."""
-
     query: str
     top_k: int
     kinds: Collection[Kind] = RECALLED_KINDS
@@ -124,26 +126,27 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
-    """The moment that "last week" refers to, and after which nothing has happened yet. What was
-    retired since is found."""
+    """Answer as of this moment: "last week" counts from it, later records are hidden, and records
+    that were retired after it are found."""
     min_relevance: float = 0.0
-    """The share of the best item's score, before a reranker, that an item needs."""
+    """Minimum score, as a fraction of the best item's score before reranking."""
     rerank: bool = True
     candidates: int | None = None
-    """The number from which a reranker selects, if that is more than are wanted; None: it sorts the
-    best 20 in any case."""
+    """Number of results from which the reranker selects `top_k`. None: it sorts the best 20, even
+    if no more than `top_k` were found."""
     repetitions: bool = False
-    """Whether to return all of several equal texts."""
+    """Whether to return every record of several with the same text."""
     weights: Weights | None = None
-    """Instead of the configured ones."""
+    """Scope weights that replace the configured ones."""
     source: str | None = None
-    """The beginning of the senders' ids of wanted records; None for any."""
+    """Prefix of the ids that senders gave to the wanted records; None for any."""
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Items, best first. `reason` is what is degraded: some were found by their words only.
+    """The items, best first.
 
-    `min_score` is the cosine below which an item without any of the words is left out.
+    `degraded`: some records could be found by their words only; `reason` says why. `min_score`: the
+    cosine below which records without a word of the question are left out.
     """
 
     items: list[RecallItem]
@@ -154,7 +157,7 @@ class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecallModels(msgspec.Struct, frozen=True, kw_only=True):
-    """Models that improve recall where they are configured."""
+    """Optional models that improve recall."""
 
     reranker: Reranker | None = None
     expander: Expander | None = None
@@ -174,55 +177,54 @@ class Recaller:
         clock: Clock,
         slots: FairSlots | None = None,
     ) -> None:
-        """`slots`: those of every tenant."""
+        """`slots`: shared by all tenants; None for limits of its own."""
         self._retrieval = retrieval
         self._weights = weights
         self._feedback_weight = feedback_weight
         self._clock = clock
         self._models = models
-        self._slots = slots or FairSlots(SEARCHES)
+        self._slots = slots or FairSlots(SEARCH_LIMITS)
         self.min_score = min_score
 
-    async def recall(self, caller: Caller, ask: RecallRequest) -> RecallResult:
-        """Find what answers the question and the caller may see.
-
-        `as_of` hides what happened later, and finds what was retired later.
+    async def recall(self, caller: Caller, request: RecallRequest) -> RecallResult:
+        """Return the records that answer the question, out of those that the caller may see.
 
         Raises:
             InvalidArgumentsError: The question is blank, the scope needs an identity that the
-                caller lacks, or the time ends before it begins.
+                caller lacks, or `since` is after `until` or `as_of`.
             StorageError: The ledger cannot be read.
-            OverloadedError: Too many searches wait.
+            OverloadedError: Too many searches are waiting.
         """
-        within = reach(ask.scope, ask.kinds, caller, ask.weights or self._weights)
-        now = in_utc(ask.as_of, "as_of") if ask.as_of else self._clock()
-        since, until = _times(ask)
-        here = ask.as_of if ask.as_of and ask.as_of.tzinfo else now  # days are those of its zone
-        query = await self._analysed(checked_text(ask.query, "query"), here)
+        within = reach(request.scope, request.kinds, caller, request.weights or self._weights)
+        now = in_utc(request.as_of, "as_of") if request.as_of else self._clock()
+        since, until = _time_range(request)
+        # Days begin and end in the time zone of `as_of`, if it has one.
+        local_now = request.as_of if request.as_of and request.as_of.tzinfo else now
+        query = await self._analyse(checked_text(request.query, "query"), local_now)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
-        search = _search(query, within, since, until, now if ask.as_of else None)
-        search = msgspec.structs.replace(search, source=ask.source)
+        search = _build_search(query, within, since, until, now if request.as_of else None)
+        search = msgspec.structs.replace(search, source=request.source)
         draft = partial(Draft, query, within, now, self._feedback_weight)
-        choose = partial(self._choose, ask)
+        choose = partial(self._choose, request)
         with self._slots.admitted(caller.principal):
             async with self._slots.slot(caller.principal):
                 recalled = await self._retrieval.find(search, draft, choose)
-        return await self._reranked(ask, recalled)
+        return await self._rerank(request, recalled)
 
-    async def _analysed(self, text: str, now: datetime) -> Query:
+    async def _analyse(self, text: str, now: datetime) -> Query:
         query = analyse(text, now)
         if self._models.expander is None:
             return query
         expansion = await self._models.expander.expand(text)
         return query.expanded(expansion.keywords, expansion.topics)
 
-    def _choose(self, ask: RecallRequest, found: Matches, draft: Draft) -> Choice[RecallResult]:
+    def _choose(self, request: RecallRequest, found: Matches, draft: Draft) -> Choice[RecallResult]:
         min_score = found.min_score if self.min_score is None else self.min_score
         ranked = yield from rank(found, draft, min_score=min_score)
-        more = (ask.candidates or RERANKED) if self._reranks(ask) else 0
-        wanted = max(more, ask.top_k)
-        items = yield from first_items(ranked, wanted, repetitions=ask.repetitions)
-        items = yield from with_relations(_relevant(items, ask.min_relevance))
+        to_rerank = (request.candidates or MIN_RERANKED) if self._uses_reranker(request) else 0
+        wanted = max(to_rerank, request.top_k)
+        items = yield from first_items(ranked, wanted, repetitions=request.repetitions)
+        items = yield from with_relations(_drop_irrelevant(items, request.min_relevance))
         return RecallResult(
             items=items,
             degraded=found.waiting or found.problem is not None,
@@ -231,42 +233,43 @@ class Recaller:
             min_score=min_score,
         )
 
-    def _reranks(self, ask: RecallRequest) -> bool:
-        return ask.rerank and self._models.reranker is not None
+    def _uses_reranker(self, request: RecallRequest) -> bool:
+        return request.rerank and self._models.reranker is not None
 
-    async def _reranked(self, ask: RecallRequest, recalled: RecallResult) -> RecallResult:
+    async def _rerank(self, request: RecallRequest, recalled: RecallResult) -> RecallResult:
         items = recalled.items
-        selects = len(items) > (0 if ask.candidates is None else ask.top_k)
-        if self._models.reranker is not None and ask.rerank and selects:
+        is_useful = len(items) > (0 if request.candidates is None else request.top_k)
+        if self._models.reranker is not None and request.rerank and is_useful:
             try:
                 order = await self._models.reranker.rank(
-                    ask.query, [labelled_text(item.record) for item in items]
+                    request.query, [labelled_text(item.record) for item in items]
                 )
             except RerankError as error:
                 log.debug("rerank_failed", reason=str(error))
             else:
-                items = [_scored(items[position], score) for position, score in order]
+                items = [_with_score(items[position], score) for position, score in order]
                 recalled = msgspec.structs.replace(recalled, rerank_used=True)
-        return msgspec.structs.replace(recalled, items=items[: ask.top_k])
+        return msgspec.structs.replace(recalled, items=items[: request.top_k])
 
 
-def _times(ask: RecallRequest) -> tuple[datetime | None, datetime | None]:
-    """Return when the searched time begins, and when it ends."""
-    ends = [in_utc(end, name) for name, end in (("until", ask.until), ("as_of", ask.as_of)) if end]
-    since, until = ask.since and in_utc(ask.since, "since"), min(ends, default=None)
+def _time_range(request: RecallRequest) -> tuple[datetime | None, datetime | None]:
+    """Return the beginning and the end of the searched time."""
+    named = (("until", request.until), ("as_of", request.as_of))
+    ends = [in_utc(end, name) for name, end in named if end]
+    since, until = request.since and in_utc(request.since, "since"), min(ends, default=None)
     if since and until and since > until:
-        raise InvalidArgumentsError(f"since: {since} is after {until}, where the time ends.")
+        raise InvalidArgumentsError(f"since: {since} is after {until}, the end of the time range.")
     return since, until
 
 
-def _search(
+def _build_search(
     query: Query,
     within: Reach,
     since: datetime | None,
     until: datetime | None,
     as_of: datetime | None,
 ) -> Search:
-    """Return what the ledger needs to know of a question and of the caller."""
+    """Build the ledger's search from the question and what the caller may see."""
     return Search(
         text=query.text,
         terms=query.terms,
@@ -283,11 +286,11 @@ def _search(
     )
 
 
-def _relevant(items: Sequence[RecallItem], min_relevance: float) -> list[RecallItem]:
-    """Return the items with at least such a share of the best one's score."""
-    least = min_relevance * max((item.score for item in items), default=0.0)
-    return [item for item in items if item.score >= least]
+def _drop_irrelevant(items: Sequence[RecallItem], min_relevance: float) -> list[RecallItem]:
+    """Return the items that score at least this fraction of the best score."""
+    threshold = min_relevance * max((item.score for item in items), default=0.0)
+    return [item for item in items if item.score >= threshold]
 
 
-def _scored(item: RecallItem, score: float | None) -> RecallItem:
+def _with_score(item: RecallItem, score: float | None) -> RecallItem:
     return item if score is None else msgspec.structs.replace(item, score=score)

@@ -1,8 +1,9 @@
-"""A recorded question gives way to its reply.
+"""Rank the reply to a recorded question above that question.
 
-It shares the words of a user who asks the same, and so is more like his question than its answer
-is. That holds for a model's questions, and for the same question asked before. Other questions of
-people are also about them ("Shall we try the new hall?"), and stay where they are.
+A recorded question has the words of a user who asks the same, so it matches better than its answer
+does. This applies to a model's questions and to earlier repetitions of the user's question. Other
+questions of people also tell something about them ("Shall we try the new hall?"), and keep their
+rank.
 """
 
 from collections.abc import Iterable
@@ -13,56 +14,61 @@ from local.ledger.columns import View
 from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import APART, is_as_asked, unweighed, weighed
+from local.memory.recall.precedence import (
+    RANK_GAP,
+    apply_weights,
+    remove_weights,
+    repeats_question,
+)
 from local.memory.recall.query import Query
 from local.text.features import HEAD, asks, sentences
 from local.text.words import stems, words
 
-LOOKED_AT = 10
-"""So many of the best candidates are read."""
+MAX_READ = 10
+"""Maximum number of candidates whose texts are read, best first."""
 
 
 class Replies:
-    """The questions in a view that give way to their replies. `share` is what each gains by it."""
+    """Swaps questions with their replies. `share` is what each record gains or loses."""
 
     def __init__(self, wording: Wording, like: Likeness, sums: Array, weights: Array) -> None:
-        """`sums` are those of the other shares."""
+        """`sums`: the sums of the other shares."""
         self.share: Array = np.zeros(len(sums))
         self._wording, self._like = wording, like
         self._sums, self._weights = sums, weights
 
-    def give_way(self, query: Query, relevant: Flags) -> Choice[None]:
-        """Let them change places; the replies are then relevant."""
+    def put_first(self, query: Query, relevant: Flags) -> Choice[None]:
+        """Rank replies above their questions; the replies become relevant."""
         view = self._wording.view
         if query.stating or not view.near:
             return
-        may_ask = view.column["machine"] | is_as_asked(query, self._wording, self._like)
-        scores = weighed(self._sums, self._weights)
-        answered = _answered(self._wording, scores, relevant & may_ask)
-        texts = yield from _texts(view, answered)
-        asking = [one for one in answered if _asks_it(texts[one], self._wording.stems)]
-        replies = {one: int(view.near[0][1][one]) for one in asking}
+        may_ask = view.column["machine"] | repeats_question(query, self._wording, self._like)
+        scores = apply_weights(self._sums, self._weights)
+        candidates = _with_reply(self._wording, scores, relevant & may_ask)
+        texts = yield from _texts(view, candidates)
+        questions = [one for one in candidates if _only_asks(texts[one], self._wording.stems)]
+        replies = {one: int(view.near[0][1][one]) for one in questions}
         texts = yield from _texts(view, replies.values())
         ordered = scores.copy()
         for question, reply in replies.items():
             if not all(map(asks, sentences(texts[reply]))):
                 ordered[reply] = max(ordered[reply], ordered[question])
-                ordered[question] = min(ordered[question], ordered[reply] - APART)
+                ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
                 relevant[reply] = True
-        gained = unweighed(ordered, self._weights) - self._sums
+        gained = remove_weights(ordered, self._weights) - self._sums
         self.share = np.where(ordered == scores, 0.0, gained)
 
 
-def _answered(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
-    """Return the best short records that share a word, and that the other side answered."""
+def _with_reply(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
+    """Return the best short records with a word of the question and a reply of the other side."""
     column, reply = wording.view.column, wording.view.near[0][1]
     found: Positions = np.flatnonzero(
-        may_ask & wording.shares_a_word & (column["length"] <= HEAD) & (reply < wording.view.size)
+        may_ask & wording.has_word & (column["length"] <= HEAD) & (reply < wording.view.size)
     )
-    behind = reply[found]
-    others = column["machine"][found] != column["machine"][behind]
-    found = found[others & ~np.isin(column["echo"][behind], (ECHO, UNANSWERED))]
-    best: list[int] = found[np.argsort(-scores[found], kind="stable")][:LOOKED_AT].tolist()
+    replies = reply[found]
+    by_other_side = column["machine"][found] != column["machine"][replies]
+    found = found[by_other_side & ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))]
+    best: list[int] = found[np.argsort(-scores[found], kind="stable")][:MAX_READ].tolist()
     return best
 
 
@@ -72,11 +78,11 @@ def _texts(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
     return {one: texts.get(row, "") for one, row in rows.items()}
 
 
-def _asks_it(text: str, asked: frozenset[str]) -> bool:
-    """Return whether a text asks with words of the question, and states nothing with them."""
-    every = [(one, asks(one)) for one in sentences(text)]
-    asking, stating = (
-        frozenset(stems(words(" ".join(one for one, wants in every if wants is sought))))
-        for sought in (True, False)
+def _only_asks(text: str, asked: frozenset[str]) -> bool:
+    """Return whether the question's stems occur in questions of the text and in no statement."""
+    every = [(sentence, asks(sentence)) for sentence in sentences(text)]
+    in_questions, in_statements = (
+        frozenset(stems(words(" ".join(one for one, is_question in every if is_question is kind))))
+        for kind in (True, False)
     )
-    return asked.isdisjoint(stating) and not asked.isdisjoint(asking)
+    return asked.isdisjoint(in_statements) and not asked.isdisjoint(in_questions)

@@ -1,4 +1,4 @@
-"""Improves the order of results: a cross-encoder behind HTTP, or something similar."""
+"""Rerank results with a cross-encoder, or a similar model, behind HTTP."""
 
 import asyncio
 import time
@@ -15,15 +15,19 @@ from local.errors import UnavailableError
 from local.telemetry import model_call
 
 DEFAULT_PATH = "/rerank"
-"""Where vLLM, Infinity and llama.cpp serve it; Cohere and Jina need their whole URL."""
+"""The path at which vLLM, Infinity and llama.cpp serve it. Cohere and Jina need the whole URL."""
 DOCUMENT_CHARACTERS = 1_500
+"""Maximum characters sent of a document. With the query they are about the 512 tokens that most
+cross-encoders read; some servers refuse more."""
 QUERY_CHARACTERS = 500
-"""Together about the 512 tokens that most cross-encoders read; some servers refuse more."""
+"""Maximum characters sent of the query."""
 FAILURES_TO_OPEN = 3
+"""Number of failures in a row that open the circuit."""
 OPEN_SECONDS = 30.0
+"""Seconds between trials while the circuit is open."""
 UNNAMED = "reranker"
-"""In traces and metrics, where no model is configured; also its provider, which is not known."""
-
+"""The model in traces and metrics if none is configured, and always the provider, which is not
+known."""
 
 log = structlog.get_logger()
 
@@ -33,9 +37,9 @@ class RerankError(UnavailableError):
 
 
 class RerankedDocument(NamedTuple):
-    """The position of a document among those given, and its score on the scale of the model.
+    """The position of a document in the request, and its score on the model's own scale.
 
-    `score` is None where the server left the document out.
+    `score` is None if the server omitted the document.
     """
 
     position: int
@@ -47,7 +51,7 @@ class Reranker(Protocol):
         """Return all documents, best first.
 
         Raises:
-            RerankError: There is no order in time, or no usable one.
+            RerankError: No usable order arrived in time.
         """
         ...
 
@@ -70,9 +74,9 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class HttpReranker:
-    """One rerank endpoint in the form of Cohere and Jina; get it from `open`.
+    """One rerank endpoint with the API of Cohere and Jina; created by `open`.
 
-    After three failures in a row it fails at once for 30 seconds, then lets one request try.
+    After three failures in a row it fails immediately for 30 seconds, then sends one trial request.
     """
 
     def __init__(
@@ -100,33 +104,33 @@ class HttpReranker:
         timeout: float = 2.0,  # noqa: ASYNC109 - of each request to come, not of this call
         clock: Callable[[], float] = time.monotonic,
     ) -> Self:
-        """Make the client; nothing is sent before the first `rank`.
+        """Create the client; nothing is sent before the first `rank`.
 
         Args:
-            url: The whole URL of the endpoint. One without a path gets `/rerank`.
+            url: The whole URL of the endpoint. `/rerank` is added to a URL without a path.
             key: Sent as a bearer token.
-            model: Sent along, for servers that have several.
-            timeout: Seconds for a request, from connecting to the last byte of the answer.
-            clock: Seconds of a monotonic clock, for the circuit.
+            model: Sent with each request, for servers with several models.
+            timeout: Seconds for a request, from connecting to the last byte of the response.
+            clock: A monotonic clock in seconds, for the circuit.
 
         Raises:
             ConfigError: `url` is not an HTTP URL, or `key` cannot be sent in a header.
         """
         endpoint = _endpoint(url)
         headers = {"Content-Type": "application/json", **authorization(key, "reranker_key")}
-        # In a thread, because it reads the certificates of the system. No timeouts of its own:
-        # they bound each read, and `rank` bounds the whole.
+        # In a thread, because the constructor reads the system's certificates. The client's own
+        # timeouts limit single reads; `rank` limits the whole request instead.
         client = await asyncio.to_thread(httpx.AsyncClient, headers=headers, timeout=None)
         return cls(client, endpoint, model=model, timeout=timeout, clock=clock)
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
-        """Return all documents, best first; those the server left out follow in their order.
+        """Return all documents, best first; those that the server omits follow in their old order.
 
-        Only the beginnings of query and documents are sent.
+        Only the beginnings of the query and of the documents are sent.
 
         Raises:
-            RerankError: No answer in time, an error status, an unusable answer, or the circuit is
-                open.
+            RerankError: No response in time, an error status, an unusable response, or the circuit
+                is open.
         """
         if not documents:
             return []
@@ -165,7 +169,10 @@ class HttpReranker:
 
 
 class Circuit:
-    """Closed until FAILURES_TO_OPEN in a row, then open, with one trial each OPEN_SECONDS."""
+    """A circuit breaker.
+
+    It opens after FAILURES_TO_OPEN in a row, then allows one trial each OPEN_SECONDS.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -175,10 +182,10 @@ class Circuit:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Let the caller through and learn how it ends; a cancellation proves nothing.
+        """Record whether the body succeeds or raises RerankError; a cancellation counts as neither.
 
         Raises:
-            RerankError: Open, and no trial is due or another one is running.
+            RerankError: The circuit is open, and no trial is due or another one is running.
         """
         trial_at = self._trial_at
         if trial_at is not None:
@@ -197,8 +204,8 @@ class Circuit:
     def _begin_trial(self, due: float) -> None:
         if self._trying or self._clock() < due:
             raise RerankError(
-                "The reranker failed several times and is not asked for a while.",
-                remedy="It is tried again by itself.",
+                "The reranker failed several times in a row and is paused.",
+                remedy="It is tried again automatically.",
             )
         self._trying = True
 
@@ -225,14 +232,14 @@ def _ranking(answer: bytes, count: int) -> list[RerankedDocument]:
     try:
         results = msgspec.json.decode(answer, type=_Answer).results
     except (msgspec.MsgspecError, RecursionError) as error:
-        # Where it went wrong, never the content.
+        # The decoder's message names the path of the fault, never the content.
         raise RerankError(f"The reranker's answer cannot be read: {error}.") from error
     scores: dict[int, float] = {}
     for result in results:
         score = result.score if result.relevance_score is None else result.relevance_score
         if score is None or result.index >= count or result.index in scores:
             raise RerankError(
-                "The reranker's answer lacks a score, or names a document twice or one not given."
+                "The reranker's answer lacks a score, or names a document twice or an unknown one."
             )
         scores[result.index] = score
     if not scores:

@@ -1,6 +1,6 @@
-"""Spans of time: the calendar around a moment, in its time zone, and how English writes them.
+"""Compute calendar spans around a moment, and define the patterns of English time expressions.
 
-The regular expressions find the expressions; `timewords` reads their groups.
+Spans are in the time zone of the moment. `timewords` reads the groups of the patterns.
 """
 
 import re
@@ -18,16 +18,16 @@ LENGTHS = {
     "month": 31 * DAY,
     "year": 366 * DAY,
 }
-"""At most; a weekend with the week before it ends."""
+"""Maximum length of each unit; a weekend counts from the Sunday before it."""
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-"""The month in which it begins, north of the equator."""
+"""The month in which each season begins, in the northern hemisphere."""
 MONTHS_OF_A_SEASON = 3
 YEARS_TO_A_LEAP_DAY = 8
 
 
 class Span(NamedTuple):
-    """From `since` up to, but without, `until`."""
+    """The time from `since` up to, but excluding, `until`."""
 
     since: datetime
     until: datetime
@@ -50,14 +50,14 @@ def whole(unit: str, moment: datetime) -> Span:
 
 
 def back(count: int, unit: str, moment: datetime) -> datetime:
-    """Return a moment in the day, week, month or year that was so many ago."""
+    """Return a moment in the day, week, month or year that was `count` units ago."""
     if unit in {"day", "week"}:
         return moment - count * LENGTHS[unit]
     return _months_later(moment, -count * (12 if unit == "year" else 1))
 
 
 def last_weekday(name: str, moment: datetime) -> Span:
-    """Return the last day of that name before today."""
+    """Return the last day with that name before today."""
     days = (moment.weekday() - WEEKDAYS.index(name) - 1) % 7 + 1
     return whole("day", moment - days * DAY)
 
@@ -69,7 +69,7 @@ def last_weekend(moment: datetime) -> Span:
 
 
 def last_date(month: int, day: int, moment: datetime) -> datetime | None:
-    """Return the beginning of that day in the latest year in which it has come."""
+    """Return the beginning of the latest such day that is not in the future."""
     today = whole("day", moment).since
     for year in range(today.year, today.year - YEARS_TO_A_LEAP_DAY - 1, -1):
         with suppress(ValueError):
@@ -86,7 +86,7 @@ def season(name: str, year: int, moment: datetime) -> Span:
 
 
 def _months_later(moment: datetime, months: int) -> datetime:
-    """Return the first of the month that comes so many months later."""
+    """Return the first day of the month that is `months` months later."""
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     return moment.replace(year=year, month=month + 1, day=1)
 
@@ -99,7 +99,7 @@ COUNTS = {word: (number, number) for number, word in enumerate(NUMBERS, start=1)
     "few": (2, 5),
     "several": (3, 8),
 }
-"""The least and the most that is meant."""
+"""The minimum and maximum number that each word may mean."""
 
 _UNIT = "minute|hour|day|week|month|year"
 _WEEKDAY = "|".join(WEEKDAYS)

@@ -1,7 +1,8 @@
-"""Finds the time window of an English question, such as "last week" or "in May 2023".
+"""Find the time window of an English question, such as "last week" or "in May 2023".
 
-Ambiguous expressions give no window: a wrong one hides more than none. Only times that have begun
-count, since no memories come from the future; a date without a year is the latest such one.
+Ambiguous expressions give no window, because a wrong window does more harm than none. Times in the
+future are ignored, because no memories come from there. A date without a year means its latest
+occurrence.
 """
 
 import re
@@ -34,20 +35,22 @@ from local.memory.recall.timespans import (
 )
 
 LONGEST_QUESTION = 1_000
-MOST_EXPRESSIONS = 8
-"""Longer texts, in characters, and those with more times than this are pasted material."""
+"""Maximum characters of a question; a longer text is pasted material, and has no window."""
+MAX_EXPRESSIONS = 8
+"""Maximum number of time expressions in a question; a text with more is pasted material."""
 LEAD_CHARACTERS = 40
-MOST_SLACK = 7
-"""Days on both sides of "three months ago": nobody counts exactly."""
+"""Characters before a time expression that are searched for words such as "since"."""
+MAX_SLACK = 7
+"""Maximum number of days added on both sides of "three months ago", which is never exact."""
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _Match = re.Match[str]
 _Bounds = tuple[datetime | None, datetime | None]
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """From `since` up to, but without, `until`; both UTC, and None where open.
+    """The time from `since` up to, but excluding, `until`, in UTC; None where it is open.
 
-    `text` are the words of the question that name it.
+    `text`: the words of the question that name it.
     """
 
     since: datetime | None
@@ -56,7 +59,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Rank(IntEnum):
-    """How exact a time is; the most exact one of a question decides."""
+    """The precision of a time expression; the most precise one of a question counts."""
 
     RELATIVE = 0
     YEARLESS = 1
@@ -64,16 +67,16 @@ class _Rank(IntEnum):
 
 
 def find_window(text: str, now: datetime) -> Window | None:
-    """Return the window that a question is about, or None where it names none or several.
+    """Return the time window that a question names, or None if it names none or several.
 
     Args:
         text: An English question.
-        now: Aware; days, weeks and months begin as in its time zone.
+        now: The current moment; days, weeks and months begin as in its time zone.
     """
     if len(text) > LONGEST_QUESTION:
         return None
     expressions = list(EXPRESSION.finditer(text))
-    if not 0 < len(expressions) <= MOST_EXPRESSIONS or ASKS_FOR_A_DISTANCE.search(text):
+    if not 0 < len(expressions) <= MAX_EXPRESSIONS or ASKS_FOR_A_DISTANCE.search(text):
         return None
     if found := RANGE.search(text):
         return _between(found, now)
@@ -93,7 +96,7 @@ def _between(found: _Match, now: datetime) -> Window | None:
     if _rank(second) is _Rank.YEARLESS and LOOKS_AHEAD.search(found.string):
         return None
     end = _dated(second, now)
-    # The year of the second counts for both, unless the first would come after it.
+    # The year of the second date applies to both, unless the first would then be later.
     begin = _dated(first, end.since) if end else None
     if end is None or begin is None or begin.since >= end.since or begin.since > now:
         return None
@@ -110,7 +113,7 @@ def _window(found: _Match, now: datetime) -> Window | None:
         return None
     if "this" in {word, (found["which"] or "").lower()} and span.until.year < now.year:
         return None  # the next one
-    bounds = _near(span, lead) if lead and lead["side"] else _bounds(span, word)
+    bounds = _around(span, lead) if lead and lead["side"] else _bounds(span, word)
     if bounds[0] is not None and bounds[0] > now:
         return None
     return _utc(bounds, found.string[lead.start() if lead else found.start() : found.end()])
@@ -124,7 +127,7 @@ def _rank(found: _Match) -> _Rank:
 
 
 def _is_meant(found: _Match, word: str) -> bool:
-    """Return whether the words name a past time: they may mean a future one, or none."""
+    """Return whether the expression names a past time, and not a future one or something else."""
     match found.lastgroup:
         case "year":
             return word not in {"", "on", "last", "this"}
@@ -141,7 +144,7 @@ def _is_meant(found: _Match, word: str) -> bool:
 
 
 def _is_month(found: _Match, word: str) -> bool:
-    """Return whether a date without a year is past, and no verb or person such as April."""
+    """Return whether a month is past, and not a verb (march) or a person (April)."""
     if LOOKS_AHEAD.search(found.string):
         return False
     if word in {"before", "prior to", "until", "till", "up to", "by"}:
@@ -171,7 +174,7 @@ def _span(found: _Match, now: datetime) -> Span | None:
 
 
 def _dated(found: _Match, latest: datetime) -> Span | None:
-    """Read a date; one without a year is the last that has begun by `latest`."""
+    """Read a date. One without a year is the last that has begun by `latest`."""
     today = whole("day", latest).since
     with suppress(ValueError):  # no such day
         match found.lastgroup:
@@ -225,7 +228,7 @@ def _ago(found: _Match, now: datetime) -> Span:
     length = most * LENGTHS[unit]
     if length < DAY:
         return Span(now - 2 * length, now)
-    slack = min(length.days // 5, MOST_SLACK) * DAY
+    slack = min(length.days // 5, MAX_SLACK) * DAY
     since = whole(unit, back(most, unit, now)).since
     return Span(since - slack, whole(unit, back(least, unit, now)).until + slack)
 
@@ -261,11 +264,11 @@ def _bounds(span: Span, word: str) -> _Bounds:
             return span
 
 
-def _near(anchor: Span, lead: _Match) -> _Bounds:
-    """Return the time between a date and, say, two weeks before it, both included."""
+def _around(anchor: Span, lead: _Match) -> _Bounds:
+    """Return the time between a date and, for example, two weeks before it, both included."""
     _, count = _count(lead["count"])
     unit = (lead["units"] or lead["unit"]).lower()
-    distance = count * LENGTHS.get(unit, LENGTHS["week"])  # to the Sunday before it
+    distance = count * LENGTHS.get(unit, LENGTHS["week"])  # a weekday: to a week before
     if lead["side"].lower() in {"after", "following"}:
         return anchor.since, anchor.until + distance
     return anchor.since - distance, anchor.until

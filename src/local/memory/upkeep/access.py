@@ -1,7 +1,7 @@
-"""Counts what recall returned, so that consolidation knows which memories are used.
+"""Count how often recall returns each record, so that consolidation knows which are used.
 
-Counts are collected in memory and written together, outside of any request: a kill loses those of
-the last seconds, which no promise covers.
+Counts are collected in memory and written in batches, outside of any request. A kill loses the
+counts of the last seconds, which were never acknowledged.
 """
 
 import asyncio
@@ -14,18 +14,19 @@ from local.ledger.door import Upkeep
 from local.ledger.upkeep import Access
 from local.protocol.envelope import Clock
 
-EVERY = 5.0
-"""Seconds for which counts are collected."""
-MOST = 10_000
-"""Records whose counts are held; recalls of others are not counted until these are written."""
-TOGETHER = 500
-"""Records of one transaction."""
+WRITE_SECONDS = 5.0
+"""Seconds for which counts are collected before they are written."""
+MAX_RECORDS = 10_000
+"""Maximum number of records with a count in memory; others are not counted until these are
+written."""
+WRITTEN_AT_ONCE = 500
+"""Number of records per transaction."""
 
 log = structlog.get_logger()
 
 
 class AccessLog:
-    """One tenant's counts of recalls."""
+    """Counts the recalls of one tenant's records."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock) -> None:
         self._upkeep = upkeep
@@ -34,29 +35,29 @@ class AccessLog:
         self._some = asyncio.Event()
 
     def add(self, rows: Iterable[int]) -> None:
-        """Count records that were returned to a caller."""
+        """Count the records that were returned to a caller."""
         for row in rows:
-            if row in self._counts or len(self._counts) < MOST:
+            if row in self._counts or len(self._counts) < MAX_RECORDS:
                 self._counts[row] = self._counts.get(row, 0) + 1
                 self._some.set()
 
     async def run(self) -> None:
-        """Write the counts every few seconds, until cancelled; then the rest."""
+        """Write the counts every few seconds until cancelled, and once more at the end."""
         try:
             while True:
                 await self._some.wait()
-                await asyncio.sleep(EVERY)
+                await asyncio.sleep(WRITE_SECONDS)
                 await self.write()
         finally:
             await self.write()
 
     async def write(self) -> None:
-        """Write the counts; what the ledger refuses is lost, and logged."""
+        """Write the counts. Counts that the ledger refuses are lost, and logged."""
         counts, self._counts, now = self._counts, {}, self._clock()
         self._some.clear()
         rows = list(counts)
-        for start in range(0, len(rows), TOGETHER):
-            part = rows[start : start + TOGETHER]
+        for start in range(0, len(rows), WRITTEN_AT_ONCE):
+            part = rows[start : start + WRITTEN_AT_ONCE]
             accesses = [Access(row=row, times=counts[row], last=now) for row in part]
             try:
                 await self._upkeep.add_access(accesses)

@@ -1,8 +1,8 @@
-"""Keeps facts in order: archives what is stale, merges duplicates, resolves contradictions.
+"""Consolidate facts: archive stale ones, merge duplicates, resolve contradictions.
 
-It also raises the importance of what is recalled. Every change is decided by `decisions` before it
-is made, is made with its row of the audit in one transaction, and can be undone with the rest of
-its run. Small reads and writes with pauses leave the ledger to others meanwhile.
+It also raises the importance of facts that are recalled. `decisions` decides on every change. Each
+is made in one transaction with its row of the audit trail, and a run can be undone. Reads and
+writes are small, with pauses between them, so that others can use the ledger meanwhile.
 """
 
 import asyncio
@@ -26,24 +26,28 @@ from local.protocol.tool import report
 from local.settings import MemorySettings
 
 NAME = "consolidation"
-TOGETHER = 100
-"""Changes of one transaction."""
-MOST = 1_000
-"""The most facts that one run retires, of a caller's scopes together or else of each place."""
-REFUSED = 3
-"""Batches or places that the ledger refuses in a row before a run ends: they are not at fault."""
-SHOWN = 500
-"""Of what was left alone or not done, so much is reported."""
+"""The agent in the audit trail."""
+CHANGED_AT_ONCE = 100
+"""Number of changes per transaction."""
+MAX_RETIRED = 1_000
+"""Maximum number of facts that a run retires: in all places of a caller's request, or in each place
+of a daily run."""
+MAX_REFUSALS = 3
+"""Number of batches or places refused by the ledger in a row that end a run: the ledger is at
+fault, not the batches."""
+MAX_REPORTED = 500
+"""Maximum number of contradictions left alone, and of failed changes, that are reported."""
 SETTLING = 60.0
-"""Seconds after a start that are left to those who wait for it."""
-LOOK_AGAIN = 600.0
-"""Seconds between two looks at the clock: a machine may sleep."""
+"""Seconds after a start in which no run begins, in favour of waiting users."""
+CHECK_SECONDS = 600.0
+"""Seconds between two checks whether a run is due. A machine may sleep, so no longer timer is
+used."""
 
 log = structlog.get_logger()
 
 
 class Consolidated:
-    """The changes of a run, made or planned."""
+    """The changes that a run made or planned."""
 
     def __init__(self, run: str | None) -> None:
         self.run = run
@@ -55,16 +59,16 @@ class Consolidated:
         self.not_done: list[NotDone] = []
         self._refused = 0
 
-    def made(self, changes: Sequence[Change], *, reported: bool) -> None:
+    def add(self, changes: Sequence[Change], *, reported: bool) -> None:
         self._refused = 0 if changes else self._refused
         self.changed += len(changes)
         if reported:
             self.changes += changes
 
     def refused(self, error: StorageError) -> None:
-        """Record a refusal of the ledger: several in a row end the run."""
+        """Record a refusal of the ledger; raise it if there were several in a row."""
         self._refused += 1
-        if self._refused == REFUSED:
+        if self._refused == MAX_REFUSALS:
             raise error
 
     def fail(self, id_: str, reason: str) -> None:
@@ -72,12 +76,12 @@ class Consolidated:
         self.skip(id_, reason)
 
     def skip(self, id_: str, reason: str) -> None:
-        if len(self.not_done) < SHOWN:
+        if len(self.not_done) < MAX_REPORTED:
             self.not_done.append(NotDone(id=id_, reason=reason))
 
 
 class Consolidation:
-    """One tenant's consolidation."""
+    """Consolidates one tenant's facts."""
 
     def __init__(  # noqa: PLR0913 - what it works with
         self,
@@ -100,7 +104,7 @@ class Consolidation:
         self._problem: str | None = None
 
     async def run(self) -> None:
-        """Consolidate all facts every so many hours, until cancelled."""
+        """Consolidate all facts in the configured interval until cancelled."""
         if not self._every:
             return
         await asyncio.sleep(SETTLING)
@@ -115,17 +119,17 @@ class Consolidation:
             except Exception as error:
                 self._problem = type(error).__name__
                 log.exception("consolidation_failed")
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def _is_due(self) -> bool:
-        """Return whether it is due; a failed run may have changed its share, so it counts, too."""
+        """Return whether a run is due. Failed runs count, since they may have made changes."""
         last = await self._ledger.upkeep.last_run(self._clock())
         if last is not None and last.ended_at is not None:
             self._problem = None
         return last is None or last.began_at + self._every <= self._clock()
 
     async def status(self) -> ConsolidationStatus | None:
-        """Return the last complete run, and whether one is in progress; None if there was none."""
+        """Return the state of the last run and of one in progress; None if there was no run."""
         last = await self._ledger.upkeep.last_run(self._clock())
         under_way = self._one_at_a_time.locked()
         if last is None and not under_way and self._problem is None:
@@ -145,7 +149,7 @@ class Consolidation:
         """Consolidate every place that has facts.
 
         Raises:
-            StorageError: The ledger cannot be read or written; what was changed stays changed.
+            StorageError: The ledger cannot be read or written; changes made so far remain.
         """
         actor = Actor(agent=NAME, run=new_id())
         async with self._one_at_a_time:
@@ -161,11 +165,11 @@ class Consolidation:
     async def of_places(
         self, places: Sequence[Place], actor: Actor, *, dry_run: bool
     ) -> Consolidated:
-        """Consolidate the facts of some places, or only return what would change.
+        """Consolidate the facts of some places, or only return the changes of a dry run.
 
         Raises:
-            StorageError: The ledger cannot be read or written; what was changed stays changed.
-            OverloadedError: Another one is in progress, which may take minutes.
+            StorageError: The ledger cannot be read or written; changes made so far remain.
+            OverloadedError: Another run is in progress, which may take minutes.
         """
         if self._one_at_a_time.locked():
             raise OverloadedError
@@ -184,7 +188,7 @@ class Consolidation:
             await report(self._looked_at)
         done.facts = self._looked_at
 
-    def _look(self, facts: int) -> None:
+    def _count_facts(self, facts: int) -> None:
         self._looked_at += facts
 
     async def _every_place(self) -> AsyncIterator[Place]:
@@ -196,28 +200,28 @@ class Consolidation:
     async def _place(
         self, place: Place, done: Consolidated, actor: Actor, *, reported: bool
     ) -> None:
-        """Plan the changes of one place, and make them; a place that fails is set aside."""
+        """Plan the changes of one place, and make them. A place that fails is skipped."""
         retired = sum(change.action != "importance" for change in done.changes)
         try:
-            plan = await self._planner.plan(place, MOST - retired, self._look)
+            plan = await self._planner.plan(place, MAX_RETIRED - retired, self._count_facts)
         except Exception as error:
             log.exception("place_not_consolidated", scope=place.scope)
             done.fail("", f"The facts of scope {place.scope} could not be looked at.")
             if isinstance(error, StorageError):
                 done.refused(error)
             return
-        done.left = [*done.left, *plan.left][:SHOWN]
+        done.left = [*done.left, *plan.left][:MAX_REPORTED]
         if done.run is None:
-            done.made(plan.changes, reported=reported)
+            done.add(plan.changes, reported=reported)
             return
-        for start in range(0, len(plan.changes), TOGETHER):
-            batch = plan.changes[start : start + TOGETHER]
-            done.made(await self._carry_out(batch, done, actor), reported=reported)
+        for start in range(0, len(plan.changes), CHANGED_AT_ONCE):
+            batch = plan.changes[start : start + CHANGED_AT_ONCE]
+            done.add(await self._carry_out(batch, done, actor), reported=reported)
 
     async def _carry_out(
         self, batch: Sequence[Change], done: Consolidated, actor: Actor
     ) -> list[Change]:
-        """Make the changes of a batch, and announce them; return those that were made."""
+        """Make and announce the changes of a batch; return those that were made."""
         begun = time.monotonic()
         failures: list[Exception] = []
         made = await self._attempt(batch, done, actor, failures)
@@ -234,7 +238,7 @@ class Consolidation:
         actor: Actor,
         failures: list[Exception],
     ) -> list[Change]:
-        """Make changes together; those that fail are halved until the faulty one is set aside."""
+        """Make changes in one transaction. If it fails, halve it until the faulty one is found."""
         try:
             made = await self._ledger.upkeep.carry_out(batch, actor)
         except Exception as error:
@@ -248,10 +252,10 @@ class Consolidation:
             log.warning("change_set_aside", id=batch[0].fact.id, reason=reason, exc_info=trace)
             done.fail(batch[0].fact.id, "it failed; the log says why")
             return []
-        both = list(zip(batch, made, strict=True))
-        for change in (change for change, was_made in both if not was_made):
+        outcomes = list(zip(batch, made, strict=True))
+        for change in (change for change, was_made in outcomes if not was_made):
             done.skip(change.fact.id, "it changed meanwhile")
-        return [change for change, was_made in both if was_made]
+        return [change for change, was_made in outcomes if was_made]
 
 
 async def _each(places: Sequence[Place]) -> AsyncIterator[Place]:

@@ -1,6 +1,6 @@
-"""The decisions of consolidation: which facts are stale, which are equal, which of two is valid.
+"""Decide for consolidation which facts are stale, which are equal, and which of two is valid.
 
-Pure: nothing is read or written here. In doubt everything stays as it is.
+These are pure functions: nothing is read or written here. In doubt, a fact stays as it is.
 """
 
 import math
@@ -15,31 +15,32 @@ from local.ledger.upkeep import ActiveFact, Change
 from local.memory.recall.ranking import FADING
 from local.text.words import bare_words
 
-LOW = 0.5
-"""Only facts of at most this importance are archived,"""
-FAINT = 0.1
-"""once less of it is left: it halves with every half-life since the fact was stated or recalled."""
+MAX_STALE_IMPORTANCE = 0.5
+"""Maximum importance of a fact that may be archived."""
+STALE_VIVIDNESS = 0.1
+"""Vividness below which a fact is stale."""
 LASTING = frozenset({"instruction", "preference"})
-"""They are valid until they are replaced, however long ago they were stated."""
+"""Types of facts that stay valid until they are replaced, whatever their age."""
 ACCUMULATING = frozenset({"event", "interaction", "user_request", "summary"})
-"""The same words on another day are another memory, and neither contradicts the other."""
+"""Types of facts that do not contradict each other: the same words on another day are another
+fact."""
 FILLERS = frozenset({"a", "an", "the", "that", "also", "just", "really", "please", "do", "does"})
-"""Words that add nothing; every other word may."""
-ALIKE = 0.97
-"""The cosine of two equal texts, if their words differ in fillers only."""
-FRAME = 2
-"""The least words that two texts must have in common at the beginning, if one value differs."""
-VALUE = 4
-"""The most words of that value."""
-STEP, STEPS = 0.02, 5
-"""How much a recall adds to an importance, and how often in one run at most."""
-HIGHEST = 0.75
-"""The limit: being recalled does not make a fact one that agents are given unasked."""
+"""Words that add no meaning."""
+EQUAL_COSINE = 0.97
+"""Minimum cosine of two equal texts whose words differ in fillers only."""
+MIN_FRAME = 2
+"""Minimum number of words with which two texts must both begin if they differ in one value."""
+MAX_VALUE = 4
+"""Maximum number of words of that value."""
+RECALL_GAIN, MAX_RECALLS = 0.02, 5
+"""What each recall adds to the importance, and how many recalls count per run."""
+MAX_RAISED = 0.75
+"""Maximum importance through recalls, so that no fact becomes a top memory by being recalled."""
 DAY = 86_400.0
 
 
 def vividness(fact: ActiveFact, now: datetime) -> float:
-    """Return what is left of its importance; a core fact never fades."""
+    """Return the importance, halved per half-life since the fact was stated or last recalled."""
     if fact.durability not in FADING:
         return 1.0
     _, half_life = FADING[fact.durability]
@@ -49,41 +50,41 @@ def vividness(fact: ActiveFact, now: datetime) -> float:
 
 
 def is_stale(fact: ActiveFact, now: datetime) -> bool:
-    """Return whether it was read somewhere or meant to be short-lived, and has faded.
+    """Return whether a fact was extracted or meant to be short-lived, and has faded.
 
-    What somebody stored under a key stays, and so do instructions and preferences.
+    Instructions and preferences are never stale, nor are facts that somebody stored with a key.
     """
     short_lived = fact.extracted or (fact.durability == "ephemeral" and fact.topic is None)
     return (
         short_lived
         and fact.memory_type not in LASTING
-        and fact.importance <= LOW
-        and vividness(fact, now) < FAINT
+        and fact.importance <= MAX_STALE_IMPORTANCE
+        and vividness(fact, now) < STALE_VIVIDNESS
     )
 
 
-def raised(fact: ActiveFact) -> float | None:
-    """Return the importance of a fact that was recalled; None if it stays the same."""
-    if fact.durability == "core" or not fact.recalls or fact.importance >= HIGHEST:
+def raised_importance(fact: ActiveFact) -> float | None:
+    """Return the raised importance of a fact that was recalled, or None if it does not change."""
+    if fact.durability == "core" or not fact.recalls or fact.importance >= MAX_RAISED:
         return None
-    return min(round(fact.importance + STEP * min(fact.recalls, STEPS), 4), HIGHEST)
+    return min(round(fact.importance + RECALL_GAIN * min(fact.recalls, MAX_RECALLS), 4), MAX_RAISED)
 
 
 def principal(fact: ActiveFact) -> tuple[str, str] | None:
-    """Return who stated it: a user through any agent, else the agent; None if not known."""
+    """Return who stated a fact: the user, whatever the agent, else the agent; None if unknown."""
     if fact.stated_by is None:
         return None
     return fact.stated_by, "" if fact.stated_by else fact.agent or ""
 
 
-Meaning = tuple[object, ...]
+MergeKey = tuple[object, ...]
 
 
-def meaning(fact: ActiveFact) -> Meaning | None:
-    """Return a key, equal for facts that may be merged: of one place, principal and wording.
+def merge_key(fact: ActiveFact) -> MergeKey | None:
+    """Return a key that is equal for facts of one place, principal, type and wording.
 
-    Filler words are ignored. Return None for facts that may not be merged: core facts, those that
-    accumulate, and those that are too long to compare.
+    Filler words are ignored. None for facts that are never merged: core facts, those that
+    accumulate, and those without words or a known principal.
     """
     who = principal(fact)
     words = tuple(word for word in bare_words(fact.content) if word and word not in FILLERS)
@@ -99,25 +100,25 @@ def same_words(one: ActiveFact, other: ActiveFact) -> bool:
 
 
 def best_first(facts: Iterable[ActiveFact]) -> list[ActiveFact]:
-    """Return the one that stays, and those that may be merged into it."""
+    """Return the fact that stays, followed by those that may be merged into it."""
     best, *others = sorted(
         facts, key=lambda f: (f.topic is not None, STRENGTH[f.source_class], f.row), reverse=True
     )
-    return [best, *(other for other in others if _may_give_way(other, best))]
+    return [best, *(other for other in others if _may_merge(other, best))]
 
 
-def _may_give_way(fact: ActiveFact, to: ActiveFact) -> bool:
-    return fact.topic is None and STRENGTH[fact.source_class] <= STRENGTH[to.source_class]
+def _may_merge(fact: ActiveFact, into: ActiveFact) -> bool:
+    return fact.topic is None and STRENGTH[fact.source_class] <= STRENGTH[into.source_class]
 
 
-def ordered(one: ActiveFact, other: ActiveFact) -> tuple[ActiveFact, ActiveFact]:
-    """Return the newer and the older one, by when they were stated."""
+def newer_first(one: ActiveFact, other: ActiveFact) -> tuple[ActiveFact, ActiveFact]:
+    """Return the newer and the older of two facts, by when they were stated."""
     newer, older = sorted((one, other), key=lambda f: (f.event_time, f.row), reverse=True)
     return newer, older
 
 
-def obstacle(newer: ActiveFact, older: ActiveFact) -> str | None:
-    """Return why a fact must not retire one that it contradicts, if there is a reason."""
+def reason_to_keep(newer: ActiveFact, older: ActiveFact) -> str | None:
+    """Return the reason why a fact must not retire one that it contradicts, or None."""
     reasons = {
         "they belong to different scopes": newer.place != older.place
         or (newer.scope == "session" and newer.session_id != older.session_id),
@@ -128,14 +129,13 @@ def obstacle(newer: ActiveFact, older: ActiveFact) -> str | None:
         < STRENGTH[older.source_class],
         "neither is clearly the newer one": newer.event_time <= older.event_time
         or newer.row <= older.row,
-        "what happened does not cease to be true": {newer.memory_type, older.memory_type}
-        & ACCUMULATING,
+        "what happened remains true": {newer.memory_type, older.memory_type} & ACCUMULATING,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def is_certain(newer: ActiveFact, older: ActiveFact) -> bool:
-    """Return whether the contradiction is certain: one key, or one sentence with another value."""
+    """Return whether two facts have the same key, or are one sentence with different values."""
     if newer.topic is not None and newer.topic == older.topic:
         return True
     return _differ_in_one_value(bare_words(newer.content), bare_words(older.content))
@@ -146,14 +146,14 @@ def _differ_in_one_value(one: Sequence[str], other: Sequence[str]) -> bool:
     begin = next((n for n in range(shorter) if one[n] != other[n]), shorter)
     end = next((n for n in range(shorter - begin) if one[-1 - n] != other[-1 - n]), shorter - begin)
     lengths = [len(words) - begin - end for words in (one, other)]
-    return begin >= FRAME and min(lengths) >= 1 and max(lengths) <= VALUE
+    return begin >= MIN_FRAME and min(lengths) >= 1 and max(lengths) <= MAX_VALUE
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one run's changes to a place's facts.
+    """The maximum number of facts in a place that a run may retire, and archive.
 
-    Archiving leaves nothing in a fact's place, so small places are spared; one fact may always be
-    merged or replaced. As many importances may change as facts may be retired.
+    Archiving leaves nothing behind, so in small places nothing is archived; one fact may always be
+    merged or replaced. The number of changed importances has the same limit as `retired`.
     """
 
     retired: int
@@ -161,14 +161,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, facts: int, share: float, room: int) -> "Limits":
-        """Return the limits; `room` is how many changes the run may still make."""
+        """Return the limits for a fraction of the facts. `room`: the run's remaining changes."""
         allowed = int(facts * share)
-        least = 1 if share else 0
-        return cls(retired=min(max(allowed, least), room), archived=min(allowed, room))
+        minimum = 1 if share else 0
+        return cls(retired=min(max(allowed, minimum), room), archived=min(allowed, room))
 
 
 class Survey:
-    """The findings of one pass over a place's facts, with little memory for each."""
+    """Collects what may change in a place, in one pass and with little memory per fact."""
 
     def __init__(self, limits: Limits, now: datetime) -> None:
         self._limits = limits
@@ -182,53 +182,53 @@ class Survey:
         self.stale = nsmallest(
             self._limits.archived, [*self.stale, *stale], key=lambda f: vividness(f, self._now)
         )
-        recalled = [fact for fact in page if raised(fact) is not None]
+        recalled = [fact for fact in page if raised_importance(fact) is not None]
         self.recalled = nlargest(
             self._limits.retired, [*self.recalled, *recalled], key=lambda f: f.recalls
         )
         for fact in page:
-            if (key := meaning(fact)) is not None:
-                self._count(hash(key), fact.row)
+            if (key := merge_key(fact)) is not None:
+                self._add_row(hash(key), fact.row)
 
-    def _count(self, key: int, row: int) -> None:
-        """Count a fact; most are alone, which takes less memory without a list."""
+    def _add_row(self, key: int, row: int) -> None:
+        """Add a row to its group. Most groups have one row, which needs no list and less memory."""
         known = self._rows_of.setdefault(key, row)
         if isinstance(known, list):
             known.append(row)
         elif known != row:
             self._rows_of[key] = [known, row]
 
-    def alike(self, together: int) -> Iterator[list[int]]:
-        """Yield rows of facts that may be equal, the newest of them, in lists of about so many."""
-        some: list[int] = []
+    def equal_groups(self, together: int) -> Iterator[list[int]]:
+        """Yield the newest rows of groups of possibly equal facts, about `together` at a time."""
+        batch: list[int] = []
         for rows in self._rows_of.values():
             if isinstance(rows, list):
-                some += rows[-together:]
-            if len(some) >= together:
-                yield some
-                some = []
-        if some:
-            yield some
+                batch += rows[-together:]
+            if len(batch) >= together:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
 
-def by_meaning(facts: Iterable[ActiveFact]) -> list[list[ActiveFact]]:
-    """Return those that may be merged with each other, together."""
-    groups: dict[Meaning | None, list[ActiveFact]] = {}
+def merge_groups(facts: Iterable[ActiveFact]) -> list[list[ActiveFact]]:
+    """Return the groups of facts that may be merged with each other."""
+    groups: dict[MergeKey | None, list[ActiveFact]] = {}
     for fact in facts:
-        groups.setdefault(meaning(fact), []).append(fact)
+        groups.setdefault(merge_key(fact), []).append(fact)
     return [group for key, group in groups.items() if key is not None and len(group) > 1]
 
 
-def merged(fact: ActiveFact, into: ActiveFact) -> Change:
+def merge_change(fact: ActiveFact, into: ActiveFact) -> Change:
     return Change(
         action="merged",
         fact=fact,
-        reason="it says the same as the one that stays",
+        reason="it says the same as the fact that stays",
         superseded_by=into.id,
     )
 
 
-def contradicted(older: ActiveFact, newer: ActiveFact) -> Change:
+def contradiction_change(older: ActiveFact, newer: ActiveFact) -> Change:
     return Change(
         action="contradicted",
         fact=older,
@@ -237,8 +237,12 @@ def contradicted(older: ActiveFact, newer: ActiveFact) -> Change:
     )
 
 
-class Choice:
-    """The changes of one run: each fact once; no fact is retired that another gives way to."""
+class ChangeSelection:
+    """The changes of one run.
+
+    A fact is changed once at most, and never retired if another one was merged into it or replaced
+    by it.
+    """
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -249,45 +253,45 @@ class Choice:
         for change in changes:
             if most <= 0:
                 return
-            if self._may(change):
+            if self._is_allowed(change):
                 self.changes.append(change)
                 self._changed.add(change.fact.id)
                 self._stays.add(change.superseded_by)
                 most -= 1
 
-    def _may(self, change: Change) -> bool:
-        stays = change.action != "importance" and change.fact.id in self._stays
-        return not stays and not {change.fact.id, change.superseded_by} & self._changed
+    def _is_allowed(self, change: Change) -> bool:
+        must_stay = change.action != "importance" and change.fact.id in self._stays
+        return not must_stay and not {change.fact.id, change.superseded_by} & self._changed
 
 
 def changes_of(
     survey: Survey, replaced: Sequence[Change], limits: Limits, now: datetime
 ) -> list[Change]:
-    """Return the changes of one run: replaced facts first, then stale ones, then importances."""
-    choice = Choice()
+    """Return the changes of one run: replaced facts first, then archived ones, then importances."""
+    choice = ChangeSelection()
     choice.take(replaced, limits.retired)
     room = min(limits.archived, limits.retired - len(choice.changes))
-    choice.take((_archived(fact, now) for fact in survey.stale), room)
-    choice.take(map(_weighed, survey.recalled), limits.retired)
+    choice.take((_archive_change(fact, now) for fact in survey.stale), room)
+    choice.take(map(_importance_change, survey.recalled), limits.retired)
     return choice.changes
 
 
-def _archived(fact: ActiveFact, now: datetime) -> Change:
+def _archive_change(fact: ActiveFact, now: datetime) -> Change:
     since = max(fact.event_time, fact.recalled_at or fact.event_time)
     days = (now - since).days
-    what = "recalled" if fact.recalled_at == since else "stated"
+    event = "recalled" if fact.recalled_at == since else "stated"
     return Change(
         action="archived",
         fact=fact,
-        reason=f"its importance is {fact.importance:.2f}, and it was last {what} {days} days ago",
+        reason=f"its importance is {fact.importance:.2f}, and it was last {event} {days} days ago",
     )
 
 
-def _weighed(fact: ActiveFact) -> Change:
+def _importance_change(fact: ActiveFact) -> Change:
     times = "once" if fact.recalls == 1 else f"{fact.recalls} times"
     return Change(
         action="importance",
         fact=fact,
         reason=f"it was recalled {times} since",
-        importance=raised(fact),
+        importance=raised_importance(fact),
     )

@@ -1,12 +1,12 @@
-"""Extraction: users' messages are read for facts, after they were stored word for word.
+"""Extract facts from users' messages, after these were stored word for word.
 
-A job of the backlog with a task a message. A fact from a message has an id made of both, and is
-stored together with the end of the task: reading a message again after a kill changes nothing.
+Each message is a task. The id of an extracted fact is made of the message's id and the fact, and
+the fact is stored in the transaction that finishes the task, so extracting again after a kill
+changes nothing.
 
 A new fact is compared with known ones: it is the same, a later value, an addition or a
-contradiction. A fact that is older, weaker, or another user's retires nothing: statements of a
-document or a tool about earlier facts have no force. Where a sentence alone is not clear, both
-facts stay.
+contradiction. It retires a known fact only if it is of the same user, newer and at least as strong;
+documents and tools retire nothing that a user stated. In doubt, both facts stay.
 """
 
 import asyncio
@@ -40,19 +40,19 @@ from local.text.names import folded
 from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
-"""The verdict on a new fact and a known one; `outdated`: the known one was stated later."""
+"""What a new fact does to a known one; `outdated`: the known one was stated later."""
 
 ACCUMULATING = frozenset({"event", "task", "interaction", "user_request", "summary"})
-"""Types of which two never exclude each other."""
+"""Types of facts that never exclude each other."""
 DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren", "won", "without"})
 """Words, without clitics, that turn a statement into its opposite."""
-TOGETHER = 64
-"""Messages read together: some 10 ms by rules."""
+BATCH_MESSAGES = 64
+"""Maximum number of messages in a batch, which takes about 10 ms by rules."""
 GATHERING = 0.1
-"""Seconds to wait for more messages if there are few: every batch is a commit, behind which others
-wait that have yet to be acknowledged."""
-COMPARED = 1_000
-"""Facts whose stems are held: more than those of a batch are compared with."""
+"""Seconds that an incomplete batch waits for more messages: each batch is a commit, which delays
+other writes."""
+CACHED_FACTS = 1_000
+"""Number of facts whose stems are cached: more than the facts with which a batch is compared."""
 
 log = structlog.get_logger()
 
@@ -63,29 +63,29 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(new: NewRecord, known: Sequence[NewRecord]) -> list[Comparison]:
-    """Return the verdicts that are not `unrelated`; a duplicate is the only one."""
+    """Return the known facts that are not unrelated; if there is a duplicate, only that."""
     compared = [Comparison(known=old, verdict=verdict_on(new, old)) for old in known]
     related = [one for one in compared if one.verdict != "unrelated"]
-    same = [one for one in related if one.verdict == "duplicate"]
-    return same[:1] or related
+    duplicates = [one for one in related if one.verdict == "duplicate"]
+    return duplicates[:1] or related
 
 
 def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
-    """Return what the new fact is to an old one of the same scope and owner."""
+    """Return the verdict on a new fact and an old one of the same scope and owner."""
     if new.memory_type == "task" and new.session_id != old.session_id:
         return "unrelated"
     if _contains(old, new):
         return "duplicate"
     if _same_key(new, old):
-        return _under_one_key(new, old)
+        return _verdict_on_same_key(new, old)
     if _contains(new, old) and may_retire(new, old) and new.topic is None is old.topic:
         return "enriches" if new.event_time >= old.event_time else "unrelated"
     return "unrelated"
 
 
-def _under_one_key(new: NewRecord, old: NewRecord) -> Verdict:
+def _verdict_on_same_key(new: NewRecord, old: NewRecord) -> Verdict:
     if class_of(old) == "asserted" and _contains(new, old):
-        return "duplicate"  # such as "Elixir", beside a sentence that contains it
+        return "duplicate"  # the old one may be just "Elixir", the new one a sentence with it
     if not may_retire(new, old):
         return "contradicts"
     return "supersedes" if new.event_time >= old.event_time else "outdated"
@@ -98,27 +98,27 @@ def _same_key(new: NewRecord, old: NewRecord) -> bool:
 
 
 def _contains(one: NewRecord, other: NewRecord) -> bool:
-    """Return whether the one contains everything that the other states."""
+    """Return whether one fact contains everything that the other one states."""
     if ACCUMULATING & {one.memory_type, other.memory_type}:
         return one.content.casefold().split() == other.content.casefold().split()
-    whole, part = _reading(one.content), _reading(other.content)
+    whole, part = _compared_form(one.content), _compared_form(other.content)
     return whole.denies == part.denies and part.stems in whole.stems
 
 
-class _Reading(NamedTuple):
+class _ComparedForm(NamedTuple):
     denies: bool
     stems: str
 
 
-@lru_cache(COMPARED)
-def _reading(content: str) -> _Reading:
-    """Return what is compared of a fact; each is compared with many, one after the other."""
+@lru_cache(CACHED_FACTS)
+def _compared_form(content: str) -> _ComparedForm:
+    """Return a fact in the form for comparison; cached, as each is compared with many others."""
     found = words(content)
-    return _Reading(not DENIALS.isdisjoint(found), f" {' '.join(stems(found))} ")
+    return _ComparedForm(not DENIALS.isdisjoint(found), f" {' '.join(stems(found))} ")
 
 
 class Extraction(Job):
-    """Reads users' messages, the oldest first: later ones may replace earlier facts."""
+    """Extracts facts from users' messages, oldest first: later ones may replace earlier facts."""
 
     name = "extraction"
     kinds = ("extract",)
@@ -128,29 +128,29 @@ class Extraction(Job):
         self._changes = changes
         self._extractor = extractor
 
-    def together(self, kind: TaskKind) -> int:
+    def batch_size(self, kind: TaskKind) -> int:
         del kind
-        return TOGETHER
+        return BATCH_MESSAGES
 
     async def do(self, tasks: Sequence[Task]) -> None:
-        """Read messages, and store the facts found in them with the end of their tasks.
+        """Extract facts from messages, and store them while finishing the tasks.
 
         Raises:
             ModelError: The extractor's model is out of reach; the messages wait for it.
         """
-        if len(tasks) < TOGETHER:
+        if len(tasks) < BATCH_MESSAGES:
             await asyncio.sleep(GATHERING)
         groups = await self._ledger.extraction.messages(tasks)
-        records = [record for group in groups for record in await self._read(group)]
-        facts = await self._compared(records)
-        read = [task.id for task in tasks]
-        written = await self._ledger.extraction.store(facts, tasks, sources=read)
+        records = [record for group in groups for record in await self._extract(group)]
+        facts = await self._compare(records)
+        sources = [task.id for task in tasks]
+        written = await self._ledger.extraction.store(facts, tasks, sources=sources)
         new = sum(one.was_new for one in written)
         if new:
-            log.info("facts_extracted", messages=len(read), found=len(facts), new=new)
+            log.info("facts_extracted", messages=len(sources), found=len(facts), new=new)
         self._changes.written(written, [fact.record for fact in facts])
 
-    async def _read(self, group: MessageGroup) -> list[NewRecord]:
+    async def _extract(self, group: MessageGroup) -> list[NewRecord]:
         passage = Passage(
             messages=[_utterance(message) for message in group.messages],
             context=[_utterance(message) for message in group.context],
@@ -162,16 +162,17 @@ class Extraction(Job):
             for record in _records(item, [messages[source] for source in item.sources])
         ]
 
-    async def _compared(self, records: Sequence[NewRecord]) -> list[ExtractedFact]:
-        """Return each fact with its relation to known ones, and to those found before it."""
+    async def _compare(self, records: Sequence[NewRecord]) -> list[ExtractedFact]:
+        """Compare each fact with known ones and with those extracted before it."""
         if not records:
             return []
         found: list[ExtractedFact] = []
         for record, known in zip(records, await self._ledger.extraction.like(records), strict=True):
-            gone = {id_ for fact in found for id_ in fact.replaces}
-            remaining = [one for one in known if one.id not in gone]
-            found.append(_fact(record, compare(record, [*remaining, *_before(record, found)])))
-        _reading.cache_clear()  # so that forgotten content is not in memory either
+            replaced = {id_ for fact in found for id_ in fact.replaces}
+            remaining = [one for one in known if one.id not in replaced]
+            earlier = _same_place(record, found)
+            found.append(_extracted_fact(record, compare(record, [*remaining, *earlier])))
+        _compared_form.cache_clear()  # erased content must not stay in memory
         return found
 
 
@@ -191,7 +192,7 @@ def _is_owner(message: Record) -> bool:
 
 
 def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
-    """Yield a record for each scope that the item belongs to."""
+    """Yield a record for each place of the item."""
     last = messages[-1]
     for scope, owner in _places(item, last):
         yield NewRecord(
@@ -218,20 +219,20 @@ def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
 
 
 def _places(item: Item, message: Record) -> list[tuple[Owning, str]]:
-    """Return its owners: a fact under a key of everybody's is for the agent, too."""
+    """Return the scopes and owners of an item. Facts of the tenant also belong to the agent."""
     if item.memory_type == "task":
         return [("session", message.owner)]
     if item.topic is None:
         return [("user", message.owner)]
     place = place_of_topic(item.topic, message.owner)
-    of_everybody = place == ("tenant", TENANT_OWNED)
-    if of_everybody and message.metadata.get(OWN_ONLY):
+    is_tenants = place == ("tenant", TENANT_OWNED)
+    if is_tenants and message.metadata.get(OWN_ONLY):
         return [("user", message.owner)]
-    return [place, ("agent", message.agent)] if of_everybody and message.agent else [place]
+    return [place, ("agent", message.agent)] if is_tenants and message.agent else [place]
 
 
-def _before(record: NewRecord, found: Iterable[ExtractedFact]) -> list[NewRecord]:
-    """Return those found in the same batch that stand where the record will."""
+def _same_place(record: NewRecord, found: Iterable[ExtractedFact]) -> list[NewRecord]:
+    """Return the facts of the same batch that will be stored in the place of the record."""
     place = (record.scope, record.owner)
     return [
         fact.record
@@ -242,17 +243,17 @@ def _before(record: NewRecord, found: Iterable[ExtractedFact]) -> list[NewRecord
     ]
 
 
-def _fact(record: NewRecord, compared: Sequence[Comparison]) -> ExtractedFact:
-    by = {
+def _extracted_fact(record: NewRecord, compared: Sequence[Comparison]) -> ExtractedFact:
+    known = {
         verdict: [one.known for one in compared if one.verdict == verdict]
         for verdict in ("duplicate", "supersedes", "enriches", "outdated", "contradicts")
     }
-    same, later = by["duplicate"], by["outdated"]
+    same, later = known["duplicate"], known["outdated"]
     return ExtractedFact(
         record=record,
         sources=record.metadata[EXTRACTED_FROM],
         same_as=same[0].id if same else None,
-        replaces=[one.id for one in (*by["supersedes"], *by["enriches"])],
+        replaces=[one.id for one in (*known["supersedes"], *known["enriches"])],
         outdated_by=later[0].id if later else None,
-        relations=[FactRelation(type="contradicts", target=one.id) for one in by["contradicts"]],
+        relations=[FactRelation(type="contradicts", target=one.id) for one in known["contradicts"]],
     )

@@ -1,8 +1,8 @@
-"""Makes the vector index equal to the ledger: batches out, vectors back, deletions, comparison.
+"""Keep the vector index equal to the ledger: index and remove records, compare, repair.
 
-Everything here happens after the acknowledgement. Until it has succeeded, words find the records,
-and answers report `degraded`. A damaged index is emptied, and filled again with the vectors in the
-ledger.
+Everything here happens after the acknowledgement. Until a record is indexed, it is found by its
+words, and answers report `degraded`. A damaged index is emptied, and filled again with the vectors
+in the ledger.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from local.ledger.door import IndexedRecords
 from local.ledger.records import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
 from local.memory.vectors import (
-    LEAST_RECORDS,
-    REMOVED,
-    UNDER_WAY,
+    MAX_BATCHES,
+    MIN_BATCH_RECORDS,
+    REMOVED_AT_ONCE,
     Damage,
     Vectors,
     batches,
     compare,
-    items_of,
-    records_after,
+    next_batch_size,
+    vector_items,
 )
 from local.protocol.vectors import VectorStatus
 
@@ -37,50 +37,50 @@ log = structlog.get_logger()
 
 
 class Indexer(Job):
-    """Indexes one tenant's records, and removes superseded ones from the index."""
+    """Indexes one tenant's records, and removes retired ones from the index."""
 
     name = "indexing"
     kinds = ("index", "unindex")
-    at_once = UNDER_WAY
+    max_batches = MAX_BATCHES
     longest_pause = 5.0
 
     def __init__(
         self, records: IndexedRecords, vectors: Vectors, backlog: Backlog, *, patience: float
     ) -> None:
-        """`patience`: seconds that a search waits for a worker that is starting."""
+        """`patience`: maximum seconds that a search waits for a starting worker."""
         self._records = records
         self._vectors = vectors
         self._runner = backlog.add(self)
         self._worker: VectorStatus | None = None
-        """The worker whose index was compared with the ledger."""
-        self._batch_records = LEAST_RECORDS
+        """The worker whose index has been compared with the ledger."""
+        self._batch_records = MIN_BATCH_RECORDS
         self.starting = True
         self._losses = 0
         self._damage = Damage()
         self._rebuilding = asyncio.Lock()
         self._filling = False
         self._patience = patience
-        self._under_way = 0
+        self._batches_running = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._may_index = asyncio.Event()
         self._may_index.set()
         self._backlog = backlog
         self.embedder: str | None = None
-        """The worker that serves, or served last."""
+        """The embedder of the current worker, or of the last one."""
         self._settled = asyncio.Event()
-        """Set unless a worker is starting: one is ready, has died, or reports why it cannot
-        serve."""
+        """Cleared while the first worker starts; set when it is ready, has died, or reports a
+        problem."""
         self._settled.set()
 
     @property
     def worker(self) -> VectorStatus | None:
-        """The worker whose index was compared with the ledger, with its status at that time."""
+        """The worker whose index has been compared with the ledger, with its status then."""
         return self._worker
 
     @asynccontextmanager
-    async def still(self) -> AsyncIterator[None]:
-        """Index nothing meanwhile; wait for batches in progress."""
+    async def paused(self) -> AsyncIterator[None]:
+        """Stop indexing while the context is open, once the batches in flight are done."""
         self._may_index.clear()
         try:
             await self._idle.wait()
@@ -89,17 +89,17 @@ class Indexer(Job):
             self._may_index.set()
 
     def swapped(self, status: VectorStatus) -> None:
-        """Note that an index of another embedder, which holds the same records, serves now."""
+        """Note that the index of another embedder, with the same records, has taken over."""
         self._worker, self.embedder = status, status.embedder
 
     @property
     def caught_up(self) -> bool:
-        """Whether every record whose write was acknowledged is in the index."""
+        """Whether every acknowledged record is in the index."""
         return self._worker is not None and self._runner.caught_up
 
     @property
     def problem(self) -> str | None:
-        """Why the index cannot be trusted to hold what the ledger records."""
+        """The reason why the index may not match the ledger, or None."""
         if self._worker is not None:
             return None
         if self._damage.pending:
@@ -110,66 +110,66 @@ class Indexer(Job):
 
     @property
     def delay(self) -> str | None:
-        """Why the last attempt to index failed, until one succeeds."""
+        """The reason why the last attempt to index failed, until one succeeds."""
         return self._runner.problem
 
     @property
     def moved_at(self) -> datetime:
-        """When a record was last indexed, or when the first of those that wait was written."""
+        """When a record was last indexed, or when the first of the waiting records was written."""
         return self._runner.moved_at
 
     @property
     def refilling(self) -> str | None:
-        """Why the index is not complete yet, if it was damaged."""
+        """The reason why a damaged index is not complete yet, or None."""
         return str(self._damage) if self._damage.reason else None
 
     def worker_starting(self) -> None:
-        """Note that the first worker is starting: searches wait for it, but for no later one."""
+        """Note that the first worker is starting. Searches wait for this one only."""
         self._settled.clear()
 
-    async def settled(self) -> None:
-        """Wait until the worker that is starting is ready, or has failed, or patience ends."""
+    async def wait_for_start(self) -> None:
+        """Wait until the starting worker is ready or has failed, at most `patience` seconds."""
         if not self._settled.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience):
                     await self._settled.wait()
 
     def worker_started(self, worker: str) -> None:
-        """Note that the worker of this id is on the bus: its index is compared first."""
+        """Note that a worker with this id is on the bus; its index is compared first."""
         if self._worker is None or self._worker.worker != worker:
             self._start_over()
 
     def worker_lost(self, *, crashed: bool = False) -> None:
-        """Note that the worker has ended: the next one's index has to be compared."""
+        """Note that the worker has ended; the index of the next one must be compared."""
         self._settled.set()
-        self._distrust()
-        if crashed and self._damage.crashed():
-            self.damaged("The vector worker crashes over it again and again.")
+        self._forget_worker()
+        if crashed and self._damage.record_crash():
+            self.report_damage("The vector worker crashes over it again and again.")
 
-    def damaged(self, reason: str) -> None:
-        """Note that a call has found the index damaged: it is rebuilt first."""
-        if self._damage.found(reason):
+    def report_damage(self, reason: str) -> None:
+        """Note that a call found the index damaged; it is rebuilt first."""
+        if self._damage.record_damage(reason):
             log.warning("index_damaged", reason=reason)
             self._settled.set()
-            self._distrust()
+            self._forget_worker()
         self._runner.resume()
 
-    async def held(self, count: int) -> None:
-        """Note that the index holds `count` records: if it should hold more, they are compared."""
+    async def check_count(self, count: int) -> None:
+        """Compare the index with the ledger if it holds `count` records and should hold more."""
         if self.caught_up and count < await self._records.indexed() and self.caught_up:
             log.warning("index_contradicts_ledger", count=count)
             self._start_over()
 
-    def _distrust(self) -> None:
+    def _forget_worker(self) -> None:
         self._losses += 1
         self._worker = None
         self._filling = False
         self._runner.caught_up = False
 
     async def rebuild(self) -> None:
-        """Empty the index and make every record wait for it; fitting vectors are not made again.
+        """Empty the index and queue every record for it. Vectors in the ledger are used again.
 
-        Nothing happens while the last rebuild is in progress.
+        Does nothing while the last rebuild is in progress.
         """
         async with self._rebuilding:
             if self._filling:
@@ -177,27 +177,27 @@ class Indexer(Job):
             self.worker_lost()
             try:
                 await self._empty(whole=False)
-                self._damage.mended()
+                self._damage.record_repair()
             finally:
                 self._start_over()
             self._filling = True
 
     def _start_over(self) -> None:
-        self._distrust()
+        self._forget_worker()
         self._runner.resume()
 
-    def together(self, kind: TaskKind) -> int:
-        """Return how many are embedded in the time that another owner's record may wait."""
-        return self._batch_records if kind == "index" else REMOVED
+    def batch_size(self, kind: TaskKind) -> int:
+        """Return as many as are embedded in the time that another owner's record may wait."""
+        return self._batch_records if kind == "index" else REMOVED_AT_ONCE
 
     async def ready(self) -> None:
-        """Rebuild a damaged index, and compare one that is not known yet."""
+        """Rebuild a damaged index, and compare the index of a new worker with the ledger."""
         try:
             await self._rebuild_damaged()
             if self._worker is None:
-                await self._trust()
+                await self._verify()
         except IndexDamagedError as error:
-            self.damaged(str(error))
+            self.report_damage(str(error))
             raise
 
     async def do(self, tasks: Sequence[Task]) -> None:
@@ -210,25 +210,25 @@ class Indexer(Job):
                 await self._vectors.delete(ids, tenant=self._records.tenant)
                 await self._runner.finish(tasks)
         except IndexDamagedError as error:
-            self.damaged(str(error))
+            self.report_damage(str(error))
             raise
 
     def all_done(self) -> None:
-        """Note that the index is full and sound."""
+        """Note that the index is complete and sound."""
         self._filling = False
         if self._worker is not None and self._damage.reason:
             log.info("index_rebuilt")
-            self._damage.mended()
+            self._damage.record_repair()
 
     async def _index(self, tasks: Sequence[Task]) -> None:
         await self._may_index.wait()
-        self._under_way += 1
+        self._batches_running += 1
         self._idle.clear()
         try:
             await self._upsert(tasks)
         finally:
-            self._under_way -= 1
-            if not self._under_way:
+            self._batches_running -= 1
+            if not self._batches_running:
                 self._idle.set()
         if self._records.next is not None:
             self._backlog.wake("embed")
@@ -240,25 +240,29 @@ class Indexer(Job):
         waiting = await self._records.waiting(tasks, embedder=worker.embedder)
         for batch in batches(waiting, worker.dimensions):
             begun = time.monotonic()
-            stored = await self._vectors.upsert(items_of(batch), tenant=self._records.tenant)
+            stored = await self._vectors.upsert(vector_items(batch), tenant=self._records.tenant)
             await self._records.store_vectors(batch, stored.vectors, stored.embedder)
-            self._batch_records = records_after(len(batch), time.monotonic() - begun)
+            self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
 
     async def _rebuild_damaged(self) -> None:
-        """Empty a damaged index, unless that was done too often recently."""
-        while self._damage.pending and (seconds := self._damage.pause()):
+        """Empty a damaged index, once the pause after the last rebuild is over."""
+        while self._damage.pending and (seconds := self._damage.seconds_to_wait()):
             await self._runner.pause(seconds)
         if not self._damage.pending:
             return
         try:
             await self._empty(whole=True)
         except IndexDamagedError:
-            self._damage.tried()
+            self._damage.record_attempt()
             raise
-        self._damage.tried()
+        self._damage.record_attempt()
 
-    async def _trust(self) -> None:
-        """Compare the index after a restart or a crash, unless the worker reports a problem."""
+    async def _verify(self) -> None:
+        """Compare the index with the ledger, and from then on trust the worker.
+
+        Raises:
+            VectorError: The worker reports a problem, or was lost meanwhile.
+        """
         losses = self._losses
         status = await self._vectors.status(tenant=self._records.tenant)
         if status.problem is not None:

@@ -1,4 +1,4 @@
-"""Finds what a consolidation would change of one place, by reading it a page at a time."""
+"""Plan the changes of a consolidation in one place, reading its facts page by page."""
 
 import asyncio
 import time
@@ -18,13 +18,13 @@ from local.protocol.answers import LeftAlone
 from local.protocol.envelope import Clock
 
 PAGE = 200
-"""Facts that are read, and compared, at once: 3 ms of each."""
-REST = 2.0
-"""The pause after a step, as a multiple of its time."""
-PAIRS = 1_000
-"""The most contradictions that are examined, the newest ones."""
-JUDGED = 20
-"""The most of these that a model is asked about, the newest ones."""
+"""Number of facts that are read and compared at once. Each of both takes about 3 ms."""
+PAUSE_FACTOR = 2.0
+"""Length of the pause after a step, as a multiple of the step's duration."""
+MAX_PAIRS = 1_000
+"""Maximum number of contradictions that are examined, the newest ones."""
+MAX_JUDGED = 20
+"""Maximum number of contradictions that a model judges, the newest ones."""
 
 log = structlog.get_logger()
 
@@ -32,19 +32,19 @@ Pair = tuple[ActiveFact, ActiveFact]
 
 
 async def rest(begun: float) -> None:
-    """Pause longer than the work took, to leave the ledger to others."""
-    await asyncio.sleep(REST * (time.monotonic() - begun))
+    """Pause longer than the work since `begun` took, so that others can use the ledger."""
+    await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - begun))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan; `left` are contradictions that stay."""
+    """The planned changes, and `left`: contradictions that stay."""
 
     changes: list[Change]
     left: list[LeftAlone]
 
 
 class Planner:
-    """Plans for one tenant. It changes nothing."""
+    """Plans the changes to one tenant's facts. It changes nothing itself."""
 
     def __init__(self, ledger: Ledger, share: float, clock: Clock, judge: Judge | None) -> None:
         self._ledger = ledger
@@ -53,12 +53,12 @@ class Planner:
         self._judge = judge
 
     async def plan(self, place: Place, room: int, watch: Callable[[int], None]) -> Plan:
-        """Return all changes that a run makes in a place; `watch` gets the number of facts so far.
+        """Return all changes that a run makes in a place.
 
         Args:
-            place: The owner of the facts.
-            room: How many facts may be retired, whatever their share.
-            watch: Called for every page.
+            place: The place of the facts.
+            room: The number of facts that the run may still retire.
+            watch: Called with the number of facts of each page.
         """
         now = self._clock()
         count = await self._ledger.upkeep.count(place)
@@ -71,34 +71,36 @@ class Planner:
             after = page[-1].row
             survey.add(page)
             watch(len(page))
-            pairs = [*pairs, *await self._ledger.upkeep.contradictions(page)][-PAIRS:]
+            pairs = [*pairs, *await self._ledger.upkeep.contradictions(page)][-MAX_PAIRS:]
             await rest(begun)
         left: list[LeftAlone] = []
-        replaced = await self._contradicted(pairs[::-1], left)
-        replaced += await self._merged(survey, limits.retired)
+        replaced = await self._resolve_contradictions(pairs[::-1], left)
+        replaced += await self._merge_duplicates(survey, limits.retired)
         return Plan(changes=decisions.changes_of(survey, replaced, limits, now), left=left)
 
-    async def _contradicted(self, pairs: Sequence[Pair], left: list[LeftAlone]) -> list[Change]:
-        """Return the older one of contradicting facts, where there is no doubt."""
+    async def _resolve_contradictions(
+        self, pairs: Sequence[Pair], left: list[LeftAlone]
+    ) -> list[Change]:
+        """Retire the older fact of each contradiction, unless there is a doubt; see `left`."""
         replaced, judged = [], 0
         for one, other in pairs:
-            newer, older = decisions.ordered(one, other)
-            reason = decisions.obstacle(newer, older)
+            newer, older = decisions.newer_first(one, other)
+            reason = decisions.reason_to_keep(newer, older)
             if reason is None and not decisions.is_certain(newer, older):
                 judged += 1
                 reason = (
-                    await self._doubt(newer, older) if judged <= JUDGED else "it was not judged"
+                    await self._doubt(newer, older) if judged <= MAX_JUDGED else "it was not judged"
                 )
             if reason is None:
-                replaced.append(decisions.contradicted(older, newer))
+                replaced.append(decisions.contradiction_change(older, newer))
             else:
                 left.append(LeftAlone(id=newer.id, contradicts=older.id, reason=reason))
         return replaced
 
     async def _doubt(self, newer: ActiveFact, older: ActiveFact) -> str | None:
-        """Return why a model does not let the older fact go; None if it does."""
+        """Return the reason why a model does not retire the older fact, or None if it does."""
         if self._judge is None:
-            return "it is not certain, and no model is there to judge"
+            return "it is not certain, and no model is configured to judge"
         records = {one.row: one for one in await self._ledger.records.at([newer.row, older.row])}
         try:
             verdicts = await self._judge.verdicts(records[newer.row], [records[older.row]])
@@ -107,17 +109,17 @@ class Planner:
             return "no model could judge"
         return None if verdicts == ["replaces"] else "a model judged that both may hold"
 
-    async def _merged(self, survey: Survey, most: int) -> list[Change]:
-        """Return facts that are equal to another one."""
+    async def _merge_duplicates(self, survey: Survey, most: int) -> list[Change]:
+        """Merge facts that are equal to another one."""
         changes: list[Change] = []
-        for rows in survey.alike(PAGE):
+        for rows in survey.equal_groups(PAGE):
             if len(changes) >= most:
                 break
             begun = time.monotonic()
-            for group in decisions.by_meaning(await self._ledger.upkeep.facts_at(rows)):
+            for group in decisions.merge_groups(await self._ledger.upkeep.facts_at(rows)):
                 best, *others = decisions.best_first(group)
                 changes += [
-                    decisions.merged(other, best)
+                    decisions.merge_change(other, best)
                     for other in others
                     if await self._are_equal(other, best)
                 ]
@@ -128,4 +130,4 @@ class Planner:
         if decisions.same_words(one, other):
             return True
         cosine = await self._ledger.upkeep.cosine(one.row, other.row)
-        return cosine is not None and cosine >= decisions.ALIKE
+        return cosine is not None and cosine >= decisions.EQUAL_COSINE

@@ -1,9 +1,9 @@
-"""Fills an index of another embedder while the first one serves, and then puts it in place.
+"""Fill an index of another embedder while the current one serves searches, then swap them.
 
-The remaining records are tasks, and the worker's folder shows which index is being filled: so it
-continues after any kill. A record that is indexed meanwhile gets a task, too, in the transaction
-that stores its vector. The index is swapped when no task is left; until then nothing changes for
-searches.
+The remaining records are tasks in the ledger, and the worker's folder shows which index is being
+filled, so the work continues after any kill. A record that is indexed meanwhile also gets a task,
+in the transaction that stores its vector. When no task is left, the indexes are swapped; until then
+nothing changes for searches.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from local.ledger.records import Task, TaskKind
 from local.memory.upkeep.backlog import Backlog, Job
 from local.memory.upkeep.indexing import Indexer
 from local.memory.vectors import (
-    LEAST_RECORDS,
+    MIN_BATCH_RECORDS,
     Vectors,
     batches,
     ids_in_index,
-    items_of,
-    records_after,
+    next_batch_size,
+    vector_items,
 )
 from local.protocol.maintenance import NextIndex
 from local.protocol.vectors import VectorStatus
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class Reembedding(Job):
-    """One tenant's index of another embedder, while there is one."""
+    """Fills one tenant's next index, if there is one."""
 
     name = "reembedding"
     kinds = ("embed",)
@@ -48,24 +48,24 @@ class Reembedding(Job):
         self._runner = backlog.add(self)
         self._filling: VectorStatus | None = None
         self._compared: VectorStatus | None = None
-        """The worker as it was when the next index was compared with the ledger."""
+        """The status of the worker when the next index was compared with the ledger."""
         self._changing = asyncio.Lock()
-        self._batch_records = LEAST_RECORDS
+        self._batch_records = MIN_BATCH_RECORDS
         self._swap_due = False
 
     async def begin(self, embedder: str) -> None:
-        """Start to fill an index of this embedder; with the present one, give up the next index.
+        """Start to fill an index of this embedder. The current embedder drops the next index.
 
         Raises:
-            VectorError: It does not work, or there is no worker; nothing has changed.
+            VectorError: The embedder does not work, or there is no worker. Nothing has changed.
         """
         async with self._changing:
-            self._take(await self._vectors.begin_next(embedder, tenant=self._records.tenant))
+            self._set_filling(await self._vectors.begin_next(embedder, tenant=self._records.tenant))
             self._compared = None
         self._runner.resume()
 
     async def status(self) -> NextIndex | None:
-        """Return how far it is; None if no index is being filled."""
+        """Return the progress, or None if no index is being filled."""
         if self._records.next is None:
             return None
         begun = self._compared is not None
@@ -75,13 +75,13 @@ class Reembedding(Job):
             problem=self._runner.problem,
         )
 
-    def together(self, kind: TaskKind) -> int:
-        """Return how many are embedded in the time that a removal may wait."""
+    def batch_size(self, kind: TaskKind) -> int:
+        """Return as many as are embedded in the time that a removal may wait."""
         del kind
         return self._batch_records
 
     async def ready(self) -> None:
-        """Compare the indexes after a start, and put the next one in place once it is complete."""
+        """Compare the next index with the ledger after a start; swap it once it is complete."""
         worker = self._indexer.worker
         if worker is None:
             if self._records.next is not None:
@@ -102,52 +102,54 @@ class Reembedding(Job):
         waiting = await self._records.waiting(tasks, embedder=filling.next, kind="embed")
         for batch in batches(waiting, filling.next_dimensions):
             begun = time.monotonic()
-            stored = await self._vectors.upsert_next(items_of(batch), tenant=self._records.tenant)
+            stored = await self._vectors.upsert_next(
+                vector_items(batch), tenant=self._records.tenant
+            )
             await self._records.store_vectors(batch, stored.vectors, stored.embedder, kind="embed")
-            self._backlog.wake("unindex")  # those that were retired meanwhile
-            self._batch_records = records_after(len(batch), time.monotonic() - begun)
+            self._backlog.wake("unindex")  # for records that were retired meanwhile
+            self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
         self._swap_due = True
 
     def all_done(self) -> None:
-        """Check once more that nothing is missing."""
+        """Let `ready` check once more that nothing is missing, and swap."""
         if self._swap_due:
             self._swap_due = False
             self._runner.wake()
 
-    def _take(self, status: VectorStatus) -> None:
+    def _set_filling(self, status: VectorStatus) -> None:
         self._filling = status if status.next is not None else None
         self._records.next = status.next
 
     async def _compare(self) -> None:
-        """Find out what the next index lacks, if one is being filled."""
+        """Queue the records that the next index lacks, if one is being filled."""
         tenant = self._records.tenant
         status = await self._vectors.status(tenant=tenant)
         wanted = status.next or self._records.next
         if wanted is None or wanted == status.embedder:
-            await self._end(status)
+            await self._finish(status)
             return
         self._records.next = wanted
-        self._take(await self._vectors.begin_next(wanted, tenant=tenant))
+        self._set_filling(await self._vectors.begin_next(wanted, tenant=tenant))
         present = await ids_in_index(self._vectors, tenant, of_next=True)
         missing, _ = await self._records.compared(present)
         await self._records.index_again(missing, kind="embed")
         log.info("reembedding", embedder=wanted, there=len(present), missing=len(missing))
 
     async def _swap(self, filling: VectorStatus) -> None:
-        """Swap the indexes. Nothing is indexed meanwhile, so that the next one is complete."""
+        """Swap the indexes. Indexing pauses meanwhile, so that the next index is complete."""
         embedder = str(filling.next)
         await self._ledger.searches.prepare(embedder)
-        async with self._indexer.still():
+        async with self._indexer.paused():
             if await self._records.to_embed():
                 return
             status = await self._vectors.swap(embedder, tenant=self._records.tenant)
             self._indexer.swapped(status)
             self._compared = status
         log.info("index_swapped", embedder=embedder)
-        await self._end(status)
+        await self._finish(status)
 
-    async def _end(self, worker: VectorStatus) -> None:
-        """Delete what belongs to a next index: none is being filled."""
+    async def _finish(self, worker: VectorStatus) -> None:
+        """Delete the tasks and vectors of a next index, because none is being filled any more."""
         self._filling = self._records.next = None
         await self._records.embed_no_more()
         self._backlog.wake("index")

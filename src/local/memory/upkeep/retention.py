@@ -1,7 +1,7 @@
-"""Anonymises what was retired long ago: content, identity and vector go, row and references stay.
+"""Anonymise records that were retired long ago: delete content, identity and vector.
 
-A new deployment only reports how many that would be, until it is switched on. Each batch is one
-transaction, so a kill in between leaves whole records, and the next run continues with the others.
+The row and its references stay. By default, only the number of due records is logged. Each batch is
+one transaction, so a kill leaves no record half done, and the next run continues.
 """
 
 import asyncio
@@ -19,16 +19,17 @@ from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
 
 AGENT = "retention"
-TOGETHER = 200
-"""Records of one transaction, behind which everybody's saves wait."""
-EVERY = 3600.0
-"""Seconds between two runs; where days count, an hour is not late."""
+"""The agent in the audit trail."""
+ANONYMISED_AT_ONCE = 200
+"""Number of records per transaction; meanwhile, saves of all tenants wait."""
+RUN_SECONDS = 3600.0
+"""Seconds between two runs. Retention is counted in days, so hourly is often enough."""
 
 log = structlog.get_logger()
 
 
 class Retention:
-    """One tenant's retired records."""
+    """Anonymises one tenant's retired records."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class Retention:
         self._reported = 0
 
     async def run(self) -> None:
-        """Anonymise what is due, repeatedly, until cancelled."""
+        """Anonymise due records every hour until cancelled."""
         while True:
             try:
                 await self.once()
@@ -52,16 +53,16 @@ class Retention:
                 log.warning("retention_delayed", reason=error.logged)
             except Exception:
                 log.exception("retention_failed")
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(RUN_SECONDS)
 
     async def once(self) -> int:
-        """Anonymise what is due; return how many records that were. A dry run only logs this."""
+        """Anonymise due records and return their number; unless switched on, only log it."""
         if self._settings.anonymise != "on":
             await self._report()
             return 0
         done = 0
         while changed := await self._ledger.erasures.anonymise(
-            before=self._due_before(), limit=TOGETHER, agent=AGENT, at=self._clock()
+            before=self._due_before(), limit=ANONYMISED_AT_ONCE, agent=AGENT, at=self._clock()
         ):
             done += len(changed)
             for one in changed:
@@ -73,7 +74,7 @@ class Retention:
         return done
 
     async def due(self) -> int:
-        """Return how many records are to be anonymised, or would be if that were on."""
+        """Return the number of records that are due, also in a dry run."""
         if self._settings.anonymise == "off":
             return 0
         return await self._ledger.erasures.count_to_anonymise(self._due_before())

@@ -1,7 +1,7 @@
-"""Retires facts that newer ones contradict, after the newer ones have been acknowledged.
+"""Retire facts that newer ones contradict, after the newer ones were acknowledged.
 
-While the model or the vectors are out of reach, facts wait to be judged; where a model is in doubt,
-nothing is retired.
+A model judges. While the model or the vectors are out of reach, facts wait. If the model is in
+doubt, nothing is retired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,10 @@ from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 
 AGENT = "contradiction_judge"
+"""The agent in the audit trail."""
 Verdict = Literal["replaces", "supports", "unrelated"]
-LONGEST = 2_000
-"""Characters of a fact that is compared; of a longer one only a part could be shown."""
+MAX_FACT = 2_000
+"""Maximum characters of a fact that is judged: a longer one would have to be cut."""
 INSTRUCTION = """\
 You keep a memory free of outdated facts. You are given a new fact and older facts with numbers; \
 `said` is when each was said. Give a verdict on every older fact:
@@ -41,7 +42,7 @@ log = structlog.get_logger()
 
 
 class Supersession(Job):
-    """Judges new facts, the oldest first: each replaces the one before it."""
+    """Has new facts judged, oldest first, because each may replace the previous one."""
 
     name = "judging"
     kinds = ("judge",)
@@ -61,17 +62,17 @@ class Supersession(Job):
         self._closeness = closeness
 
     async def do(self, tasks: Sequence[Task]) -> None:
-        """Compare facts with older ones; what the model refuses to judge stays as it is."""
+        """Compare facts with older ones, and store the verdicts."""
         for fact in await self._ledger.records.at([task.row for task in tasks]):
             older = await self._nearest(fact)
             verdicts = await self._verdicts(fact, older)
-            both = list(zip(older, verdicts, strict=True))
-            against = [one for one, verdict in both if verdict == "replaces"]
+            judged = list(zip(older, verdicts, strict=True))
+            outdated = [one for one, verdict in judged if verdict == "replaces"]
             replaced = await self._ledger.facts.judge(
                 fact,
-                supports=[one for one, verdict in both if verdict == "supports"],
-                replaces=[one for one in against if may_retire(fact, one)],
-                contradicts=[one for one in against if not may_retire(fact, one)],
+                supports=[one for one, verdict in judged if verdict == "supports"],
+                replaces=[one for one in outdated if may_retire(fact, one)],
+                contradicts=[one for one in outdated if not may_retire(fact, one)],
                 agent=AGENT,
             )
             for record in replaced:
@@ -101,7 +102,7 @@ class Supersession(Job):
         )
         nearest = await self._retrieval.nearest(search, self._closeness, before=fact.row)
         if nearest is None:
-            raise VectorError("Facts wait for their vectors.")
+            raise VectorError("Some facts have no vector yet.")
         return nearest
 
 
@@ -130,30 +131,30 @@ class _Findings(Struct, frozen=True, kw_only=True):
 
 class Judge:
     def __init__(self, model: StructuredModel, *, within: float) -> None:
-        """`within`: seconds for the verdicts on one fact."""
+        """`within`: maximum seconds for the verdicts on one fact."""
         self._model = model
         self._within = within
 
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
-        """Return one verdict for each older fact, in their order.
+        """Return a verdict for each older fact, in their order.
 
-        Texts too long to be shown count as unrelated.
+        Facts that are too long to be judged are unrelated.
 
         Raises:
-            ModelError: The model is out of reach or too slow; it may answer later.
-            ModelRefusedError: It has no verdict on these, and will have none later.
+            ModelError: The model is out of reach or too slow; a retry may succeed.
+            ModelRefusedError: The model gives no verdict on these facts; a retry will not help.
         """
         asked = {
             number: record
             for number, record in enumerate(older, start=1)
-            if _comparable(fact, record)
+            if _is_comparable(fact, record)
         }
         findings = await self._findings(fact, asked) if asked else []
         given: dict[int, set[Verdict]] = {number: set() for number in range(1, len(older) + 1)}
         for finding in findings:
             if finding.number in asked:
                 given[finding.number].add(finding.verdict)
-        return [_agreed(verdicts) for verdicts in given.values()]
+        return [_only_verdict(verdicts) for verdicts in given.values()]
 
     async def _findings(self, fact: Record, older: Mapping[int, Record]) -> list[_Finding]:
         comparison = _Comparison(
@@ -169,11 +170,10 @@ class Judge:
         return answer.verdicts
 
 
-def _comparable(fact: Record, older: Record) -> bool:
-    longest = max(len(fact.content), len(older.content))
-    return longest <= LONGEST
+def _is_comparable(fact: Record, older: Record) -> bool:
+    return max(len(fact.content), len(older.content)) <= MAX_FACT
 
 
-def _agreed(verdicts: set[Verdict]) -> Verdict:
-    """Return the verdict, unless there is none or more than one."""
+def _only_verdict(verdicts: set[Verdict]) -> Verdict:
+    """Return the only verdict; "unrelated" if there is none or more than one."""
     return next(iter(verdicts)) if len(verdicts) == 1 else "unrelated"
