@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.admission import Admission, is_deeper
+from local.admission import Admission, is_nested_deeper
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
@@ -58,7 +58,7 @@ def test_brackets_are_counted_as_json_has_them(value: object, most: int) -> None
             of = list(of.values())
         return 1 + max(map(depth, of), default=0) if isinstance(of, list) else 0
 
-    assert is_deeper(msgspec.json.encode(value), most) == (depth(value) > most)
+    assert is_nested_deeper(msgspec.json.encode(value), most) == (depth(value) > most)
 
 
 def test_who_asks_faster_than_the_rate_is_told_when_to_come_back(

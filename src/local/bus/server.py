@@ -218,7 +218,7 @@ class EmbeddedServer:
         """Refuse a changed key: the server would delete the streams that it cannot decrypt."""
         file = self.folder / "key.fingerprint"
         known = file.read_text(encoding="utf-8") if file.exists() else None
-        ours = self._key.derived("fingerprint").hex() if self._key else None
+        ours = self._key.derive("fingerprint").hex() if self._key else None
         if known is not None and known != ours:
             raise LedgerKeyError(
                 f"The turns in {self.folder} are encrypted with {'another' if ours else 'a'} key.",

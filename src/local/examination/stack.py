@@ -98,7 +98,7 @@ async def _ledger(
 ) -> AsyncIterator[CheckResult]:
     """Report on a tenant's ledger; `whole`: the files that were read completely, or None."""
     try:
-        path = await ledgers.found(tenant)
+        path = await ledgers.find(tenant)
         if path is None:
             yield CheckResult("ledger", "ok", "nothing is remembered yet")
             return
