@@ -180,7 +180,9 @@ class Tenancy:
                 await self._start_generator(resources, memory.tenant, self._parts.chat)
             self._running[memory.tenant] = resources.pop_all()
 
-    async def _start_generator(self, resources: AsyncExitStack, tenant: str, chat: ChatModel) -> None:
+    async def _start_generator(
+        self, resources: AsyncExitStack, tenant: str, chat: ChatModel
+    ) -> None:
         """Start the tenant's generator; with accounts, it connects as an agent of the tenant."""
         bus, register = self._parts.joined.bus, self._parts.joined.register
         if register is not None:

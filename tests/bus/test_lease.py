@@ -28,9 +28,9 @@ def nats_url(server: EmbeddedServer) -> str:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "LEASE", 3.0)
-    monkeypatch.setattr(leases, "RENEWAL", 0.1)
-    monkeypatch.setattr(leases, "PATIENCE", 0.5)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
+    monkeypatch.setattr(leases, "RENEWAL_INTERVAL", 0.1)
+    monkeypatch.setattr(leases, "ANSWER_TIMEOUT", 0.5)
 
 
 def holder(tmp_path: Path, name: str) -> Holder:

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from local.agents.memory_agent import UnreadLog
-from local.bus.connection import BusMessage, Connection, others_hear
+from local.bus.connection import BusMessage, Connection, has_other_subscribers
 from local.bus.outputs import preview_of
 from local.bus.participant import Participant
 from local.errors import Local2Error, NoRespondersError, RequestError
@@ -51,7 +51,7 @@ class Listener(Participant):
             await self._remember_question(message)
         except Local2Error as error:
             log.warning("question_not_remembered", reason=error.logged)
-        if message.reply and not await others_hear(self.bus, subjects.QUERY_RECEIVED):
+        if message.reply and not await has_other_subscribers(self.bus, subjects.QUERY_RECEIVED):
             await self._answer_for_nobody(message)
 
     async def _remember_question(self, message: BusMessage) -> None:

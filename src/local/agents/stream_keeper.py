@@ -83,7 +83,7 @@ class StreamKeeper(Participant):
     async def _probe(self) -> BusError | None:
         if (tenant := next(iter(self._tenants()), None)) is None:
             return None
-        subject = self.bus.received_on(subjects.MEMORY_PROBE, tenant)
+        subject = self.bus.incoming_subject(subjects.MEMORY_PROBE, tenant)
         try:
             await publish_durably(self.bus, subject, b"", timeout=PROBE_PATIENCE)
         except BusError as failure:

@@ -47,7 +47,7 @@ MOST_REFUSALS = 1_000
 """Different refusals that are logged, each once; more would let a sender fill the log."""
 QUIET = 0.2
 """Seconds without an announcement after which all tools are taken to have answered; hosts answer at
-once, or within `tool_host.ASKED_TOGETHER`."""
+once, or within `tool_host.SCHEMA_REQUEST_WINDOW`."""
 SETTLED_AFTER = 2.0
 """Seconds to wait for announcements at most, since new tools may go on coming."""
 
