@@ -33,7 +33,7 @@ package has yet)."""
 ModelOperation = Literal["chat", "rerank"]
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class GaugeReading(msgspec.Struct, frozen=True, kw_only=True):
     """The current value of a gauge; its labels are tenants and kinds of tasks."""
 
     name: str

@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from local.errors import ConfigError
 from local.settings import TelemetrySettings
-from local.telemetry import Reading
+from local.telemetry import GaugeReading
 
 READ_TIMEOUT = 10.0
 """Seconds in which the gauges are read, as long as Prometheus waits by default."""
@@ -32,7 +32,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 log = structlog.get_logger()
 
 
-Read = Callable[[], Awaitable[Sequence[Reading]]]
+Read = Callable[[], Awaitable[Sequence[GaugeReading]]]
 
 
 class Meter:
@@ -139,7 +139,7 @@ class _Gauges(Collector):
         return families.values()
 
 
-async def _awaited(read: Read) -> Sequence[Reading]:
+async def _awaited(read: Read) -> Sequence[GaugeReading]:
     return await read()
 
 
