@@ -18,7 +18,7 @@ from local.ledger.sqlite.sql import migrations
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import MemorySettings, Settings
 from local.tenants.credentials import CONTENT_KEY
-from local.tenants.directory import FILE, Entries
+from local.tenants.directory import TENANTS_FILE, Entries
 from local.vectors.config import count_vectors, name_of
 
 HAS_RECORDS = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
@@ -51,7 +51,7 @@ def content_keys(settings: Settings) -> KeyOf:
     accounts = settings.bus.accounts
 
     def key_of(tenant: str) -> ContentKey | None:
-        if not (accounts / FILE).exists():
+        if not (accounts / TENANTS_FILE).exists():
             return configured_key(settings.memory) if tenant == DEFAULT_TENANT else None
         file = accounts / tenant / CONTENT_KEY
         return ContentKey.read(file) if file.exists() else None

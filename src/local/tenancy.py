@@ -103,7 +103,7 @@ class Tenancy:
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
             try:
-                if await asyncio.to_thread(register.changed):
+                if await asyncio.to_thread(register.reload_if_changed):
                     await self._apply_changes()
                 for tenant in self._tenants_to_start():
                     await self._add(tenant)

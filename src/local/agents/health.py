@@ -34,16 +34,16 @@ GAUGES_PATIENCE = 5.0
 """Seconds that gauges wait for the vector worker and JetStream; Prometheus waits ten by default."""
 NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
 GAUGES: Mapping[str, str] = {
-    "local2_ready": "1 where tools are served and the ledger can be read.",
-    "local2_degraded": "1 where memory.health names a reason.",
+    "local2_ready": "1 if tools are served and the ledger is readable.",
+    "local2_degraded": "1 if memory.health reports a reason.",
     "local2_records": "Records in the ledger.",
-    "local2_index_waiting": "Records that wait for their vectors.",
-    "local2_index_lag_seconds": "Since records wait, and none was indexed.",
+    "local2_index_waiting": "Records waiting for their vectors.",
+    "local2_index_lag_seconds": "Seconds that records have waited without any being indexed.",
     "local2_index_vectors": "Vectors in the index.",
-    "local2_tasks_waiting": "Tasks of the backlog that wait, by kind.",
-    "local2_tasks_set_aside": "Tasks that failed again and again, by kind.",
+    "local2_tasks_waiting": "Tasks waiting in the backlog, by kind.",
+    "local2_tasks_set_aside": "Tasks set aside after repeated failures, by kind.",
     "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
-    "local2_dead_letters": "Messages that could not be read.",
+    "local2_dead_letters": "Messages that could not be stored.",
 }
 
 TurnsProblem = Callable[[], str | None]

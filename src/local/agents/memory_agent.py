@@ -33,7 +33,7 @@ from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
 from local.protocol.generation import Reading, read_feedback, read_generation, source_of
-from local.protocol.memories import is_nothing, why_in_part
+from local.protocol.memories import incomplete_reason, is_nothing
 from local.protocol.payloads import DeadLetter, Generation
 from local.telemetry import memory_operation
 
@@ -194,7 +194,7 @@ def _read_turn(data: bytes) -> tuple[Reading[Generation], bool]:
 def is_unsure(turn: Generation) -> bool:
     """Return whether the answer only says that an incomplete search found nothing."""
     results = [call.content for call in turn.tool_calls]
-    if not (any(map(why_in_part, results)) and all(map(is_nothing, results))):
+    if not (any(map(incomplete_reason, results)) and all(map(is_nothing, results))):
         return False
     return UNANSWERED in read(turn.query, turn.answer, (), results).of_answer
 

@@ -143,7 +143,7 @@ class Connection:
         *,
         queue: str = "",
         limit: int | None = MESSAGES_AT_ONCE,
-        tenant: str | None = subjects.ANY,
+        tenant: str | None = subjects.ANY_TENANT,
     ) -> Subscription:
         """Call `handler` in a task for each message; members of a queue group share the messages.
 
@@ -155,7 +155,7 @@ class Connection:
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
         full_subject = subject if tenant is None else self.incoming_subject(subject, tenant)
         try:
-            if subject in subjects.ASKED_OF_EACH:
+            if subject in subjects.FANOUT_REQUESTS:
                 await self._fanouts.join(full_subject, subscription)
             else:
                 source = await self.client.subscribe(

@@ -124,9 +124,9 @@ class _TracedClient(TolerantClient):
         reply: str = "",
         headers: dict[str, str] | None = None,
     ) -> None:
-        carried = self._spans.carried()
-        if carried and self._has_room(payload, headers):
-            headers = {**(headers or {}), **carried}
+        trace_headers = self._spans.trace_headers()
+        if trace_headers and self._has_room(payload, headers):
+            headers = {**(headers or {}), **trace_headers}
         await super().publish(subject, payload, reply, headers)
 
     async def request(
@@ -139,7 +139,7 @@ class _TracedClient(TolerantClient):
     ) -> Msg:
         if subject.startswith(SERVER_SUBJECT_PREFIX):
             return await super().request(subject, payload, timeout, old_style, headers)
-        with self._spans.requested(*_span_of_request(subject)):
+        with self._spans.request_span(*_span_of_request(subject)):
             return await super().request(subject, payload, timeout, old_style, headers)
 
     def _has_room(self, payload: bytes, headers: dict[str, str] | None) -> bool:
@@ -169,7 +169,7 @@ def _traced(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
     name, attributes = f"process {subject}", _message_attributes(subject, "process")
 
     async def trace(message: BusMessage) -> None:
-        with tracer.received(name, attributes, message.headers):
+        with tracer.message_span(name, attributes, message.headers):
             await handler(message)
 
     return trace

@@ -49,7 +49,7 @@ class Endpoint(msgspec.Struct, kw_only=True):
     queue: str
     limit: int | None
     metadata: dict[str, str]
-    tenant: str | None = subjects.ANY
+    tenant: str | None = subjects.ANY_TENANT
     inner: bool = False
     requests: int = 0
     errors: int = 0
@@ -80,7 +80,7 @@ class Participant:
         queue: str = "",
         limit: int | None = MESSAGES_AT_ONCE,
         metadata: dict[str, str] | None = None,
-        tenant: str | None = subjects.ANY,
+        tenant: str | None = subjects.ANY_TENANT,
         inner: bool = False,
     ) -> Endpoint:
         """Add an endpoint; call this before the participant starts.
@@ -109,7 +109,7 @@ class Participant:
         *,
         type: str = "answer",  # noqa: A002 - the envelope's name for it
         limit: int | None = MESSAGES_AT_ONCE,
-        tenant: str | None = subjects.ANY,
+        tenant: str | None = subjects.ANY_TENANT,
         inner: bool = False,
     ) -> None:
         """Add an endpoint that answers every request, with a payload or with an error."""
