@@ -68,7 +68,7 @@ def test_who_asks_faster_than_the_rate_is_told_when_to_come_back(
     admission = Admission(LimitSettings(user_rate=4, user_burst=2))
     for _ in range(2):
         admission.admitted(ADA, DATA)
-    with pytest.raises(OverloadedError, match="4 requests a second") as refused:
+    with pytest.raises(OverloadedError, match="4 requests per second") as refused:
         admission.admitted(ADA, DATA)
     admission.admitted(BOB, DATA)
 
@@ -114,7 +114,7 @@ async def test_a_refusal_says_over_the_bus_when_to_come_back(bus: Connection, no
     assert second.error.code == "overloaded"
     assert second.error.retry_after is not None
     assert 0 < second.error.retry_after <= 2
-    assert f"Ask again in {second.error.retry_after:g} s" in second.content
+    assert f"Try again in {second.error.retry_after:g} s" in second.content
     assert [text for _, text in notes.noted] == ["one"]
     assert plain.headers is not None
     assert plain.headers[RETRY_AFTER] in {"1", "2"}
