@@ -10,8 +10,8 @@ OPTIONS_WITHOUT_CLIENT = frozenset({"--help", "--http"})
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    if words[:1] == ["mcp"] and not OPTIONS_WITHOUT_CLIENT.intersection(words):
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["mcp"] and not OPTIONS_WITHOUT_CLIENT.intersection(arguments):
         from local.mcp.opening import opened  # noqa: PLC0415 - nothing else is needed yet
 
         opened()

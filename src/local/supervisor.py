@@ -42,12 +42,17 @@ class Child:
     """A Python module that runs as a child process; `watch` restarts it."""
 
     def __init__(
-        self, module: str, config: bytes, *, inherit: tuple[int, ...], ended: Callable[[int], None]
+        self,
+        module: str,
+        config: bytes,
+        *,
+        inherit: tuple[int, ...],
+        on_exit: Callable[[int], None],
     ) -> None:
         self._module = module
         self._config = config
         self._inherit = inherit
-        self._ended = ended
+        self._on_exit = on_exit
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -80,7 +85,7 @@ class Child:
         while self._process is not None:
             begun = loop.time()
             code = await self._process.wait()
-            self._ended(code)
+            self._on_exit(code)
             if loop.time() - begun > STEADY_SECONDS:
                 delay = FIRST_DELAY
             log.warning("child_ended", module=self._module, exit_code=code, restart_in=delay)
@@ -111,7 +116,7 @@ async def supervised(
     config: bytes,
     *,
     inherit: tuple[int, ...] = (),
-    ended: Callable[[int], None] = lambda _: None,
+    on_exit: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Child]:
     """Keep a child process running while the context lasts.
 
@@ -119,9 +124,9 @@ async def supervised(
         module: The module to run with `python -m`.
         config: One line for its standard input, which stays open while the parent lives.
         inherit: File descriptors for the child to keep open.
-        ended: Called with the exit code whenever the child exits by itself.
+        on_exit: Called with the exit code whenever the child exits by itself.
     """
-    child = Child(module, config, inherit=inherit, ended=ended)
+    child = Child(module, config, inherit=inherit, on_exit=on_exit)
     watcher: asyncio.Task[None] | None = None
     try:
         await child.start()
@@ -147,5 +152,5 @@ async def vector_worker(
     for memory in memories:
         memory.indexer.worker_starting()
     return await resources.enter_async_context(
-        supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
+        supervised(VECTOR_WORKER, config, inherit=(lock,), on_exit=worker_lost)
     )

@@ -260,7 +260,7 @@ class LetterKeeper(Participant):
         return stored
 
     def _fit(self, answer: LetterFound) -> LetterFound:
-        """Shorten the letter if it is too large for the bus."""
+        """Return the answer, with its letter shortened if it is too large for the bus."""
         limit = self.bus.client.max_payload
         while answer.found is not None and (size := self._size(answer)) > limit:
             letter = shortened(answer.found.letter, limit / size)

@@ -138,7 +138,7 @@ async def _ensure_stream(bus: Connection, stream: StreamConfig) -> None:
         await jetstream.add_stream(stream)
 
 
-async def publish_durably(  # noqa: PLR0913 - what a message consists of
+async def publish_durably(  # noqa: PLR0913 - the parts of a message
     bus: Connection,
     subject: str,
     data: bytes,

@@ -114,10 +114,10 @@ class ToolHost(Participant):
         except Exception:  # noqa: BLE001 - the boundary; the log has the details
             self._log.exception("tool_failed")
             result = ToolResult.failed(Local2Error(FAULT_MESSAGE))
-        if self._tool.answering is not None:
+        if self._tool.on_result is not None:
             caller = caller or self._caller_of_refused(message, request)
             if caller is not None:
-                self._tool.answering(caller, result)
+                self._tool.on_result(caller, result)
         result = await self._reply(message, request, result)
         elapsed = time.perf_counter() - started_at
         await asyncio.sleep(0)  # send the reply before making the log line

@@ -89,14 +89,17 @@ class VectorClient:
     async def ids(
         self, offset: int, limit: int, *, tenant: str, of_next: bool = False
     ) -> list[str]:
+        """Return a page of the ids in the index, or in the next one."""
         request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
         return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def held(self, ids: list[str], *, tenant: str) -> list[str]:
+        """Return those of the given ids that are in the index."""
         request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
         return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
+        """Return the ids of those items whose vectors a search does not find."""
         request = VectorCheck(items=items, tenant=tenant)
         return (await self._ask(subjects.VECTOR_LOST, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
@@ -105,14 +108,17 @@ class VectorClient:
         return await self._ask(subjects.VECTOR_STATUS, request, VectorStatus, STATUS_TIMEOUT)
 
     async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
+        """Empty the tenant's index; with `whole`, empty the folder of all tenants' indexes."""
         request = VectorReset(tenant=tenant, whole=whole)
         return await self._ask(subjects.VECTOR_RESET, request, VectorStatus, BATCH_TIMEOUT)
 
     async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
+        """Begin or continue to fill the index of another embedder."""
         request = VectorNext(action="begin", embedder=embedder, tenant=tenant)
         return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
 
     async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
+        """Replace the current index by the one of another embedder."""
         request = VectorNext(action="swap", embedder=embedder, tenant=tenant)
         return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
 

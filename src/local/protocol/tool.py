@@ -58,7 +58,7 @@ class McpTool(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a host serves and announces; see ToolSchema for the flags.
 
-    `answering` is called with every result, failures included, just before it is sent.
+    `on_result` is called with every result, including failures, just before it is sent.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     for_models: bool = True
     recorded: bool = True
     whole: bool = False
-    answering: Callable[[Caller, ToolResult], None] | None = None
+    on_result: Callable[[Caller, ToolResult], None] | None = None
 
     def schema(self) -> ToolSchema:
         """Return the announcement on `tool.schema`."""

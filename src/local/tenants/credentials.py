@@ -33,7 +33,7 @@ JETSTREAM_KEY = "jetstream.key"
 """The file with the key that encrypts the embedded server's streams, for all tenants."""
 SEED_SUFFIX = ".nk"
 TOKEN_LIFETIME = timedelta(hours=1)
-"""The lifetime of tokens that OwnTokens signs."""
+"""The lifetime of tokens that clients sign themselves, where the tenant's key is stored."""
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
