@@ -63,7 +63,7 @@ class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact that matters most; `by`: whether the calling user or somebody else stated it."""
+    """One of the memories that matter most; `by`: who stated it, relative to the calling user."""
 
     id: str
     content: str

@@ -69,7 +69,7 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caller(Sender, frozen=True, kw_only=True):
-    """The verified caller of a tool. Only the bus creates one; a tool cannot choose its caller.
+    """The caller of a tool. Only the bus creates one; a tool cannot choose its caller.
 
     The tenant deliberately has no default: code that forgets it cannot access any memory.
     """
