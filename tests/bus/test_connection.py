@@ -328,6 +328,35 @@ async def test_a_closed_client_connects_no_more(
     await asyncio.wait_for(reconnecting, 10)
 
 
+async def test_a_server_that_sends_away_the_first_attempt_is_asked_again(nats_url: str) -> None:
+    """As a busy one does, after two seconds without who it is; nats-py closes itself then."""
+    host, _, port = nats_url.removeprefix("nats://").partition(":")
+    attempts: list[asyncio.Task[None]] = []
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while part := await reader.read(4096):
+            writer.write(part)
+        writer.close()
+
+    async def attempted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, here = await asyncio.open_connection(host, int(port))
+        if not attempts:
+            writer.write(await there.readline())
+            await reader.readline()
+            writer.write(b"-ERR 'Authentication Timeout'\r\n")
+            here.close()
+        sides = (reader, here), (there, writer)
+        attempts.extend(asyncio.create_task(pass_on(*side)) for side in sides)
+
+    proxy = await asyncio.start_server(attempted, "127.0.0.1")
+    async with proxy:
+        address = proxy.sockets[0].getsockname()
+        async with connect(f"nats://127.0.0.1:{address[1]}", name="test") as bus:
+            await bus.flush()
+    await asyncio.gather(*attempts)
+    assert len(attempts) == 4
+
+
 async def test_a_stopped_server_leaves_no_process(tmp_path: Path) -> None:
     async with embedded_server(tmp_path, host="127.0.0.1", port=-1) as server:
         pid = server.pid

@@ -79,8 +79,10 @@ async def test_a_lease_that_was_given_back_is_free_at_once(bus: Connection, tmp_
     assert not await taken(first)
 
 
-@pytest.mark.usefixtures("short")
-async def test_the_lease_of_a_holder_that_was_killed_ends(bus: Connection, tmp_path: Path) -> None:
+async def test_the_lease_of_a_holder_that_was_killed_ends(
+    bus: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     await lease(bus, tmp_path, "killed").take()
     second = lease(bus, tmp_path, "second")
 

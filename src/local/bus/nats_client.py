@@ -59,12 +59,22 @@ class TolerantClient(Client):
     Python 3.11 loses the cancellation.
     """
 
+    closed_for_good = False
+    """Whether its owner has closed it; nats-py also closes itself between attempts to connect."""
     _received = 0
 
+    async def close(self) -> None:
+        self.closed_for_good = True
+        await super().close()
+
+    async def drain(self) -> None:
+        self.closed_for_good = True
+        await super().drain()
+
     async def _connect_to_server(self, *server: Any) -> None:
-        if not self.is_closed:
+        if not self.closed_for_good:
             await super()._connect_to_server(*server)
-        if self.is_closed:
+        if self.closed_for_good:
             if self._transport is not None:
                 self._transport.close()  # type: ignore[no-untyped-call]
             raise asyncio.CancelledError
@@ -257,8 +267,9 @@ async def open_client(
     raise RefusedError(state.refused.result())
 
 
-async def _abandon(client: Client, opening: asyncio.Task[None]) -> None:
+async def _abandon(client: TolerantClient, opening: asyncio.Task[None]) -> None:
     """Cancel the attempt to connect; close the client if it has connected anyway."""
+    client.closed_for_good = True
     opening.cancel()
     await asyncio.gather(opening, return_exceptions=True)
     if client.is_connecting or client.is_connected or client.is_reconnecting:

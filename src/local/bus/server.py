@@ -24,7 +24,7 @@ from local.content_key import ContentKey
 from local.errors import BusError, LedgerKeyError, Local2Error, UnwritableError
 from local.home import PRIVATE, why_unwritable
 
-START_PATIENCE = 10.0
+START_PATIENCE = 30.0
 """Seconds to wait for the server to start or reload: at the start, it reads JetStream's files."""
 STOP_PATIENCE = 5.0
 """Seconds for the server to exit by itself, before it is killed."""
