@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from local.telemetry.spans import Attributes, Tracer
 
 REQUEST_INFO = b"Nats-Request-Info"
-"""The header in which the server names the sender. If a client's headers are unterminated, the
-server's header ends up in the client's last line. So headers that contain the name twice are not
-trusted."""
+"""The header in which the server names the sender. If a client's headers are unterminated, it ends
+up in their last line. So headers that contain the name twice are not trusted."""
 
 TRACE_OVERHEAD = 256
 """Maximum bytes that `traceparent` adds to a message. A message without that much room is not
@@ -41,11 +40,9 @@ messages, and each becomes a task."""
 SERVER_SUBJECT_PREFIX = "$"
 """First character of subjects that nats-server itself answers, such as `$JS.API`."""
 RECONNECT_WAIT = 0.25
-"""Seconds between two attempts to reconnect: long enough to spare the processor, short enough to
-find a restarted server before a request times out."""
+"""Seconds between two attempts to reconnect: a restarted server is found before requests fail."""
 DRAIN_TIMEOUT = 10
-"""Seconds for a closing connection to send buffered messages; more would delay stopping when the
-server hangs."""
+"""Seconds for a closing connection to send buffered messages; the server may hang."""
 
 log = structlog.get_logger()
 
@@ -54,9 +51,8 @@ class TolerantClient(Client):
     """A client that survives unreadable messages, floods, and a close while it reconnects.
 
     It reads as many headers of a message as it can, and drops a message with an unreadable subject.
-    During a flood it yields to other tasks; nats-py would only read. Once closed, it stays closed:
-    nats-py would reconnect forever if an attempt fails while being cancelled, because `wait_for` of
-    Python 3.11 loses the cancellation.
+    During a flood it yields to other tasks. Once closed, it stays closed: nats-py would reconnect
+    forever, because `wait_for` of Python 3.11 loses the cancellation of a failing attempt.
     """
 
     closed_for_good = False
