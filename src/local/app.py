@@ -229,11 +229,11 @@ async def _start_serving(
 def _make_backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
     """Return the backups, which cover every tenant's memories."""
 
-    async def settled() -> int:
+    async def wait_for_turns() -> int:
         return await turns_stored(bus, *(memory.tenant for memory in memories))
 
     ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
-    return Backups(settings.memory, ledgers, settled, utc_now)
+    return Backups(settings.memory, ledgers, wait_for_turns, utc_now)
 
 
 async def _make_participants(

@@ -65,7 +65,7 @@ MAX_ECHOED = 200
 """Maximum characters of a received text that an error repeats; too few for a whole memory."""
 ECHOED_PREFIX = 120
 """How many of the MAX_ECHOED characters come from the beginning of a longer text."""
-CUT = " […] "
+ELLIPSIS = " […] "
 _CREDENTIALS = re.compile(r"^(\w+://)?.*@")
 
 
@@ -74,8 +74,8 @@ def echoed(value: object) -> str:
     text = str(value)
     if len(text) <= MAX_ECHOED:
         return text
-    end = MAX_ECHOED - ECHOED_PREFIX - len(CUT)
-    return f"{text[:ECHOED_PREFIX]}{CUT}{text[len(text) - end :]}"
+    end = MAX_ECHOED - ECHOED_PREFIX - len(ELLIPSIS)
+    return f"{text[:ECHOED_PREFIX]}{ELLIPSIS}{text[len(text) - end :]}"
 
 
 def quoted(value: object) -> str:

@@ -181,7 +181,7 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
-NoneOrMore = Annotated[int, msgspec.Meta(ge=0)]
+NonNegativeInt = Annotated[int, msgspec.Meta(ge=0)]
 Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -211,8 +211,8 @@ class LimitSettings(SlotLimits, frozen=True, kw_only=True, forbid_unknown_fields
     tenant_burst: Count = 40_000
     user_rate: Rate = 10_000
     user_burst: Count = 20_000
-    tenant_records: NoneOrMore = 10_000_000
-    tenant_bytes: NoneOrMore = 20_000_000_000
+    tenant_records: NonNegativeInt = 10_000_000
+    tenant_bytes: NonNegativeInt = 20_000_000_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

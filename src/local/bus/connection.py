@@ -16,7 +16,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
-from local.bus.nats_client import RefusedError, close_client, not_connected, open_client
+from local.bus.nats_client import RefusedError, close_client, connection_error, open_client
 from local.bus.receiving import BusMessage, Fanouts, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
@@ -237,7 +237,7 @@ async def connect(  # noqa: PLR0913 - the options of a connection
         async with asyncio.timeout(patience):
             client = await open_client(url, name, lost, credentials)
     except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
-        raise not_connected(without_credentials(url), error) from error
+        raise connection_error(without_credentials(url), error) from error
     try:
         yield Connection(
             client,

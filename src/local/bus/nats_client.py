@@ -110,9 +110,9 @@ def new_client() -> TolerantClient:
 def instrument(participant: str, subject: str, handler: Handler) -> Handler:
     """Return a participant's handler, wrapped for traces and metrics if they are on."""
     if telemetry.meter is not None:
-        handler = _measured(telemetry.meter, (participant, subject), handler)
+        handler = _measure_handler(telemetry.meter, (participant, subject), handler)
     if telemetry.tracer is not None:
-        handler = _traced(telemetry.tracer, subject, handler)
+        handler = _trace_handler(telemetry.tracer, subject, handler)
     return handler
 
 
@@ -171,7 +171,7 @@ def _message_attributes(subject: str, operation: str) -> dict[str, str]:
     }
 
 
-def _traced(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
+def _trace_handler(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
     name, attributes = f"process {subject}", _message_attributes(subject, "process")
 
     async def trace(message: BusMessage) -> None:
@@ -181,7 +181,7 @@ def _traced(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
     return trace
 
 
-def _measured(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Handler:
+def _measure_handler(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Handler:
     seconds = meter.request_seconds.labels(*labels)
     in_progress = meter.requests_in_progress.labels(*labels)
 
@@ -285,7 +285,7 @@ async def close_client(client: Client) -> None:
             log.warning("bus_not_drained", error=repr(error))
 
 
-def not_connected(url: str, error: Exception) -> BusError | ForbiddenError:
+def connection_error(url: str, error: Exception) -> BusError | ForbiddenError:
     """Return the error for a failed `open_client`; `url` must not contain a password."""
     if isinstance(error, RefusedError):
         return ForbiddenError(

@@ -152,7 +152,7 @@ class Participant:
                 self._subscriptions.append(
                     await self.bus.subscribe(
                         endpoint.subject,
-                        instrument(self.name, endpoint.subject, self._counted(endpoint)),
+                        instrument(self.name, endpoint.subject, self._count_requests(endpoint)),
                         queue=endpoint.queue,
                         limit=endpoint.limit,
                         tenant=endpoint.tenant,
@@ -178,7 +178,7 @@ class Participant:
         self._subscriptions.clear()
         await self.stopping()
 
-    def _counted(self, endpoint: Endpoint) -> Handler:
+    def _count_requests(self, endpoint: Endpoint) -> Handler:
         async def handle(message: BusMessage) -> None:
             started_at_ns = time.perf_counter_ns()
             try:

@@ -101,7 +101,7 @@ class ToolHost(Participant):
         request: Envelope[Any] | None = None
         caller: Caller | None = None
         try:
-            request = self._decoded(message.data)
+            request = self._decode_request(message.data)
             caller = self.bus.identity.caller_of(message, request)
             with self._running.cancellable(caller, request.id):
                 result = await self._run(caller, request, message.data)
@@ -138,7 +138,7 @@ class ToolHost(Participant):
         except Local2Error:
             return None
 
-    def _decoded(self, data: bytes) -> Envelope[ToolRequest[Any]]:
+    def _decode_request(self, data: bytes) -> Envelope[ToolRequest[Any]]:
         """Decode the request; drop null arguments where the tool does not accept null."""
         try:
             return decode(data, self._request_type)
@@ -185,7 +185,7 @@ class ToolHost(Participant):
     ) -> ToolResult:
         """Send the result, or as much of it as fits on the bus; return the result that was sent."""
         try:
-            data, headers = self._encoded(message, request, result)
+            data, headers = self._encode_result(message, request, result)
             self.bus.check_size(data, headers)
         except TooLargeError as error:
             return await self._reply(message, request, _reduced_result(result, error))
@@ -202,7 +202,7 @@ class ToolHost(Participant):
             await self.bus.publish(self._result_subject, data, headers=headers)
         return result
 
-    def _encoded(
+    def _encode_result(
         self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
     ) -> tuple[bytes, Headers | None]:
         envelope = seal(

@@ -29,7 +29,7 @@ YEAR = len("2026")
 RatedAt = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}")]
 """A time in the ledger's form; times written by the first release may be only a year."""
 Stamp = Annotated[RatedAt, msgspec.Meta(min_length=YEAR + 1)]
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Score = Annotated[float, msgspec.Meta(ge=-1, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
@@ -86,7 +86,7 @@ class RecordLine(Line, frozen=True):
     source_ref: str | None = None
     memory_type: str | None = None
     durability: Durability = "standard"
-    importance: Share = 0.5
+    importance: Fraction = 0.5
     metadata: Json = {}
     agent: str | None = None
     session_id: str | None = None
@@ -98,7 +98,7 @@ class RecordLine(Line, frozen=True):
     summary: str | None = None
     keywords: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
-    confidence: Share | None = None
+    confidence: Fraction | None = None
     score: Score | None = None
     superseded_by: str | None = None
     retired_at: Moment | None = None
@@ -248,7 +248,7 @@ def any_line(data: bytes, number: int) -> AnyLine:
     Raises:
         BadRequestError: It is not JSON, or not a line of an export.
     """
-    return _decoded(_any_line, data, number)
+    return _decode_line(_any_line, data, number)
 
 
 def stored_line(data: bytes, number: int) -> Stored:
@@ -257,10 +257,10 @@ def stored_line(data: bytes, number: int) -> Stored:
     Raises:
         BadRequestError: It is not such a line.
     """
-    return _decoded(_stored, data, number)
+    return _decode_line(_stored, data, number)
 
 
-def _decoded(decoder: msgspec.json.Decoder[L], data: bytes, number: int) -> L:
+def _decode_line(decoder: msgspec.json.Decoder[L], data: bytes, number: int) -> L:
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
