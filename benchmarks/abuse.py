@@ -1,7 +1,7 @@
-"""What abuse of a live stack costs everybody else, and whether anything is lost of it.
+"""What abuse of a live stack costs other users, and whether anything is lost.
 
-Text: whatever reads text, in this process, over 1 MB of its worst. Then one stack that is flooded,
-told the worst, and killed: one row for each abuse. `--part 0.1` does a tenth of it.
+First, in this process, all code that reads text reads 1 MB of its worst input. Then one stack is
+flooded, sent the worst texts, and killed: one row for each abuse. `--part 0.1` does a tenth of it.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from worst import CASES, Case, repeated
 SIZE = 1_000_000
 BEAT = 0.001
 WIDTH = 150
-"""Characters that the table needs, in a file or in a terminal."""
+"""Width of the table in characters, in a file or in a terminal."""
 LONGEST_STALL = 100.0
-"""Milliseconds."""
+"""Longest acceptable stall, in milliseconds."""
 
 
 def main() -> None:
@@ -46,13 +46,13 @@ async def measure(part: float) -> tuple[list[Figure], abuse_table.Results]:
 
 
 class Stalls:
-    """The longest time for which something that should answer at once did not."""
+    """The longest stall of something that should answer at once."""
 
     longest = 0.0
 
     @asynccontextmanager
     async def watching(self, beat: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-        """Take `beat` again and again while the context lasts."""
+        """Repeat `beat` as long as the context lasts."""
 
         async def watch() -> None:
             while True:
@@ -70,12 +70,12 @@ class Stalls:
 
 
 async def texts(size: int = SIZE) -> list[Figure]:
-    """In this process, each where it runs in a stack: on the loop, or in a thread beside it."""
+    """Run each case in this process, where it runs in a stack: on the loop, or in a thread."""
     return [figure for case in CASES for figure in await worst_of(case, size)]
 
 
 async def worst_of(case: Case, size: int) -> list[Figure]:
-    """Of all its texts: how long each took, and what the loop stalled meanwhile."""
+    """Return how long a case's texts took, and how long the loop stalled meanwhile."""
     took, stalled = [], []
     for unit in case.made_of:
         text, stalls = repeated(unit, size), Stalls()

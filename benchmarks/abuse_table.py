@@ -1,4 +1,4 @@
-"""The table of abuses: one live stack suffers one after the other, and another user watches."""
+"""The table of abuses: one live stack suffers them one by one, while another user watches."""
 
 import asyncio
 import sys
@@ -20,44 +20,44 @@ from target import Abuse, Claim, Target, envelope, target_in, turn
 from texts import notes
 
 LONGEST_STALL = 100.0
-"""Milliseconds."""
+"""Longest acceptable stall of the loop, in milliseconds."""
 MOST_GROWTH = 20.0
-"""Percent."""
+"""Maximum acceptable memory growth, in percent."""
 PATIENCE = 600.0
-"""Seconds until all that an abuse left behind is stored and indexed."""
+"""Seconds to wait until everything an abuse left behind is stored and indexed."""
 STORING, POLL = 10.0, 0.2
-"""Seconds that storing may take where another than who stores has acknowledged."""
+"""Seconds that storing may take where somebody else acknowledged the message, and between looks."""
 IDLE = 5.0
-"""Seconds that a stack gets to come to rest before its memory counts."""
+"""Seconds that a stack gets to come to rest before its memory is measured."""
 WARM = 200
 MB = 1024 * 1024
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One abuse, until all it left behind is stored and indexed."""
+    """One abuse, until everything it left behind is stored and indexed."""
 
     abuse: str
     done: int
     acknowledged: int
     lost: int
     stall_ms: float | None
-    """The longest that the stack's loop stood still; None where it was killed on purpose."""
+    """The longest stall of the stack's loop; None where it was killed on purpose."""
     ping_ms: float
-    """The longest wait of a ping, which goes behind all that was sent to the stack before it."""
+    """The longest wait for a ping, which queues behind everything sent to the stack before it."""
     answer_ms: float
-    """The longest wait of another user; where something was killed, until it answers again."""
+    """The longest wait of another user; after a kill, until the stack answers again."""
     server_ms: float
     """The longest wait for nats-server alone."""
     late_ms: float
-    """How late the observer itself was: the machine's share."""
+    """How late the observer itself woke: the machine's share of the waits."""
     refused: int
-    """Errors that the other user was answered."""
+    """Errors that the other user received."""
     log_kb: float
     memory_mb: float
-    """By how much the stack's memory was larger at its most than before."""
+    """The stack's peak memory above its memory before the abuse."""
     seconds: float
     settled: bool
-    """Whether all was stored and indexed within PATIENCE."""
+    """Whether everything was stored and indexed within PATIENCE."""
 
     @property
     def reached(self) -> bool:
@@ -70,13 +70,13 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
 
     before: Memory
     sent: Memory
-    """After all that was sent, by the processes that suffered it."""
+    """After all floods and texts, in the processes that received them."""
     after: Memory
-    """After the kills, by the processes that took their place: what the data take."""
+    """After the kills, in the processes that replaced them: what the data alone takes."""
 
     @property
     def growth(self) -> float:
-        """Percent by which what was suffered left more than what the same data take."""
+        """Percent by which memory after the abuse exceeds what the same data takes."""
         return 100 * (sum(self.sent) / sum(self.after) - 1)
 
 
@@ -90,7 +90,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def abuses(part: float) -> Results:
-    """Do all to one stack, `part` of what there is to do in full."""
+    """Inflict all abuses on one stack, each at `part` of its full size."""
     with tempfile.TemporaryDirectory() as name:
         async with (
             target_in(Path(name), part) as target,
@@ -106,7 +106,7 @@ async def abuses(part: float) -> Results:
 
 
 async def warm(target: Target) -> None:
-    """Have everything used once that memory is taken for."""
+    """Use once everything that allocates memory on first use."""
     texts = notes(WARM, seed=10, words=(10, 40))
     said = [{"role": "user", "content": text} for text in texts]
     for text in texts:
@@ -121,14 +121,14 @@ async def warm(target: Target) -> None:
 
 
 async def memory_at_rest(target: Target) -> Memory:
-    """With everything indexed, and nothing to do for a while."""
+    """Return the memory once everything is indexed and the stack has been idle for a while."""
     await target.settled(PATIENCE)
     await asyncio.sleep(IDLE)
     return stack_memory(target.data)
 
 
 async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
-    """Do it, and say what it did."""
+    """Run one abuse and measure its effects."""
     say(f"{abuse.name} …")
     log, memory = target.log.stat().st_size, sum(stack_memory(target.data))
     await observer.look()
@@ -155,19 +155,19 @@ async def row_of(abuse: Abuse, target: Target, observer: Observer) -> Row:
         seconds=seconds,
         settled=settled,
     )
-    say(msgspec.json.encode(row).decode())  # should a later one fail, this one is known
+    say(msgspec.json.encode(row).decode())  # keeps this row if a later abuse fails
     return row
 
 
 def longest_stall(file: Path, since: int) -> float:
-    """Seconds, of what the probe has written behind so many bytes."""
+    """Return the longest stall in seconds that the probe wrote after this many bytes."""
     with file.open(encoding="ascii") as lines:
         lines.seek(since)
         return max(map(float, lines), default=0.0)
 
 
 async def lost_of(claim: Claim) -> int:
-    """What is not stored of what was acknowledged, by others than who stores it, too."""
+    """Count acknowledged messages that are not stored, allowing for asynchronous storage."""
     deadline = time.perf_counter() + STORING
     while (lost := await claim.missing()) and time.perf_counter() < deadline:  # noqa: ASYNC110 - it is another process
         await asyncio.sleep(POLL)
@@ -175,12 +175,12 @@ async def lost_of(claim: Claim) -> int:
 
 
 def say(line: str) -> None:
-    """Where it has come to, on standard error."""
+    """Report progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def values_of(results: Results) -> dict[str, object]:
-    """For programs."""
+    """Return the results for programs."""
     overall = results.overall
     times = {"before": overall.before, "sent": overall.sent, "after": overall.after}
     memory = {
@@ -196,7 +196,7 @@ def values_of(results: Results) -> dict[str, object]:
 
 
 def table_of(results: Results) -> Table:
-    """For people."""
+    """Return the results for people."""
     table = Table(title="Abuses of one stack, one after the other", title_justify="left")
     table.add_column("abuse", no_wrap=True)
     for heading in (

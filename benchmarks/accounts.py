@@ -1,4 +1,4 @@
-"""Accounts of tenants that are benchmarked: an agent each, and people who have tokens."""
+"""Accounts of benchmarked tenants: one agent each, and users with tokens."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -22,7 +22,7 @@ VALID = timedelta(days=1)
 
 
 def make_accounts(folder: Path, tenants: Sequence[str]) -> dict[str, Credentials]:
-    """Write them as `local2 tenants` does, without generators; return each tenant's agent."""
+    """Create them as `local2 tenants` does, without generators; return each tenant's agent."""
     memory = new_key_pair()
     write_secret(folder / MEMORY_SEED_FILE, memory.seed)
     entries, agents = {}, {}
@@ -36,7 +36,7 @@ def make_accounts(folder: Path, tenants: Sequence[str]) -> dict[str, Credentials
 
 
 def as_user(folder: Path, tenant: str, agent: Credentials, user: str) -> Credentials:
-    """The agent, asking for a person."""
+    """Return the agent's credentials with a token for this user."""
     private = (folder / tenant / SIGNING_KEY).read_text(encoding="utf-8")
     token = sign(private, KEY, tenant=tenant, user=user, valid_for=VALID)
     return msgspec.structs.replace(agent, token=token)

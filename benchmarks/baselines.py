@@ -18,7 +18,7 @@ RANK_CONSTANT = 60
 
 
 class PlainChroma:
-    """A collection of vectors, asked without a filter."""
+    """A collection of vectors, queried without a filter."""
 
     def __init__(self, collection: Any) -> None:
         self._collection = collection
@@ -29,7 +29,7 @@ class PlainChroma:
             self._collection.upsert(ids=list(ids[piece]), embeddings=vectors[piece])
 
     def nearest(self, vector: FloatMatrix, limit: int) -> list[str]:
-        """The ids nearest to a matrix of one row, best first."""
+        """Return the ids nearest to a matrix of one row, best first."""
         found = self._collection.query(
             query_embeddings=vector, n_results=limit, include=["distances"]
         )
@@ -38,7 +38,7 @@ class PlainChroma:
 
 
 class FullText:
-    """A table of FTS5: Porter's stems, stop words dropped, the other words joined with OR."""
+    """An FTS5 table with Porter stems; questions are their words joined with OR, no stop words."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -48,7 +48,7 @@ class FullText:
         )
 
     def add(self, ids: Sequence[str], texts: Sequence[str]) -> None:
-        """Commit the texts together."""
+        """Commit the texts in one transaction."""
         self._connection.execute("BEGIN")
         self._connection.executemany(
             "INSERT INTO text (id, content) VALUES (?, ?)", zip(ids, texts, strict=True)
@@ -56,7 +56,7 @@ class FullText:
         self._connection.execute("COMMIT")
 
     def best(self, question: str, limit: int) -> list[str]:
-        """The ids that BM25 puts first."""
+        """Return the ids that BM25 ranks first."""
         match = " OR ".join(f'"{term}"' for term in terms(question))
         if not match:
             return []
@@ -68,7 +68,7 @@ class FullText:
 
 @contextmanager
 def plain_chroma(folder: Path, name: str = "plain") -> Iterator[PlainChroma]:
-    """A new collection in a folder, which may hold others."""
+    """Create a collection in a folder, which may hold others."""
     client = chromadb.PersistentClient(folder, Settings(anonymized_telemetry=False))
     try:
         yield PlainChroma(
@@ -82,7 +82,7 @@ def plain_chroma(folder: Path, name: str = "plain") -> Iterator[PlainChroma]:
 
 @contextmanager
 def full_text(file: Path) -> Iterator[FullText]:
-    """A new database, each of whose commits is on disk."""
+    """Create a database that syncs every commit to disk."""
     connection = sqlite3.connect(file, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -93,7 +93,7 @@ def full_text(file: Path) -> Iterator[FullText]:
 
 
 def fused(rankings: Sequence[Sequence[str]], limit: int) -> list[str]:
-    """Reciprocal rank fusion: every ranking adds 1 / (60 + rank), from 1, to what it found."""
+    """Fuse by reciprocal rank: a ranking adds 1 / (60 + rank) to each result, with ranks from 1."""
     scores: defaultdict[str, float] = defaultdict(float)
     for ranking in rankings:
         for rank, id_ in enumerate(ranking, start=1):

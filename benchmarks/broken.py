@@ -1,4 +1,4 @@
-"""Broken inputs: valid ones with a few faults each, always the same for the same random numbers."""
+"""Broken inputs: valid ones with a few faults each, reproducible from the same random numbers."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 DEEPER = 0.85
-"""How likely a fault lies inside of a value rather than in the value itself."""
+"""Probability that a fault is inside a value rather than in the value itself."""
 INSIDE = 0.8
-"""How likely that is in a part of it that has parts itself."""
+"""Probability that such a fault is in a part that has parts itself."""
 FURTHER = 0.3
-"""How likely another fault follows; one alone is often the only one that is looked for."""
+"""Probability of a further fault; code often checks only for a single one."""
 IN_BYTES = 0.15
-"""How likely the bytes are broken as well."""
+"""Probability that the bytes are broken as well."""
 DEEP = 3_000
 
 
@@ -101,25 +101,25 @@ HEADER_BLOCKS = (
 
 
 def random_of(seed: int, number: int) -> Random:
-    """Random numbers that are the same ones each time."""
+    """Return random numbers that are the same each time."""
     return Random(seed << 32 | number)  # noqa: S311
 
 
 class Breaker:
-    """Makes faults, which random numbers choose."""
+    """Adds randomly chosen faults to inputs."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
 
     def json(self, valid: Any) -> bytes:
-        """A JSON value with faults; some are not JSON any more."""
+        """Return a JSON value with faults; it may no longer be JSON."""
         broken = self._broken(valid)
         while self._likely(FURTHER):
             broken = self._broken(broken)
         return self.bytes(msgspec.json.encode(broken))
 
     def lines(self, valid: Sequence[Any]) -> bytes:
-        """JSON lines, one of them with faults, or in the wrong place."""
+        """Return JSON lines, one of them with faults or in the wrong place."""
         lines = [msgspec.json.encode(line) for line in valid]
         at = self.random.randrange(len(lines))
         match self.random.randrange(8):
@@ -135,7 +135,7 @@ class Breaker:
         return self.bytes(end.join(lines))
 
     def yaml(self, valid: str) -> bytes:
-        """The lines of a YAML file with faults."""
+        """Return the lines of a YAML file with faults."""
         lines = valid.splitlines()
         self._break_line(lines)
         while self._likely(FURTHER):
@@ -143,7 +143,7 @@ class Breaker:
         return self.bytes("\n".join(lines).encode())
 
     def headers(self) -> bytes:
-        """The headers of a message as they are on the wire, most of them well formed."""
+        """Return a message's headers in wire format, most of them well formed."""
         if self._likely(FURTHER):
             return self.random.choice(HEADER_BLOCKS)
         some = range(self.random.randrange(1, 4))
@@ -154,14 +154,14 @@ class Breaker:
         return b"\r\n".join((b"NATS/1.0", *lines, b"", b""))
 
     def bytes(self, data: bytes) -> bytes:
-        """The data, a few times with faults that know nothing of its form."""
+        """Return the data, in some cases with faults at the level of bytes."""
         return self.random.choice(OF_BYTES)(self.random, data) if self._likely(IN_BYTES) else data
 
     def _likely(self, share: float) -> bool:
         return self.random.random() < share
 
     def _broken(self, value: Any) -> Any:
-        """The value with one fault, in it or somewhere inside of it."""
+        """Return the value with one fault, in it or somewhere inside it."""
         if isinstance(value, dict) and value and self._likely(DEEPER):
             key = self._place(value)
             return {**value, key: self._broken(value[key])}
@@ -171,7 +171,7 @@ class Breaker:
         return self.random.choice(OF_VALUES)(self.random, value)
 
     def _place(self, value: dict[str, Any]) -> str:
-        """Rather a field that has fields itself: an envelope has many, and its payload is one."""
+        """Pick a field, preferably one with fields: of an envelope's many, its payload is one."""
         if self._likely(INSIDE):
             within = [key for key, each in value.items() if each and isinstance(each, dict | list)]
             if within:
@@ -203,7 +203,7 @@ def _odd(random: Random, _: Any) -> Any:
 
 
 def _less(random: Random, value: Any) -> Any:
-    """Without one of its fields, items or characters."""
+    """Remove one of its fields, items or characters."""
     if isinstance(value, dict) and value:
         key = random.choice(list(value))
         return {name: each for name, each in value.items() if name != key}
@@ -217,14 +217,14 @@ def _less(random: Random, value: Any) -> Any:
 
 
 def _more(random: Random, value: Any) -> Any:
-    """With a field or an item that does not belong there."""
+    """Add a field or an item that does not belong there."""
     if isinstance(value, dict):
         return {**value, random.choice(ODD_KEYS): random.choice(ODD)}
     return [*value, random.choice(ODD)] if isinstance(value, list) else [value, value]
 
 
 def _twice(random: Random, value: Any) -> Any:
-    """With a key that is there twice."""
+    """Duplicate a key."""
     if not (isinstance(value, dict) and value):
         return [value, value]
     again = {random.choice(list(value)): random.choice(ODD)}
@@ -251,7 +251,7 @@ def _as_text(_: Random, value: Any) -> Any:
 OF_VALUES: Sequence[Callable[[Random, Any], Any]] = (
     _odd, _odd, _odd, _odd, _less, _less, _more, _twice, _longer, _wrapped, _as_text,
 )  # fmt: skip
-"""The odd values more often, as there are most of them."""
+"""Odd values are chosen more often, since there are most of them."""
 
 
 def _cut(random: Random, data: bytes) -> bytes:

@@ -46,7 +46,7 @@ async def one_in_flight(recall: Ask, echo: Ask) -> list[Figure]:
 
 
 async def not_kept(asker: Asker) -> Figure:
-    """A fact too long to be kept in memory: every request crosses to the reader thread."""
+    """Use a fact too long for the cache: every request crosses to the reader thread."""
     long = "user.biography"
     await asker.tool("save_topic", request_of(topic=long, content="x" * (LARGEST_HELD + 1)))
     recall = partial(asker.tool, "recall_topic", request_of(topic=long))
@@ -72,7 +72,7 @@ async def many_in_flight(recall: Ask, echo: Ask) -> list[Figure]:
 
 
 async def while_indexing(asker: Asker, recall: Ask) -> list[Figure]:
-    """Each block: p95 while nothing else happens, then while a backlog is being indexed."""
+    """Measure, in each block, p95 while idle and p95 while a backlog is being indexed."""
     idle: list[float] = []
     busy: list[float] = []
     for block in range(INDEXING_BLOCKS):

@@ -1,4 +1,4 @@
-"""Chat messages in English words as frequent as Zipf's law says: the same seed, the same texts."""
+"""Chat messages in English words with Zipf frequencies: the same seed gives the same texts."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,19 +10,19 @@ from local.vectors.weights import installed_folder
 
 MEDIAN_WORDS = 18
 SPREAD = 0.6
-"""Of the logarithm: two thirds of the messages have 10 to 33 words."""
+"""Standard deviation of the logarithm of the length: two thirds have 10 to 33 words."""
 FEWEST, MOST = 3, 80
 
 
 def messages(count: int, *, seed: int) -> list[str]:
-    """Make messages of the lengths that people's messages have."""
+    """Make messages with the lengths of people's messages."""
     chance = np.random.default_rng(seed)
     lengths = chance.lognormal(np.log(MEDIAN_WORDS), SPREAD, count)
     return [f"{text}." for text in _texts(chance, np.clip(lengths, FEWEST, MOST).astype(int))]
 
 
 def questions(count: int, *, seed: int, words: tuple[int, int] = (5, 12)) -> list[str]:
-    """Make questions of a length between the two numbers of words."""
+    """Make questions with a number of words between the two bounds."""
     chance = np.random.default_rng(seed)
     return [f"{text}?" for text in _texts(chance, chance.integers(*words, count, endpoint=True))]
 
@@ -37,7 +37,7 @@ def _texts(chance: np.random.Generator, lengths: Sequence[int] | np.ndarray) -> 
 
 @cache
 def vocabulary() -> list[str]:
-    """English words, frequent ones first: those that MiniLM has a token for."""
+    """Return the English words for which MiniLM has a token, frequent ones first."""
     folder = installed_folder()
     assert folder is not None, "The words come with the package of MiniLM's weights."
     tokens = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab()

@@ -1,4 +1,4 @@
-"""The side that asks: bare nats-py for both things compared, and what it measures."""
+"""The benchmark's client: bare nats-py for both sides of a comparison, and its measurements."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ USER = "ada"
 TIMEOUT = 30.0
 POLL = 0.05
 ASKING = 0.1
-"""Share of the time that may go by in asking for the status: it counts all that waits."""
+"""Maximum share of the time spent on status requests, which count everything that waits."""
 
 Ask = Callable[[], Awaitable[object]]
 Measure = Callable[[], Awaitable[float]]
@@ -36,14 +36,14 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Asker:
-    """Requests to the stack and to the echo responder; an answer that is no success raises."""
+    """Sends requests to the stack and the echo responder; any answer but a success raises."""
 
     def __init__(self, client: Client, headers: Headers | None = None) -> None:
         self._client = client
         self._headers = headers
 
     async def tool(self, name: str, data: bytes) -> bytes:
-        """Ask a tool, with the bytes that `request_of` made."""
+        """Call a tool with the bytes that `request_of` made."""
         answer = await self._client.request(
             subjects.tool_request(name), data, timeout=TIMEOUT, headers=self._headers
         )
@@ -81,7 +81,7 @@ class Asker:
         return decode(answer.data, MemoryStatus).payload
 
     async def all_indexed(self, watch: Callable[[int], None] = lambda _: None) -> None:
-        """Return when everything is read and in the index; `watch` hears how many records are."""
+        """Return when everything is read and indexed; `watch` is called with the number indexed."""
         while True:
             begun = time.perf_counter()
             status = await self.status()
@@ -93,7 +93,7 @@ class Asker:
             await asyncio.sleep(max(POLL, (time.perf_counter() - begun) / ASKING))
 
     async def turns_stored(self) -> None:
-        """Return when every turn and rating that JetStream took is in the ledger, or refused."""
+        """Return when all turns and ratings from JetStream are in the ledger, or refused."""
         stream = turns_stream(DEFAULT_TENANT)
         while True:
             if not (await self._client.jsm().stream_info(stream)).state.messages:
@@ -101,7 +101,7 @@ class Asker:
             await asyncio.sleep(POLL)
 
     async def index_backlog(self) -> None:
-        """Return when records written beside the stack are in: one save makes the indexer look."""
+        """Return when records written beside the stack are indexed; one save wakes the indexer."""
         await self.save([f"The backlog is complete: {new_id()}."], in_flight=1)
         await self.all_indexed()
 
@@ -118,7 +118,7 @@ class Asker:
 
 @asynccontextmanager
 async def stack_and_echo(folder: Path) -> AsyncIterator[Asker]:
-    """A stack on `folder` and the echo responder on its bus, ready to be asked."""
+    """Run a stack on `folder` and the echo responder on its bus, ready for requests."""
     async with running_stack(folder) as url, running_echo(url, folder), asking(url) as asker:
         await asker.responder()
         yield asker
@@ -126,7 +126,7 @@ async def stack_and_echo(folder: Path) -> AsyncIterator[Asker]:
 
 @asynccontextmanager
 async def asking(url: str, credentials: Credentials | None = None) -> AsyncIterator[Asker]:
-    """Connect; with credentials for the person of their token."""
+    """Connect, with credentials on behalf of the user of their token."""
     who: dict[str, Any] = {}
     if credentials is not None:
         who = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
@@ -138,34 +138,34 @@ async def asking(url: str, credentials: Credentials | None = None) -> AsyncItera
 
 
 def request_of(**args: object) -> bytes:
-    """The bytes of a tool request from the benchmark's user."""
+    """Return the bytes of a tool request from the benchmark's user."""
     return request_as(USER, **args)
 
 
 def request_as(user: str, /, **args: object) -> bytes:
-    """The bytes of a tool request from this user."""
+    """Return the bytes of a tool request from this user."""
     return encode(seal(ToolRequest(args=args), type="request", source="benchmark", user=user))
 
 
 def data_of(answer: bytes, into: type[T]) -> T:
-    """The structured part of a tool's answer."""
+    """Return the structured part of a tool's answer."""
     return msgspec.convert(decode(answer, ToolResult).payload.data, into)
 
 
 async def seconds(request: Awaitable[object]) -> float:
-    """How long one request takes."""
+    """Return how long one request takes."""
     begun = time.perf_counter()
     await request
     return time.perf_counter() - begun
 
 
 async def latency(ask: Ask, count: int, share: float = 0.5) -> float:
-    """Seconds that this share of `count` requests do not exceed, one after the other."""
+    """Return the seconds that this share of `count` sequential requests do not exceed."""
     return percentile([await seconds(ask()) for _ in range(count)], share)
 
 
 async def throughput(ask: Ask, count: int, in_flight: int) -> float:
-    """Requests a second while `in_flight` of them are always under way."""
+    """Return requests a second while `in_flight` of them are always in progress."""
 
     async def some() -> None:
         for _ in range(count // in_flight):
@@ -176,7 +176,7 @@ async def throughput(ask: Ask, count: int, in_flight: int) -> float:
 
 
 async def alternating(blocks: int, *measures: Measure) -> list[list[float]]:
-    """Take the measures in turns, a value of each a block; one more block warms all up."""
+    """Run the measures alternately, one value each per block; an extra first block warms up."""
     values: list[list[float]] = [[] for _ in measures]
     for block in range(blocks + 1):
         for measure, kept in zip(measures, values, strict=True):

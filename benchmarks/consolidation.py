@@ -1,7 +1,7 @@
-"""Consolidating 50,000 facts, and what recall costs meanwhile.
+"""Consolidating 50,000 facts, and its effect on recall meanwhile.
 
-One user's facts: of each hundred three say what another says, one contradicts another, and eighty
-have faded; some are recalled. Each block is a run of its own, which finds what the last one left.
+One user's facts: in each hundred, three repeat another fact, one contradicts another, and eighty
+have faded; some are recalled. Each block is one run, which works on what the previous one left.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ POLL = 0.1
 LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)
 RECENT = datetime(2026, 1, 1, tzinfo=UTC)
 SAME, OTHER, FADED = 3, 4, 80
-"""Of a hundred facts: those before `SAME` are repeated, the next contradicts the one before it."""
+"""In each hundred facts, 1 to `SAME` are repeats, and the one after `OTHER` contradicts it."""
 
 
 NONE_BY_ITSELF = {"LOCAL2_MEMORY__CONSOLIDATION_HOURS": "0"}
-"""Or the first would be under way when the benchmark asks for one."""
+"""Without this, a scheduled run would be in progress when the benchmark starts its own."""
 
 
 async def measure() -> list[Figure]:
@@ -90,7 +90,7 @@ async def _figures(asker: Asker, keeper: Asker) -> list[Figure]:
 
 
 async def _consolidate(asker: Asker) -> float:
-    """How long one run takes, which finds as much as it may change."""
+    """Return how long one run takes; it finds as much as it is allowed to change."""
     begun = asyncio.get_running_loop().time()
     report = data_of(await asker.tool("consolidate", request_of()), ConsolidationReport)
     assert len(report.changes) > FACTS // 100, f"Only {len(report.changes)} changes were made."
@@ -111,7 +111,7 @@ async def _recall_until(
 
 
 async def _settled(asker: Asker) -> None:
-    """Return when the index holds what the ledger has."""
+    """Return when the index matches the ledger."""
     while True:
         status = await asker.status()
         if status.waiting == 0 and status.in_index == status.indexed and status.vectors_available:

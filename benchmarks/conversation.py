@@ -1,6 +1,6 @@
-"""What a managed conversation costs at 10, 1,000 and 100,000 messages, and what its model is given.
+"""What a managed conversation costs at 10, 1,000 and 100,000 messages, and what its model sees.
 
-Growth is what matters: a message costs the same to add at any length, handing out a window costs
+Growth is what matters: adding a message costs the same at any length, returning a window costs
 what the window holds, and a compaction costs what it compacts. Summaries are extracted here, so
 that no model is measured.
 """
@@ -22,7 +22,7 @@ HANDED_OUT = 50
 COMPACTED = 1_000, 10_000
 WINDOW = 8_192
 FULL = 0.8
-"""Share of the window from which a conversation is compacted."""
+"""Share of the window above which a conversation is compacted."""
 TURNS = 1_000
 LENGTH = 10, 40
 
@@ -40,7 +40,7 @@ async def measure(lengths: tuple[int, ...] = LENGTHS, turns: int = TURNS) -> lis
 
 
 def wanted(lengths: tuple[int, ...]) -> Iterator[tuple[str, str, str, float | None]]:
-    """Key, what it is, its unit, and what it must not exceed."""
+    """Yield each figure's key, description, unit, and upper bound."""
     for length in lengths:
         yield f"add_us_{length}", f"add at {length:,} messages", "µs", 10.0
     yield "add_growth", f"add at {lengths[-1]:,} to {lengths[0]:,}", "", 2.0
@@ -74,7 +74,7 @@ async def one_block(said: list[Message], lengths: tuple[int, ...]) -> dict[str, 
 
 
 def adding(said: list[Message], length: int) -> float:
-    """µs for one more message; no compaction comes between."""
+    """Return the µs for adding one message; no compaction happens in between."""
     added = said[: min(length, ADDED)]
     memories = [filled(said, length, threshold=10**9) for _ in range(ADDED // len(added))]
 
@@ -87,7 +87,7 @@ def adding(said: list[Message], length: int) -> float:
 
 
 def handing_out(said: list[Message], length: int, mode: Mode) -> float:
-    """µs for a window of the newest messages, after one more was added."""
+    """Return the µs for a window of the newest messages, after one more was added."""
     memory = filled(said, length, threshold=WINDOW, mode=mode)
     memory.get_messages()
 
@@ -100,7 +100,7 @@ def handing_out(said: list[Message], length: int, mode: Mode) -> float:
 
 
 async def compacting(said: list[Message], length: int) -> float:
-    """µs for each message that is compacted."""
+    """Return the µs for each compacted message."""
     memory = filled(said, length, threshold=WINDOW)
     begun = time.perf_counter()
     assert await memory.compact_if_needed()
@@ -108,7 +108,7 @@ async def compacting(said: list[Message], length: int) -> float:
 
 
 async def prompt_shares(turns: int) -> list[float]:
-    """How full the window is at each turn of a conversation that is compacted when it has to be."""
+    """Return how full the window is at each turn, with compactions when necessary."""
     memory = filled([], 0, threshold=int(WINDOW * FULL))
     shares = []
     for text in notes(turns, seed=2, words=LENGTH):

@@ -1,4 +1,4 @@
-"""Broken inputs, each read by whom it is for: it is taken, refused, or a crash."""
+"""Broken inputs, each given to its reader: it is accepted, refused, or causes a crash."""
 
 import traceback
 from itertools import accumulate
@@ -14,7 +14,7 @@ SHOWN = 500
 
 
 class Crash(NamedTuple):
-    """What a reader raised that is no error of ours; the number and the seed repeat it."""
+    """An exception of a reader that is not one of our errors; number and seed reproduce it."""
 
     number: int
     reader: str
@@ -28,7 +28,7 @@ class Crash(NamedTuple):
 
 
 class Fuzz:
-    """Broken inputs for readers. A seed and a number always make the same one."""
+    """Broken inputs for readers. The same seed and number always make the same input."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.readers = readers(folder)
@@ -37,13 +37,13 @@ class Fuzz:
         self._seed = seed
 
     def input(self, number: int) -> tuple[Reader, bytes]:
-        """The input of this number, and who reads it."""
+        """Return the input of this number, and its reader."""
         random = random_of(self._seed, number)
         (reader,) = random.choices(self.readers, cum_weights=self._weights)
         return reader, reader.broken(Breaker(random))
 
     def crash(self, number: int) -> Crash | None:
-        """Have an input read; what it crashed with."""
+        """Have an input read; return its crash, if any."""
         reader, data = self.input(number)
         try:
             self.refused += is_refused(reader, data)
@@ -53,7 +53,7 @@ class Fuzz:
 
 
 def is_refused(reader: Reader, data: bytes) -> bool:
-    """Whether a reader refuses the data; whatever else it raises is a crash."""
+    """Whether a reader refuses the data; any other exception is a crash."""
     try:
         reader.read(data)
     except Local2Error:

@@ -1,4 +1,4 @@
-"""Conversations with questions and their evidence, as they lie in a file of JSON."""
+"""Conversations with questions and their evidence, as stored in a JSON file."""
 
 import itertools
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 REQUEST_BYTES = 900_000
-"""Of the messages in one request: the bus carries 1 MB."""
+"""Maximum bytes of the messages in one request; the bus carries 1 MB."""
 CLOCKS = ("", "%I:%M %p ", "%H:%M ", "%H:%M:%S ")
 DATES = ("%d %B %Y", "%B %d %Y", "%d %b %Y", "%b %d %Y")
 
@@ -43,7 +43,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """`evidence` are the ids of the messages that hold the answer.
+    """A question; `evidence` holds the ids of the messages that contain the answer.
 
     `before` names the session that the question opened: it is asked before that one is stored.
     """
@@ -63,7 +63,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def session_of(self) -> dict[str, str]:
-        """The session of each message, by their ids."""
+        """The session of each message, by message id."""
         return {message.id: session.id for session in self.sessions for message in session.messages}
 
 
@@ -73,7 +73,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as `ingest` takes it."""
+    """A message in the form that `ingest` accepts."""
 
     id: str
     role: str
@@ -83,7 +83,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """As much of a session as one request carries."""
+    """The part of a session that one request carries."""
 
     session_id: str
     messages: Sequence[Message]
@@ -97,7 +97,7 @@ def load(path: Path) -> Dataset:
     """Read a file.
 
     Raises:
-        DataError: It cannot be read, is not of this form, or says the same id of two things.
+        DataError: It cannot be read, has another form, or uses one id for two things.
     """
     try:
         dataset = msgspec.json.decode(path.read_bytes(), type=Dataset)
@@ -120,7 +120,7 @@ def load(path: Path) -> Dataset:
 
 
 def moment(text: str) -> datetime | None:
-    """A time in ISO 8601 or in words, in UTC if it does not say; None if it cannot be read."""
+    """Parse a time in ISO 8601 or in words, UTC by default; None if it cannot be read."""
     with suppress(ValueError):
         return _in_utc(datetime.fromisoformat(text))
     words = _BETWEEN.sub(" ", text.strip())
@@ -131,7 +131,7 @@ def moment(text: str) -> datetime | None:
 
 
 def pieces(session: Session) -> Iterator[Piece]:
-    """A session in pieces that the bus carries, unless a single message is too long for it."""
+    """Split a session into pieces that fit the bus, unless a single message is too long."""
     piece: list[Message] = []
     size = 0
     for message in session.messages:

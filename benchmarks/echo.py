@@ -1,10 +1,10 @@
-"""What everything is compared with: a responder of bare nats-py, in a process of its own.
+"""The baseline of all comparisons: a responder of bare nats-py in a separate process.
 
-`bench.echo.<size>` is answered with that many bytes, and so is `bench.insert.<size>`, after the
-request has been committed to a table of SQLite (WAL, synchronous=FULL), `bench.messages.<size>`
-once each message of a conversation has, in the ledger's own tables: its record with the full text,
-its features and its tasks, a statement a table and a transaction a request. Ids and features are
-made up, as long as real ones: only writing them is compared.
+`bench.echo.<size>` is answered with that many bytes. `bench.insert.<size>` is answered after the
+request has been committed to an SQLite table (WAL, synchronous=FULL). `bench.messages.<size>` is
+answered once each message of a conversation is in the ledger's own tables: its record with the
+full text, its features and its tasks, one statement per table and one transaction per request.
+Ids and features are made up, as long as real ones: only writing them is compared.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ async def respond(url: str, database: str) -> None:
 
 
 def row_of(message: dict[str, str], session: str, number: int) -> dict[str, object]:
-    """What the tables have of a message."""
+    """Return a message's row in the tables."""
     return {
         "row": number,
         "id": uuid4().hex,

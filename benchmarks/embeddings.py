@@ -1,7 +1,7 @@
 """Texts embedded a second by an OpenAI-compatible endpoint, against the endpoint alone.
 
-The endpoint is the tests' stand-in in a process of its own. Alone it is sent the same batches over
-one connection, and what it answers is received and thrown away.
+The endpoint is the tests' stand-in in a separate process. For the baseline, the same batches are
+sent to it over one connection, and its answers are received and discarded.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def by_embedder(embedder: OpenAIEmbedder, texts: list[str]) -> float:
 
 
 def alone(client: httpx.Client, url: str, texts: list[str]) -> float:
-    """The same requests, with the prefix that the embedder adds."""
+    """Send the same requests directly, with the prefix that the embedder adds."""
     begun = time.perf_counter()
     for start in range(0, len(texts), BATCH):
         batch = [f"search_document: {text}" for text in texts[start : start + BATCH]]

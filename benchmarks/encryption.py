@@ -27,7 +27,7 @@ QUESTIONS = 5
 
 
 async def measure() -> list[Figure]:
-    working_sets.MOST = -1  # as a large memory is searched: in SQL
+    working_sets.MOST = -1  # search in SQL, as in a large memory
     with tempfile.TemporaryDirectory() as folder:
         plain = partial(ledger_in, Path(folder, "plain.sqlite3"))
         key = ContentKey.create(Path(folder, "content.key"))

@@ -1,4 +1,4 @@
-"""The endpoint of `embeddings.py`: the stand-in of the tests in a process of its own."""
+"""The endpoint of `embeddings.py`: the tests' stand-in in a separate process."""
 
 import sys
 import threading

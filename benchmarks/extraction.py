@@ -1,6 +1,6 @@
-"""What the rules extract of conversations, compared with what was written down about them.
+"""What the rules extract from conversations, compared with what was written down about them.
 
-With `--data`, memories that others wrote of whole sessions; with `--own`, sentences of which half
+`--data` uses memories that others wrote about whole sessions; `--own` uses sentences of which half
 are not worth remembering (`data/sayings.yaml`).
 """
 
@@ -27,11 +27,11 @@ from report import Figure, a_second, table_of, values_of
 
 SAYINGS = Path(__file__).parent / "data" / "sayings.yaml"
 SAID_AT = datetime(2026, 5, 1, tzinfo=UTC)
-"""A Friday, on which everything in SAYINGS is said."""
+"""The time of all SAYINGS, a Friday."""
 SAME_WORDS = 0.4
-"""F1 of the stems of two texts that say the same."""
+"""Minimum F1 of the stems of two texts that say the same."""
 SAME_SENSE = 0.7
-"""Cosine of the vectors of two texts that say the same in other words."""
+"""Minimum cosine of the vectors of two texts that say the same in other words."""
 HEADING = "\u3011"
 """Ends the heading with which some memories begin, which nobody said."""
 
@@ -68,7 +68,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be extracted of a saying: one of the types, holding a text, under a key if any."""
+    """What to extract from a saying: one of the types, containing a text, with a key if any."""
 
     type: str | list[str]
     holds: str
@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def of_sessions(users: Sequence[User]) -> list[Figure]:
-    """A fact is right if a memory of its session says the same, each memory for one fact only."""
+    """Score facts: one is right if an unused memory of its session says the same."""
     passages = [_passage(session) for user in users for session in user.sessions]
     found, rate = _timed(passages)
     compared = list(_compared(users, found))
@@ -142,7 +142,7 @@ def of_sayings() -> list[Figure]:
 
 
 def sayings_counted(sayings: Sequence[Saying], key: str = "", about: str = "") -> list[Figure]:
-    """An item is right if it is one that its saying should keep."""
+    """Score items: one is right if its saying should yield it."""
     found, rate = _timed([_said_alone(saying) for saying in sayings])
     right = [_right(saying, items) for saying, items in zip(sayings, found, strict=True)]
     kept = [count > 0 for saying, count in zip(sayings, right, strict=True) if saying.keep]
@@ -156,7 +156,7 @@ def sayings_counted(sayings: Sequence[Saying], key: str = "", about: str = "") -
 
 
 def _timed(passages: Sequence[Passage]) -> tuple[list[list[Item]], float]:
-    """The items of each passage, and how many messages were read in a second."""
+    """Return the items of each passage, and how many messages were read a second."""
     begun = time.process_time()
     found = [extract(passage) for passage in passages]
     seconds = time.process_time() - begun
@@ -200,7 +200,7 @@ def _without_heading(text: str) -> str:
 
 
 def _matched(compared: Sequence[Compared]) -> int:
-    """How many facts have a memory of their own: by their words first, the rest by their sense."""
+    """Count facts with a matching memory each: matched by words first, the rest by meaning."""
     both = [each for each in compared if each.facts and each.memories]
     texts = sorted({text for each in both for text in (*each.facts, *each.memories)})
     vectors = _vectors(texts)
@@ -224,7 +224,7 @@ def _pairs(each: Compared, stemmed: dict[str, set[str]], vectors: dict[str, Floa
 
 
 def _take(facts: set[int], memories: set[int], likeness: Likeness, least: float) -> None:
-    """Take out the pairs that are alike, the most alike first."""
+    """Remove the pairs that are alike from both sets, the most similar first."""
     scores = [(likeness(fact, memory), fact, memory) for fact in facts for memory in memories]
     for score, fact, memory in sorted(scores, reverse=True):
         if score >= least and fact in facts and memory in memories:
@@ -251,7 +251,7 @@ def _share(  # noqa: PLR0913 - a part of a whole and what there is to say of it
 
 
 def _read(path: Path, into: type[T]) -> T:
-    """Read a file of JSON or YAML."""
+    """Read a JSON or YAML file."""
     try:
         text = path.read_bytes()
         if path.suffix == ".yaml":

@@ -88,7 +88,7 @@ async def recall_next(asker: Asker, requests: Iterator[bytes]) -> None:
 
 @asynccontextmanager
 async def outstanding(asker: Asker) -> AsyncIterator[None]:
-    """Keep as many recalls of the other user under way; at the end all have been answered."""
+    """Keep this many recalls of the other user in progress; all are answered at the end."""
     requests = asked_by(LOADING)
     ending = False
 
@@ -105,7 +105,7 @@ async def outstanding(asker: Asker) -> AsyncIterator[None]:
 
 
 async def indexing(asker: Asker, folder: Path) -> list[Figure]:
-    """Each note is saved when the one before it is in the index."""
+    """Save each note once the previous one is in the index."""
     texts = notes(2 * SAVES, seed=7, words=(10, 40))
     alone = [await seconds_to_index(asker, text) for text in texts[:SAVES]]
     await write_records(data_dir(folder), said(LOADING, messages(BACKLOG, seed=3)))
@@ -120,7 +120,7 @@ async def indexing(asker: Asker, folder: Path) -> list[Figure]:
 
 
 async def seconds_to_index(asker: Asker, text: str) -> float:
-    """From the acknowledgement until the user's searches are not degraded."""
+    """Return the seconds from the acknowledgement until the user's searches are not degraded."""
     await asker.save([text], in_flight=1)
     begun = time.perf_counter()
     ask = request_of(query=text)

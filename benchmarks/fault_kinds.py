@@ -1,4 +1,4 @@
-"""The faults: each begins, lasts for a moment and ends, and says what went wrong meanwhile."""
+"""The kinds of faults: each begins, lasts for a moment and ends, and reports what went wrong."""
 
 import asyncio
 import os
@@ -27,21 +27,21 @@ from target import envelope
 
 HOUR, YEAR = 3600.0, 365 * 24 * 3600.0
 MOMENT = (0.1, 1.0)
-"""Seconds that a fault lasts, at least and at most."""
+"""Minimum and maximum duration of a fault, in seconds."""
 AWAY = 30.0
 LEASE_ENDS = 17.0
-"""Seconds after which a stack that was stopped has no lease any more."""
+"""Seconds after which a stopped stack has lost its lease."""
 FLIPS = 8
 
 Inject = Callable[[FaultTarget, Random], Awaitable[str | None]]
-"""Returns when the cause is gone, with what went wrong, if anything did."""
+"""Injects a fault; returns when its cause is gone, with what went wrong, if anything."""
 
 
 class Fault(NamedTuple):
     name: str
     inject: Inject
     weight: int
-    """How often of a hundred or so."""
+    """Relative frequency, in a hundred or so."""
 
 
 def killed(name: ProcessName) -> Inject:
@@ -56,7 +56,7 @@ def killed(name: ProcessName) -> Inject:
 
 
 async def worker_killed_starting(target: FaultTarget, random: Random) -> None:
-    """The second kill meets it while it imports, opens Chroma or is compared."""
+    """Kill the worker again while it imports, opens Chroma or is compared."""
     for _ in range(2):
         with suppress(ProcessLookupError):
             os.kill(await target.pid("vector worker"), signal.SIGKILL)
@@ -64,13 +64,13 @@ async def worker_killed_starting(target: FaultTarget, random: Random) -> None:
 
 
 async def stack_killed_starting(target: FaultTarget, random: Random) -> None:
-    """The second kill meets it while it imports, opens the ledger or starts its children."""
+    """Kill the stack again while it imports, opens the ledger or starts its children."""
     await target.kill()
     starting = asyncio.create_task(target.start())
     await asyncio.sleep(random.uniform(*MOMENT))
     for pid in children(os.getpid(), HURRIED.name.encode()):
         os.kill(pid, signal.SIGKILL)
-    with suppress(AssertionError):  # it ended before it was there
+    with suppress(AssertionError):  # it ended before it was ready
         await starting
     await target.stop()
     await target.start()
@@ -90,7 +90,7 @@ def stopped(name: ProcessName, lasting: tuple[float, float] = MOMENT) -> Inject:
 
 
 def server_away(lasting: tuple[float, float]) -> Inject:
-    """Another program has taken its port, so the server cannot be started again."""
+    """Occupy nats-server's port, so that the server cannot be restarted."""
 
     async def inject(target: FaultTarget, random: Random) -> str | None:
         with socket.socket() as other:
@@ -115,13 +115,13 @@ def _listens(other: socket.socket, port: int) -> bool:
 
 
 async def disk_full(target: FaultTarget, random: Random) -> None:
-    """For every process; what is larger already cannot grow."""
+    """Limit file sizes for every process; files that are already larger cannot grow."""
     with full_disk(*((pid, 0) for pid in target.pids().values())):
         await asyncio.sleep(random.uniform(*MOMENT))
 
 
 async def folder_read_only(target: FaultTarget, random: Random) -> None:
-    """Open files can be written to, new ones cannot be made."""
+    """Make the folder read-only: open files can be written to, but no new ones created."""
     folder = random.choice((target.data, target.data / "nats", target.chroma))
     with read_only(folder):
         await asyncio.sleep(random.uniform(*MOMENT))
@@ -131,7 +131,7 @@ def index_harmed(harm: Callable[[Path], None], *, running: bool) -> Inject:
     async def inject(target: FaultTarget, _: Random) -> None:
         if not running:
             await target.kill()
-        with suppress(OSError):  # Chroma makes and deletes files meanwhile
+        with suppress(OSError):  # Chroma creates and deletes files meanwhile
             harm(target.chroma)
         if not running:
             await target.start()
@@ -146,7 +146,7 @@ async def ledger_locked(target: FaultTarget, random: Random) -> None:
 
 
 def ledger_flipped(suffix: str) -> Inject:
-    """Flip bytes in a copy of the files, as they are while the stack stands still."""
+    """Flip bytes in a copy of the files, taken while the stack is stopped."""
 
     async def inject(target: FaultTarget, random: Random) -> str | None:
         stack, copy = target.process(), target.folder / "copy"
@@ -170,7 +170,7 @@ def ledger_flipped(suffix: str) -> Inject:
 
 
 async def _half_answer(settings: MemorySettings, file: Path, places: list[int]) -> str | None:
-    """What is amiss if a ledger opens as if nothing were, and has not all it had."""
+    """Return what is wrong if a damaged ledger opens without an error and lacks records."""
     untouched = Path(shutil.copytree(settings.data_dir, settings.data_dir / "untouched"))
     before = await _counts(MemorySettings(data_dir=untouched, chroma_path=untouched / "chroma"))
     flip(file, *places)
@@ -191,7 +191,7 @@ async def _counts(settings: MemorySettings) -> Counts:
 
 
 async def second_stack(target: FaultTarget, __: Random) -> str | None:
-    """It is refused, and names the first."""
+    """Start a second stack, which must be refused and told which one is first."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         STACK,
@@ -208,7 +208,7 @@ async def second_stack(target: FaultTarget, __: Random) -> str | None:
 
 
 def models_in(trouble: Trouble) -> Inject:
-    """Whoever embeds and answers: a question asked meanwhile is answered, or ends in an error."""
+    """Give the models this trouble: a question is answered meanwhile, or ends in an error."""
 
     async def inject(target: FaultTarget, random: Random) -> None:
         target.models.trouble = trouble

@@ -1,7 +1,7 @@
-"""What is written and asked while faults come, and what is there of it afterwards.
+"""The load during faults, and a count of what is stored afterwards.
 
-Each write is repeated until it is acknowledged: an answer that was lost with a process makes a
-client ask again, and what is asked for again must not be there twice.
+Each write is repeated until it is acknowledged: when an answer is lost with a process, a client
+repeats its request, and a repeated write must not be stored twice.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ USER = "load"
 APART = 0.25
 """Seconds between the writes of one writer."""
 AGAIN = 0.1
-"""Seconds until what was not acknowledged is asked for again."""
+"""Seconds until a write that was not acknowledged is repeated."""
 STORING = 20.0
-"""Seconds that a turn may take from JetStream into the ledger."""
+"""Seconds that a turn may take from JetStream to the ledger."""
 POLL = 0.1
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True):
-    """What was acknowledged, and which of it is not there, or more than once."""
+    """What was acknowledged, and which of it is missing or stored more than once."""
 
     acknowledged: int
     lost: frozenset[str]
@@ -36,7 +36,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load:
-    """Three writers and a reader; `running` runs them."""
+    """Three writers and a reader, run by `running`."""
 
     def __init__(self, target: FaultTarget, seed: int) -> None:
         self._target = target
@@ -44,7 +44,7 @@ class Load:
         self._notes: list[str] = []
         self._acknowledged: dict[str, set[str]] = {"note": set(), "message": set(), "turn": set()}
         self.answers: Counter[str] = Counter()
-        """Of the reader: `found`, `not found`, or the code of an error."""
+        """The reader's answers: `found`, `not found`, or an error code."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -69,7 +69,7 @@ class Load:
         return sum(map(len, self._acknowledged.values()))
 
     async def balance(self) -> Balance:
-        """Compare with the ledger, once what JetStream acknowledged has had time to get there."""
+        """Compare with the ledger, after a time for storing what JetStream acknowledged."""
         expected = {kind: set(names) for kind, names in self._acknowledged.items()}
         deadline = asyncio.get_running_loop().time() + STORING
         while True:
@@ -123,7 +123,7 @@ class Load:
         return "ok" if result.error is None else result.error.code
 
     async def _read(self) -> None:
-        """Look for notes: whatever else is wrong, an answer has what was acknowledged before."""
+        """Search for notes: every answer must include a note acknowledged earlier."""
         while True:
             if self._notes:
                 self.answers[await self._look(self._random.choice(self._notes))] += 1

@@ -1,4 +1,4 @@
-"""The stack that meets faults: on a port that it keeps, with models and a clock that can be set."""
+"""The stack that suffers the faults: on a fixed port, with controllable models and clock."""
 
 import asyncio
 import os
@@ -26,9 +26,9 @@ HURRIED = Path(__file__).parent / "hurried_stack.py"
 LEDGER = "ledger.sqlite3"
 POLL = 0.05
 PATIENCE = 90.0
-"""Seconds: who has not recovered by then does not recover by itself."""
+"""Seconds after which a stack that has not recovered will not recover."""
 WITHIN = 2.0
-"""Seconds to wait for an answer; one that was lost with a process never comes."""
+"""Seconds to wait for an answer; an answer lost with a process never arrives."""
 
 ProcessName = Literal["stack", "nats-server", "vector worker"]
 CHILDREN: dict[ProcessName, bytes] = {"nats-server": NATS_SERVER, "vector worker": VECTOR_WORKER}
@@ -36,7 +36,7 @@ PROCESSES: tuple[ProcessName, ...] = ("stack", *CHILDREN)
 
 
 class FaultTarget(Target):
-    """Made by `fault_target_in`."""
+    """A target made by `fault_target_in`."""
 
     def __init__(self, folder: Path, models: OllamaStandIn) -> None:
         self.port = free_port()
@@ -65,12 +65,12 @@ class FaultTarget(Target):
         await self._stack.enter_async_context(started)
 
     async def kill(self) -> None:
-        """As a power cut would, with all its processes."""
+        """Kill all its processes, as a power cut would."""
         os.kill(self.process(), signal.SIGKILL)
         await self.stop()
 
     def pids(self) -> dict[ProcessName, int]:
-        """The processes that there are."""
+        """Return the running processes."""
         found: dict[ProcessName, int] = {"stack": self.process()}
         for name, command in CHILDREN.items():
             if (pid := self.child(command)) is not None:
@@ -78,19 +78,19 @@ class FaultTarget(Target):
         return found
 
     async def pid(self, name: ProcessName) -> int:
-        """Of a process that may be starting just now."""
+        """Return the id of a process, which may just be starting."""
         while name not in (found := self.pids()):  # noqa: ASYNC110 - another process starts it
             await asyncio.sleep(POLL)
         return found[name]
 
     def set_clock(self, seconds: float) -> None:
-        """Let the stack's clock be so many seconds ahead."""
+        """Set the stack's clock ahead by this many seconds."""
         written = self._clock.with_suffix(".new")
         written.write_text(str(seconds), encoding="ascii")
         written.replace(self._clock)
 
     async def recovered(self) -> float:
-        """Seconds until it writes, stores turns and searches by meaning; negative: never."""
+        """Return the seconds until it writes, stores turns and finds by meaning; < 0: never."""
         begun = time.perf_counter()
         while not await self._is_well():
             if time.perf_counter() - begun > PATIENCE:
@@ -99,7 +99,7 @@ class FaultTarget(Target):
         return time.perf_counter() - begun
 
     async def broken(self) -> list[str]:
-        """What `local2 doctor` finds broken, once it has had time to become well."""
+        """Return what `local2 doctor` finds broken, once it has had time to recover."""
         until = time.perf_counter() + PATIENCE
         while True:
             findings = await examination.examined(self.settings)
@@ -125,7 +125,7 @@ class FaultTarget(Target):
 
 @asynccontextmanager
 async def fault_target_in(folder: Path) -> AsyncIterator[FaultTarget]:
-    """A running stack, its models, and a client."""
+    """Run a stack, its models, and a client."""
     with OllamaStandIn() as models:
         target = FaultTarget(folder, models)
         await target.start()

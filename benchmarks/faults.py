@@ -1,7 +1,7 @@
-"""Faults of a live stack under load: what is lost, what is doubled, and how long recovery takes.
+"""Faults of a live stack under load: what is lost or duplicated, and how long recovery takes.
 
 One stack suffers one fault after the other while notes, messages and turns are written and notes
-are looked for. `--seed` repeats the same faults in the same order. Linux only.
+are searched for. `--seed` repeats the same faults in the same order. Linux only.
 """
 
 import argparse
@@ -32,19 +32,19 @@ HEADINGS = (
     "injected", "acknow-\nledged", "lost", "doubled", "recovered\np50 s", "recovered\nmax s"
 )  # fmt: skip
 BEFORE = 0.2
-"""Seconds of load before a fault, at most."""
+"""Maximum seconds of load before a fault."""
 
 
 class Suffered(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault, from its beginning until all is well again."""
+    """One fault, from its beginning until everything works again."""
 
     fault: str
     acknowledged: int
-    """From the fault before to the end of this one."""
+    """Writes acknowledged between the end of the previous fault and the end of this one."""
     lost: int
     doubled: int
     seconds: float
-    """From the end of its cause until the stack was well; negative: it did not recover."""
+    """Seconds from the end of the cause until the stack worked again; negative: never."""
     problems: list[str]
 
 
@@ -64,9 +64,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     suffered: list[Suffered]
     answers: dict[str, int]
-    """What those got who looked for notes meanwhile."""
+    """The reader's answers meanwhile, by outcome."""
     settled: bool
-    """In the end every record was in the index."""
+    """Whether every record was in the index at the end."""
 
     @property
     def reached(self) -> bool:
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def chosen_faults(number: int, seed: int, only: str = "") -> list[Fault]:
-    """Each as often as it weighs, in an order that the seed decides."""
+    """Choose each kind as often as its weight says, in an order determined by the seed."""
     kinds = [fault for fault in FAULTS if only in fault.name]
     every = [fault for fault in kinds for _ in range(fault.weight)]
     random = Random(seed)  # noqa: S311 - the order of faults
@@ -105,14 +105,14 @@ def chosen_faults(number: int, seed: int, only: str = "") -> list[Fault]:
 async def measure(
     faults: Sequence[Fault], seed: int, ends: float = math.inf, keep: Path | None = None
 ) -> Results:
-    """Inject the faults one after the other into one stack, as long as it is not too late."""
+    """Inject the faults one after the other into one stack, as long as time remains."""
     with tempfile.TemporaryDirectory() as name:
         async with fault_target_in(keep or Path(name)) as target:
             return await suffer(target, faults, seed, ends)
 
 
 async def suffer(target: FaultTarget, faults: Sequence[Fault], seed: int, ends: float) -> Results:
-    """Under load, and each until all is well again."""
+    """Inject the faults under load, each after the stack has recovered from the last one."""
     load, random = Load(target, seed), Random(seed)  # noqa: S311 - moments
     suffered: list[Suffered] = []
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -134,7 +134,7 @@ async def suffer(target: FaultTarget, faults: Sequence[Fault], seed: int, ends: 
 async def one(
     target: FaultTarget, fault: Fault, load: Load, random: Random, before: Sequence[Suffered]
 ) -> Suffered:
-    """Of lost and doubled writes, each counts for the fault after which it was noticed."""
+    """Inject one fault; lost and duplicated writes count for the fault after which they show."""
     problem = await fault.inject(target, random)
     seconds = await target.recovered()
     problems = [problem] if problem else []
@@ -156,7 +156,7 @@ async def one(
 
 
 def rows_of(results: Results) -> list[Row]:
-    """One for each kind of fault that was injected."""
+    """Return a row for each kind of fault that was injected."""
     rows: list[Row] = []
     for name in dict.fromkeys(fault.name for fault in FAULTS):
         of_kind = [one for one in results.suffered if one.fault == name]
@@ -178,7 +178,7 @@ def rows_of(results: Results) -> list[Row]:
 
 
 def values_of(results: Results) -> dict[str, object]:
-    """What `--json` prints."""
+    """Return what `--json` prints."""
     rows = rows_of(results)
     return {
         "rows": msgspec.to_builtins(rows),
@@ -192,7 +192,7 @@ def values_of(results: Results) -> dict[str, object]:
 
 
 def tables_of(results: Results) -> tuple[Table, str]:
-    """For people, with what the readers were answered below."""
+    """Return the results for people, with the readers' answers below."""
     table = Table(title=(__doc__ or "").partition("\n\n")[0], title_justify="left")
     table.add_column("fault", no_wrap=True)
     for heading in HEADINGS:

@@ -1,7 +1,7 @@
-"""Records written straight into a ledger, as the benchmark's user would have saved them.
+"""Write records directly into a ledger, as if the benchmark's user had saved them.
 
-The stack may be running or not: SQLite takes rows from a second process as well, and the next save
-makes the stack's indexer look at them. Only `fill_index` needs a folder that no stack runs on.
+The stack may be running or not: SQLite also accepts rows from a second process, and the next save
+makes the stack's indexer look at them. Only `fill_index` needs a folder on which no stack runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,13 +34,13 @@ async def write_records(
     *,
     tenant: str = DEFAULT_TENANT,
 ) -> None:
-    """Add records, each with an id of its own.
+    """Add records, each with its own id.
 
     Args:
-        data_dir: The data folder of a stack; the ledger in it is made if it is missing.
-        records: What to add.
-        vectors: Their vectors, a row a record, so that the indexer has nothing to embed.
-        tenant: Whose they are.
+        data_dir: The data folder of a stack; its ledger is created if it is missing.
+        records: The records to add.
+        vectors: Their vectors, one row per record, so that the indexer has nothing to embed.
+        tenant: The tenant they belong to.
     """
     async with Database.open(data_dir / "ledger.sqlite3", migrations()) as database:
         ledger = Ledger(database, tenant)
@@ -52,14 +52,14 @@ async def write_records(
 
 
 def fill_index(chroma_path: Path, ids: Sequence[str], vectors: FloatMatrix) -> None:
-    """Put records' vectors into a stack's index, so that it need not when it starts."""
+    """Put records' vectors into a stack's index, so that it need not do so when it starts."""
     fill_indexes(chroma_path, {DEFAULT_TENANT: ids}, vectors)
 
 
 def fill_indexes(
     chroma_path: Path, tenants: Mapping[str, Sequence[str]], vectors: FloatMatrix
 ) -> None:
-    """The same for several tenants, which have the same vectors under other ids."""
+    """Do the same for several tenants, which have the same vectors under other ids."""
     with VectorIndex.open(chroma_path, MemorySettings().collection) as index:
         for tenant, ids in tenants.items():
             index.ensure(tenant, MODEL, vectors.shape[1])
@@ -67,7 +67,7 @@ def fill_indexes(
 
 
 def episodes(texts: Sequence[str]) -> list[NewRecord]:
-    """An episode a text; the texts differ."""
+    """Return an episode for each text; the texts differ."""
     return [
         NewRecord(
             id=content_id("episode", USER, None, text),
@@ -81,7 +81,7 @@ def episodes(texts: Sequence[str]) -> list[NewRecord]:
 
 
 def made_up_vectors(embedder: MiniLM, texts: Sequence[str]) -> FloatMatrix:
-    """Vectors as close together as real ones, without embedding every text: real ones and noise."""
+    """Return vectors as close together as real ones, made from a few embedded texts and noise."""
     chance = np.random.default_rng(seed=1)
     real = embedder.embed_queries(texts[:EMBEDDED])
     vectors = chance.standard_normal((len(texts), embedder.dimensions), dtype=np.float32)
@@ -92,7 +92,7 @@ def made_up_vectors(embedder: MiniLM, texts: Sequence[str]) -> FloatMatrix:
 
 
 async def _keep_vectors(ledger: Ledger, vectors: FloatMatrix) -> None:
-    """The records count as indexed then; the stack sees it if the index lacks them."""
+    """Store the vectors; the records then count as indexed, and a stack adds missing ones."""
     tasks = await ledger.backlog.claim({"index": len(vectors)}, now=utc_now())
     waiting = await ledger.index.waiting(tasks, embedder=MODEL)
     waiting.sort(key=lambda record: record.row)

@@ -1,4 +1,4 @@
-"""A tenant that floods a stack: many clients in a process of its own, until it is terminated.
+"""A tenant that floods a stack: many clients in a separate process, until it is terminated.
 
 Half of them recall, the others ingest, without a pause. It prints a line once each has an answer,
 and at the end what was answered and refused.
@@ -35,7 +35,7 @@ TEXTS = 1_000
 
 
 class Flood(msgspec.Struct, frozen=True, kw_only=True):
-    """Answers by outcome ("ok", a code, "timeout")."""
+    """Numbers of answers by outcome ("ok", an error code, "timeout")."""
 
     answers: dict[str, int]
 
@@ -44,7 +44,7 @@ class Flood(msgspec.Struct, frozen=True, kw_only=True):
 async def flooding(
     url: str, agents: Sequence[Credentials], folder: Path
 ) -> AsyncIterator[list[Flood]]:
-    """Flood while the context lasts, for these people; then the list has what became of it."""
+    """Flood for these users while the context lasts; afterwards the list has the outcome."""
     log, asking = folder / "flood.log", folder / "flood.json"
     log.unlink(missing_ok=True)
     asking.write_bytes(msgspec.json.encode(agents))
@@ -61,7 +61,7 @@ async def flooding(
 
 
 class Clients:
-    """All of them share one connection."""
+    """Clients that share one connection."""
 
     def __init__(self, client: Client, people: Sequence[Credentials]) -> None:
         self._client = client
@@ -72,7 +72,7 @@ class Clients:
         self.ending = False
 
     async def ask(self, client: int, first: asyncio.Event) -> None:
-        """Be one of them."""
+        """Send one client's requests."""
         while not self.ending:
             number = next(self._numbers)
             if client % 2:

@@ -1,4 +1,4 @@
-"""Floods: more at once than anybody should send, each by users of its own."""
+"""Floods: more requests at once than anybody should send, each flood by separate users."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -26,7 +26,7 @@ PROSE = "I moved from Bern to Basel in May, and my name is Ada. "
 
 
 async def large_turns(target: Target) -> Claim:
-    """A backlog of 261 MB."""
+    """Publish a backlog of 261 MB."""
     ids = [f"large{n}" for n in range(target.count(LARGE_TURNS))]
     answer = repeated(PROSE, LARGE_TURN)
 
@@ -73,7 +73,7 @@ async def saves(target: Target) -> Claim:
 
 
 async def recalls(target: Target) -> Claim:
-    """Of the user with the saves."""
+    """Recall as the user with the saves."""
     questions = [f"Who moved dashboard {n}?" for n in range(target.count(RECALLS))]
 
     async def recall(question: str) -> bool:
@@ -83,7 +83,7 @@ async def recalls(target: Target) -> Claim:
 
 
 async def garbled_messages(target: Target) -> Claim:
-    """What JetStream acknowledges of it becomes dead letters; of the rest nothing is promised."""
+    """Send garbled messages: those that JetStream acknowledges become dead letters."""
     acknowledged: set[int] = set()
 
     async def send(subject: str, data: bytes, *, is_stored: bool) -> None:
@@ -103,7 +103,7 @@ async def garbled_messages(target: Target) -> Claim:
 
 
 async def tiny_tools(target: Target) -> Claim:
-    """Nothing of them is acknowledged."""
+    """Announce tiny tools, which nothing acknowledges."""
     number = target.count(TOOLS)
     for n in range(number):
         tool = {"name": f"tiny{n}", "description": "Does nothing.", "parameters": {}}
@@ -113,7 +113,7 @@ async def tiny_tools(target: Target) -> Claim:
 
 
 async def conversation_and_document(target: Target) -> Claim:
-    """A conversation twice, one after the other, while the document is added."""
+    """Ingest a conversation twice in a row while a document is added."""
     said = [f"Number {n} of many." for n in range(target.count(MESSAGES))]
     text = "\n\n".join(notes(DOCUMENT // 80, seed=12, words=(10, 16)))
     text = text[: target.count(DOCUMENT)]
@@ -138,7 +138,7 @@ async def conversation_and_document(target: Target) -> Claim:
 
 
 async def chosen(items: Iterable[str], work: Callable[[str], Awaitable[bool]]) -> set[str]:
-    """Those for which the work succeeds, done for all at once."""
+    """Run the work for all items at once; return those for which it succeeds."""
     every = list(items)
     succeeding = await asyncio.gather(*map(work, every))
     return {item for item, success in zip(every, succeeding, strict=True) if success}

@@ -1,4 +1,4 @@
-"""The processes of a stack, as Linux shows them: which they are, and the memory they hold."""
+"""The processes of a stack and the memory they hold, as reported by Linux."""
 
 import os
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ NATS_SERVER = b"nats-server"
 
 
 class Memory(NamedTuple):
-    """Bytes resident in a stack's main process and in its vector worker; 0 while there is none."""
+    """Resident bytes of a stack's main process and of its vector worker; 0 if there is none."""
 
     main: int
     worker: int
 
 
 def stack_memory(data_dir: Path) -> Memory:
-    """What the stack on this data folder holds at the moment."""
+    """Return the current memory of the stack on this data folder."""
     main = main_process(data_dir)
     if main is None:
         return Memory(0, 0)
@@ -31,14 +31,14 @@ def stack_memory(data_dir: Path) -> Memory:
 
 
 def main_process(data_dir: Path) -> int | None:
-    """The process of the stack on this data folder, as its runtime file has it."""
+    """Return the process of the stack on this data folder, read from its runtime file."""
     with suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode((data_dir / RUNTIME_FILE).read_bytes(), type=Runtime).pid
     return None
 
 
 def children(parent: int, command: bytes) -> Iterator[int]:
-    """The processes that this one started, and in whose command line this stands."""
+    """Yield the children of this process with this text in their command line."""
     with suppress(OSError):
         for pid in (PROCESSES / f"{parent}/task/{parent}/children").read_text().split():
             with suppress(OSError):
@@ -47,7 +47,7 @@ def children(parent: int, command: bytes) -> Iterator[int]:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 if it has ended."""
+    """Return the bytes of memory that a process holds; 0 if it has ended."""
     with suppress(OSError):
         pages = (PROCESSES / f"{pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -1,7 +1,7 @@
 """Forgetting a user's 10,000 of 100,000 records, until the receipt says that nothing is found.
 
-Everything counts: erasing, leaving the index, merging the full text, and looking for what is left.
-Then the erased texts are asked for as the user would.
+This includes erasing, removal from the index, merging the full text, and searching for leftovers.
+Then the user searches for the erased texts.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ async def measure() -> list[Figure]:
 
 
 def message(number: int, text: str) -> NewRecord:
-    """A tenth of all is the benchmark's user's; the others are other users'."""
+    """Return a message; a tenth of all belongs to the benchmark's user, the rest to others."""
     user, of_user = number % USERS, number // USERS
     owner = f"user {user}" if user else USER
     return NewRecord(
@@ -74,7 +74,7 @@ def message(number: int, text: str) -> NewRecord:
 
 
 async def fill(folder: Path, records: Sequence[NewRecord], texts: Sequence[str]) -> None:
-    """Ledger and index as a stack would have left them; Chroma gets a process of its own."""
+    """Fill ledger and index as a stack would have left them; Chroma gets a separate process."""
     vectors = made_up_vectors(MiniLM.load(Path("models")), texts)
     ids = [record.id for record in records]
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
@@ -85,7 +85,7 @@ async def fill(folder: Path, records: Sequence[NewRecord], texts: Sequence[str])
 
 
 async def found_of(asker: Asker, erased: Sequence[NewRecord]) -> int:
-    """How many items are recalled for some of the erased texts."""
+    """Count the items recalled for some of the erased texts."""
     found = 0
     for record in erased[:: max(1, len(erased) // ASKED)]:
         request = request_of(query=record.content[:200], source_kinds=["chat_message"], top_k=20)

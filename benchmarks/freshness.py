@@ -25,7 +25,7 @@ PATIENCE = 10.0
 POLL = 0.1
 LENGTH = 10, 40
 WITHOUT_MEANING = (WORDS + COVERAGE + DENSITY + FIRSTHAND + TIMED + TIME + NEW) / FULL_SCORE
-"""The best score of a note that has no vector yet."""
+"""The best possible score of a note that has no vector yet."""
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def p95(values: list[float]) -> float:
 
 
 async def one_block(asker: Asker, seed: int) -> list[Delay]:
-    """Save at an even pace, and search for some of what was saved: searches are not the load."""
+    """Save at an even pace, and search for only some of the notes, to keep the load low."""
     saves: list[asyncio.Task[None]] = []
     delays: list[asyncio.Task[Delay]] = []
     for number, note in enumerate(notes(SAVES, seed=seed, words=LENGTH)):

@@ -1,6 +1,6 @@
-"""Broken inputs by the hundred thousand: no crash, one answer each, and nothing is half written.
+"""Hundreds of thousands of broken inputs: no crash, one answer each, and no partial writes.
 
-Most are read in this process, by whatever reads what others wrote; one in 25 is a message to a live
+Most are read in this process, by the code that reads such input; one in 25 is a message to a live
 stack. `--seed S --only N` repeats the input N of this process that a line on standard error names.
 """
 
@@ -17,9 +17,9 @@ from report import Figure, a_second, run
 
 INPUTS = 50_000
 ON_THE_BUS = 25
-"""One in so many."""
+"""One in this many inputs is sent over the bus."""
 BATCH = 5_000
-"""Messages to a stack, before what was refused of them is sent again."""
+"""Messages to a stack before the refused ones are sent again."""
 
 
 async def measure(inputs: int, seed: int, only: int) -> list[Figure]:
@@ -51,14 +51,14 @@ async def measure(inputs: int, seed: int, only: int) -> list[Figure]:
 
 
 def in_this_process(fuzz: Fuzz, count: int) -> int:
-    """How many of so many inputs crash; each of them is printed."""
+    """Count the inputs that crash, and print each of them."""
     crashes = [crash for n in range(1, count + 1) if (crash := fuzz.crash(n)) is not None]
     say(map(str, crashes))
     return len(crashes)
 
 
 async def on_the_bus(folder: Path, count: int, seed: int) -> Live:
-    """What becomes of so many messages, in batches."""
+    """Send this many messages in batches, and return their outcomes."""
     total = Live()
     async with running_stack(folder) as url:
         for start in range(0, count, BATCH):

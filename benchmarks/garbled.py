@@ -1,4 +1,4 @@
-"""Messages that nobody can read, for every public subject of the bus."""
+"""Unreadable messages for every public subject of the bus."""
 
 from collections.abc import Iterator
 from itertools import cycle, islice, product
@@ -12,7 +12,7 @@ TOOLS = (
     "read_tool_output", "no_such_tool",
 )  # fmt: skip
 STORED = (subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK, subjects.MEMORY_TURN)
-"""JetStream acknowledges what comes here, and every letter nobody can read is kept."""
+"""Subjects on which JetStream acknowledges messages, and unreadable ones are kept."""
 PUBLIC = (
     *STORED,
     *map(subjects.tool_request, TOOLS),
@@ -56,7 +56,7 @@ FORMS = (
 
 
 class Garbled(NamedTuple):
-    """A message, and whether JetStream is to acknowledge it."""
+    """A message, and whether JetStream should acknowledge it."""
 
     subject: str
     data: bytes
@@ -64,6 +64,6 @@ class Garbled(NamedTuple):
 
 
 def garbled(count: int) -> Iterator[Garbled]:
-    """So many messages: every form to every subject, and again from the first."""
+    """Yield this many messages: every form on every subject, then again from the first."""
     every = (Garbled(s, data, s in STORED) for data, s in cycle(product(FORMS, PUBLIC)))
     return islice(every, count)

@@ -1,4 +1,4 @@
-"""What a client waits for its hooks, whole processes, beside a bare interpreter."""
+"""How long a client waits for its hooks, as whole processes, beside a bare interpreter."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ class HookRuns:
         self._outbox = Outbox(data_dir(folder) / "hooks" / "turns")
 
     def block(self) -> tuple[float, float, float, float]:
-        """The p50 of a bare interpreter and of a prompt; a turn; the share of prompts answered."""
+        """Return the p50 of an interpreter and of a prompt, one turn, and the share answered."""
         bare, prompts, answered = [], [], 0
         for _ in range(TRIES):
             bare.append(self._run(BARE, {})[0])
@@ -60,7 +60,7 @@ class HookRuns:
             prompts.append(seconds)
             answered += bool(output)
         stop = self._run(self._hook(STOP), STOP)[0]
-        while not self._outbox.is_empty:  # else its delivery slows down the next block
+        while not self._outbox.is_empty:  # otherwise its delivery slows down the next block
             time.sleep(POLL)
         return percentile(bare, 0.5), percentile(prompts, 0.5), stop, answered / TRIES
 
@@ -70,7 +70,7 @@ class HookRuns:
         return [sys.executable, "-P", "-m", "local.hooks", "claude-code", event, *home]
 
     def _run(self, command: list[str], payload: dict[str, Any]) -> tuple[float, bytes]:
-        """Seconds until the process has ended, and its output."""
+        """Return the seconds until the process has ended, and its output."""
         begun = time.perf_counter()
         done = subprocess.run(  # noqa: S603 - hooks of ours
             command,

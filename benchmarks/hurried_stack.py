@@ -1,7 +1,7 @@
-"""`run_local.py` for the benchmark of faults, which come by hundreds within minutes.
+"""`run_local.py` for the fault benchmark, which injects hundreds of faults within minutes.
 
-Pauses that grow from one fault to the next stay short, and JetStream delivers again after two
-seconds, not thirty. The clock is ahead by as many seconds as a file says.
+Pauses that grow from one fault to the next stay short, and JetStream redelivers after two seconds,
+not thirty. The clock is ahead by the number of seconds in a file.
 """
 
 import os
@@ -12,18 +12,18 @@ from pathlib import Path
 from local.protocol import envelope
 
 CLOCK = "FAULTS_CLOCK"
-"""The variable that names the file."""
+"""Environment variable with the path of that file."""
 SECONDS = 2.0
 
 
 def now() -> datetime:
-    """The time, set ahead or back."""
+    """Return the time, shifted by the file's seconds."""
     ahead = Path(os.environ[CLOCK]).read_text(encoding="ascii")
     return datetime.now(UTC) + timedelta(seconds=float(ahead))
 
 
 if __name__ == "__main__":
-    envelope.utc_now = now  # before the other modules take it from there
+    envelope.utc_now = now  # before other modules import it from there
     from local import supervisor
     from local.agents import stream_keeper
     from local.bus import streams

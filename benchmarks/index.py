@@ -21,7 +21,7 @@ TOGETHER = 128
 
 
 async def measure() -> list[Figure]:
-    """Half of the texts are only embedded before, half after: the machine may change meanwhile."""
+    """Embed one half of the texts before and the other half after, as the machine may change."""
     texts = notes(BACKLOG, seed=1)
     with (
         tempfile.TemporaryDirectory() as name,
@@ -49,7 +49,7 @@ async def embed(alone: ProcessPoolExecutor, texts: Sequence[str]) -> float:
 
 
 def seconds_to_embed(texts: Sequence[str]) -> float:
-    """In a process with nothing else to do, on one thread: shortest first, a batch at a time."""
+    """Embed in an idle process, on one thread: shortest texts first, a batch at a time."""
     embedder = loaded()
     begun = time.perf_counter()
     ordered = sorted(texts, key=len)

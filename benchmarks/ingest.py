@@ -1,9 +1,9 @@
 """`ingest` until acknowledged, and until read and indexed, against the same writes by hand.
 
-By hand are the same rows in the same tables, with their full text, features and tasks, but nothing
-is read of a text and no id is made (`echo.py`). What is only indexed are messages of such
-conversations without a task to be read: they are embedded, as ingested ones, with what was said
-before. Of what is read come facts, which are embedded, too.
+The writes by hand are the same rows in the same tables, with their full text, features and tasks,
+but no text is analysed and no id is computed (`echo.py`). For the indexing-only side, the messages
+of such conversations have no extraction task; like ingested ones, they are embedded together with
+the previous message. Extraction produces facts, which are embedded, too.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from report import Figure, a_second, ratio, run
 
 CONVERSATIONS = 8
 LENGTH = 20
-"""Messages of a conversation, half of them the user's."""
+"""Messages in a conversation, half of them the user's."""
 BLOCKS = 3
 BACKLOG = 400
 STATEMENTS = ("I like {}.", "I live in {}.", "My dog is called {}.", "We decided to use {}.")
 EVERY = 3
-"""As many messages of a user as there is one that states something."""
+"""One in this many of the user's messages states a fact."""
 
 Requests = Iterator[bytes]
 Send = Callable[[bytes], Awaitable[object]]
@@ -51,7 +51,7 @@ async def measure() -> list[Figure]:
 
 
 def conversations(*, seed: int) -> Requests:
-    """Requests to ingest one new conversation each."""
+    """Return requests that each ingest one new conversation."""
     for number in itertools.count():
         texts = messages(LENGTH, seed=seed * 10_000 + number)
         yield request_of(
@@ -68,7 +68,7 @@ def conversations(*, seed: int) -> Requests:
 
 
 def stating(number: int, text: str) -> str:
-    """A statement with a name that is in the text."""
+    """Return a statement with a name from the text."""
     name = max(text.split(), key=len).strip(".").capitalize()
     return f"{STATEMENTS[number % len(STATEMENTS)].format(name)} {text}"
 
@@ -76,9 +76,9 @@ def stating(number: int, text: str) -> str:
 async def acknowledged(
     asker: Asker, requests: Requests, size: int, *, in_flight: int
 ) -> list[Figure]:
-    """Messages a second, in turns with an echo that commits the same messages first.
+    """Return messages a second, alternating with an echo that first commits the same messages.
 
-    Both begin when the stack has nothing left to do.
+    Each side starts when the stack is idle.
     """
 
     async def idle(send: Send) -> float:
@@ -100,7 +100,7 @@ async def acknowledged(
 
 
 async def rate(requests: Requests, send: Send, in_flight: int) -> float:
-    """Messages a second."""
+    """Return messages a second."""
     prepared = iter(list(itertools.islice(requests, CONVERSATIONS)))
 
     async def some() -> None:
@@ -112,7 +112,7 @@ async def rate(requests: Requests, send: Send, in_flight: int) -> float:
 
 
 async def end_to_end(asker: Asker, requests: Requests, folder: Path) -> list[Figure]:
-    """Messages a second until all is read and indexed, against a backlog that is only indexed."""
+    """Return messages a second until read and indexed, against a backlog that is only indexed."""
     ours, base = [], []
     for _ in range(2):
         count = BACKLOG // LENGTH
@@ -133,7 +133,7 @@ async def end_to_end(asker: Asker, requests: Requests, folder: Path) -> list[Fig
 
 
 def unread(requests: Iterable[bytes]) -> list[NewRecord]:
-    """The records of these conversations, which nobody will read for facts."""
+    """Return the records of these conversations, without extraction tasks."""
     asked = [decode(request, ToolRequest[Ingest]).payload.args for request in requests]
     return [
         record

@@ -1,4 +1,4 @@
-"""What a running stack has on disk of what an abuse sent, read from its ledger beside it."""
+"""What a running stack has stored of an abuse, read from its ledger by a second process."""
 
 import asyncio
 import sqlite3
@@ -25,36 +25,36 @@ CHUNKS = "SELECT count(*) FROM record WHERE kind = 'document_chunk' AND label GL
 
 
 class Kept:
-    """The records of a ledger, by whose they are."""
+    """The records of a ledger, by owner."""
 
     def __init__(self, ledger: Path) -> None:
         self._address = f"{ledger.resolve().as_uri()}?mode=ro"
 
     async def contents(self, user: str, kind: str) -> set[str]:
-        """The texts of a user's records of this kind."""
+        """Return the texts of a user's records of this kind."""
         return {content for (content,) in await self._read(CONTENTS, user, kind)}
 
     async def turns(self, users: str, *, length: int = 0) -> set[str]:
-        """Query ids of the turns that are whole, of users that match a pattern.
+        """Return the query ids of complete turns, of users that match a pattern.
 
-        An answer of fewer characters than `length` does not count.
+        Turns with an answer of fewer characters than `length` do not count.
         """
         return {query_id for (query_id,) in await self._read(TURNS, users, length)}
 
     async def records(self, user: str, kind: str) -> int:
-        """How many records of this kind a user has."""
+        """Count a user's records of this kind."""
         return int((await self._read(RECORDS, user, kind))[0][0])
 
     async def copies(self, user: str, kind: str) -> dict[str, int]:
-        """The texts of a user's records of this kind, and how often each is there."""
+        """Return the texts of a user's records of this kind, and how often each is stored."""
         return dict(await self._read(COPIES, user, kind))
 
     async def copies_of_turns(self, user: str) -> dict[str, int]:
-        """Query ids of a user's turns, and how often there is the same of one."""
+        """Return the query ids of a user's turns, and how often each turn is stored."""
         return dict(await self._read(COPIES_OF_TURNS, user))
 
     async def chunks(self, title: str) -> int:
-        """How many pieces there are of the document of this title."""
+        """Count the chunks of the document with this title."""
         return int((await self._read(CHUNKS, f"{title}*"))[0][0])
 
     async def _read(self, statement: str, *values: object) -> Sequence[tuple[Any, ...]]:

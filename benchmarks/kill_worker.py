@@ -1,6 +1,6 @@
-"""Fifty kills of the vector worker while it indexes: recall goes on, and nothing is lost.
+"""Kill the vector worker fifty times while it indexes: recall keeps working, and nothing is lost.
 
-`--records 200000` kills it five times while it indexes into that many, which are filled in before.
+`--records 200000` fills in that many records first, and kills it five times while it indexes more.
 """
 
 import asyncio
@@ -35,25 +35,25 @@ KILLS = 50
 KILLS_IN_MANY = 5
 BATCH = 100
 PATIENCE = 600.0
-"""Seconds: an index of 200,000 that has to be rebuilt takes minutes."""
+"""Seconds to wait; rebuilding an index of 200,000 records takes minutes."""
 POLL = 0.01
 SEARCH_PAUSE = 0.02
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What the kills did. `restarts` are seconds from a kill to a new worker's first batch."""
+    """Effects of the kills; `restarts` are seconds from a kill to the new worker's first batch."""
 
     restarts: list[float] = []
     searches: list[float] = []
-    """Seconds of every search made meanwhile; each was answered, or it would have raised."""
+    """Seconds of every search meanwhile; each was answered, since an error would have raised."""
     lost: int = 0
-    """Records that their own text does not find afterwards."""
+    """Records that a search for their own text does not find afterwards."""
 
 
 async def kill_worker(folder: Path, kills: int) -> Outcome:
-    """Save a batch, kill the worker while it indexes it, and so on; then look for every one saved.
+    """Repeatedly save a batch and kill the worker while it indexes; then search for every record.
 
-    What is in the folder's memory before stays beside it.
+    Records already in the folder's memory stay.
     """
     outcome = Outcome()
     settings = load_settings(environment=environment_of(folder))

@@ -1,4 +1,4 @@
-"""Kills: a process of the stack ends, by SIGKILL, while others save."""
+"""Kills: a process of the stack ends by SIGKILL while others save."""
 
 import asyncio
 import os
@@ -19,18 +19,18 @@ WRITERS = 8
 APART = 0.1
 """Seconds between the saves of one writer: some eighty a second in all."""
 MOST = 5_000
-"""Saves, should a kill take long."""
+"""Maximum number of saves, in case a kill takes long."""
 BEFORE = 1.0
 AFTER = 2.0
-"""Seconds of load before a kill, and after what was killed answers again."""
+"""Seconds of load before a kill, and after the killed process answers again."""
 WITHIN = 2.0
-"""Seconds a writer waits for an answer: one that was lost with a process never comes."""
+"""Seconds a writer waits for an answer; an answer lost with a process never arrives."""
 PATIENCE = 60.0
 POLL = 0.05
 
 
 class Load:
-    """What is written while something is killed, and what was acknowledged of it."""
+    """What is written while something is killed, and which of it was acknowledged."""
 
     def __init__(self, target: Target, user: str, *, with_turns: bool) -> None:
         self._target = target
@@ -43,7 +43,7 @@ class Load:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """Write while the context lasts; at the end all has been answered, or given up."""
+        """Write while the context lasts; at the end, every write has been answered or given up."""
         ending = asyncio.Event()
 
         async def write() -> None:
@@ -87,7 +87,7 @@ class Load:
 
 
 async def worker_killed(target: Target) -> Claim:
-    """Each worker is killed when it is there and the index is in use."""
+    """Kill each worker once it is running and the index is in use."""
     load = Load(target, "worker killed", with_turns=False)
 
     async def another(than: int | None) -> bool:
@@ -125,7 +125,7 @@ async def stack_killed(target: Target) -> Claim:
 
 
 def kill(target: Target, command: bytes) -> int:
-    """Kill the process with this in its command line; returns which it was."""
+    """Kill the process with this text in its command line; return its id."""
     process = target.child(command)
     assert process is not None, command
     os.kill(process, signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""How many questions about facts in triplets recall answers, in one step and in two.
+"""How many one-step and two-step questions about facts in triplets recall answers.
 
-A made-up graph of fifty people and fifty companies, the same on every machine. A question of one
-step names what the fact that answers it names; one of two steps does not, but a fact that is linked
-with the answer does.
+The graph of fifty people and fifty companies is made up, and the same on every machine. A one-step
+question names an entity of the fact that answers it; a two-step question does not, but names an
+entity of a fact that is linked with the answer.
 """
 
 import itertools
@@ -35,7 +35,7 @@ TOP_K = 20
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, and how the fact that answers it begins."""
+    """A question, and the beginning of the fact that answers it."""
 
     text: str
     answer: str
@@ -103,7 +103,7 @@ async def add(asker: Asker, facts: Sequence[tuple[str, str, str]]) -> None:
 
 
 async def place(asker: Asker, question: Question) -> int:
-    """Where the answer stands, from 0; TOP_K if it was not found."""
+    """Return the rank of the answer, from 0; TOP_K if it was not found."""
     answer = await asker.tool("recall", request_of(query=question.text, top_k=TOP_K))
     found = [item.content for item in data_of(answer, RecalledItems).items]
     return next((n for n, text in enumerate(found) if text.startswith(question.answer)), TOP_K)

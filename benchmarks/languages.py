@@ -1,8 +1,8 @@
-"""How many questions find their fact in other languages: by words alone, and with an embedder.
+"""How many questions in other languages find their fact: by words alone, and with an embedder.
 
-`data/languages.yaml` has the same 32 facts and questions in five languages. Each language is a
-user of its own, who is asked in it; then the English user is asked in the others. Words alone are
-what is left where the embedder cannot be reached. Another embedder than MiniLM is one of Ollama's.
+`data/languages.yaml` has the same 32 facts and questions in five languages. Each language has its
+own user, who is asked in it; then the English user is asked in the others. Words alone are what
+remains when the embedder cannot be reached. Any embedder other than MiniLM runs in Ollama.
 """
 
 import argparse
@@ -26,10 +26,10 @@ NOBODY = "http://127.0.0.1:9"
 TOP_K = 20
 ENGLISH = "en"
 BY_WORDS = 0.6
-"""Of a language's questions so many have their fact among the first five by words alone."""
+"""Minimum share of a language's questions with their fact in the first five, by words alone."""
 
 Facts = list[dict[str, tuple[str, str]]]
-"""By language: a fact, and a question that it answers."""
+"""A fact, and a question that it answers, by language."""
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def environments(ollama: str | None, model: str) -> dict[str, Mapping[str, str]]:
-    """What finds, and how its stack is set up."""
+    """Return the ways to search, and the environment of a stack for each."""
     of_ollama = {"LOCAL2_MEMORY__EMBEDDER": "ollama", "LOCAL2_MEMORY__EMBEDDING_MODEL": model}
     found: dict[str, Mapping[str, str]] = {
         "words": {**of_ollama, "LOCAL2_MEMORY__OLLAMA_URL": NOBODY},
@@ -84,7 +84,7 @@ async def measure(finder: str, environment: Mapping[str, str], facts: Facts) -> 
 
 
 async def place(asker: Asker, user: str, fact: str, question: str) -> int:
-    """Where the fact stands, from 0; TOP_K if it was not found."""
+    """Return the rank of the fact, from 0; TOP_K if it was not found."""
     answer = await asker.tool("recall", request_as(user, query=question, top_k=TOP_K))
     found = [item.content for item in data_of(answer, RecalledItems).items]
     return found.index(fact) if fact in found else TOP_K

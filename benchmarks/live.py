@@ -1,4 +1,4 @@
-"""Broken requests to a live stack: each is answered once, and what is refused writes nothing."""
+"""Broken requests to a live stack: each gets one answer, and refused requests write nothing."""
 
 import asyncio
 import sqlite3
@@ -27,14 +27,14 @@ PATIENCE = 60.0
 NO_HEADERS = 0.7
 ODD_SUBJECTS = 0.03
 UNHEARD = 0.1
-"""Shares of messages without headers, to subjects that nobody serves, and without a reply."""
+"""Shares of messages without headers, to unserved subjects, and without a reply."""
 RARELY = 0.03
-"""Of what makes the stack work for long, once it is accepted."""
+"""Share of messages that cost the stack much work once accepted."""
 UNSERVED = ("recall.x", "x" * 300, "no_such_tool", "Ő", "a\x0bb", "\0", "$SRV")
 REFUSED = (b".*", b".>", b"..a", b".")
-"""Ends of subjects that the server refuses."""
+"""Endings of subjects that the server refuses."""
 LARGEST = 900_000
-"""Bytes of a message; the server ends the connection of who sends more than 1 MB."""
+"""Bytes of a message; the server disconnects clients that send more than 1 MB."""
 NOT_UTF_8 = b"\xff\xc3"
 UNANSWERED: tuple[tuple[str, Any], ...] = (
     (subjects.TOOL_SCHEMA, SCHEMA),
@@ -47,7 +47,7 @@ UNANSWERED: tuple[tuple[str, Any], ...] = (
     (subjects.MEMORY_FORGOTTEN, {}),
     (subjects.tool_request("recall_topic"), {"args": {"topic": "user.language"}}),
 )
-"""Where nobody answers, or nobody waits for it."""
+"""Subjects on which nobody answers, or nobody waits for the answer."""
 LONG = ("forget", "consolidate")
 TOOLS = tuple(tool for tool in ARGUMENTS if tool not in LONG)
 ANSWERED: tuple[tuple[str, Any], ...] = (
@@ -73,14 +73,14 @@ SLOW: tuple[tuple[str, Any], ...] = (
     *((subjects.tool_request(tool), {"args": ARGUMENTS[tool]}) for tool in LONG),
 )
 GOOD = {"ok", "nobody", *CODES} - {"internal"}
-"""Answers that say what is so; `internal` is a fault of ours."""
+"""Acceptable answers; `internal` means a bug of ours."""
 REFUSALS = {"bad_request", "invalid_arguments", "too_large", "forbidden", "internal"}
-"""Of these nothing may be written, however often they come."""
+"""Codes of refusals: such requests write nothing, however often they are sent."""
 WRITTEN = ("record", "feedback", "note", "tool_output", "relation", "audit")
 
 
 class Request(NamedTuple):
-    """A message as it goes over the wire; with a `reply` of its own nobody waits for an answer."""
+    """A message as sent over the wire; if it has its own `reply`, nobody waits for an answer."""
 
     subject: bytes
     data: bytes
@@ -89,7 +89,7 @@ class Request(NamedTuple):
 
 
 class Live(msgspec.Struct, kw_only=True):
-    """What became of messages."""
+    """The outcomes of messages."""
 
     inputs: int = 0
     codes: Counter[str] = msgspec.field(default_factory=Counter)
@@ -97,14 +97,14 @@ class Live(msgspec.Struct, kw_only=True):
     unanswered: list[str] = []
     doubled: list[str] = []
     wrong: list[str] = []
-    """Requests, each with answers that say nothing to whoever asked."""
+    """Requests with unacceptable answers, and these answers."""
     written: int = 0
-    """Rows that came of what was refused."""
+    """Rows written by refused requests."""
     problems: list[str] = []
-    """Of the stack or its ledger, afterwards."""
+    """Problems of the stack or its ledger afterwards."""
 
     def add(self, other: "Live") -> None:
-        """Count another batch."""
+        """Add another batch."""
         self.inputs += other.inputs
         self.codes += other.codes
         self.unanswered += other.unanswered
@@ -115,13 +115,13 @@ class Live(msgspec.Struct, kw_only=True):
 
     @property
     def faults(self) -> list[str]:
-        """What was found, for people."""
+        """Return the findings, for people."""
         written = [f"{self.written} rows of what was refused"] if self.written else []
         return [*self.unanswered, *self.doubled, *self.wrong, *self.problems, *written]
 
 
 def request_of(seed: int, number: int) -> Request:
-    """A broken message, the same one each time."""
+    """Return a broken message, reproducible from its seed and number."""
     random = random_of(seed, number)
     breaker = Breaker(random)
     headers = None if random.random() < NO_HEADERS else breaker.headers()
@@ -140,13 +140,13 @@ def request_of(seed: int, number: int) -> Request:
 
 
 async def fuzz_bus(url: str, ledger: Path, numbers: range, *, seed: int) -> Live:
-    """Send the messages of these numbers, and what was refused of them again."""
+    """Send the messages with these numbers, and the refused ones again."""
     live = Live(inputs=len(numbers))
     async with wired(url) as wire, asking(url) as asker:
         asked = await _send(wire, [request_of(seed, number) for number in numbers])
         refused = _judged(wire, asked, live)
         again: list[Request] = []
-        while len(again) != len(refused):  # else some of it was not refused this time
+        while len(again) != len(refused):  # otherwise some of them were not refused this time
             await _settled(asker)
             before = rows(ledger)
             again, asked = refused, await _send(wire, refused)
@@ -158,14 +158,14 @@ async def fuzz_bus(url: str, ledger: Path, numbers: range, *, seed: int) -> Live
 
 
 async def _settled(asker: Asker) -> None:
-    """What was accepted is in the ledger and read, so that whatever comes later is not of it."""
+    """Wait until accepted messages are stored and read, so that later rows come from others."""
     async with asyncio.timeout(PATIENCE):
         await asker.turns_stored()
         await asker.all_indexed()
 
 
 async def _send(wire: Wire, requests: Sequence[Request]) -> dict[int, Request]:
-    """Send them, and wait for the answers; returns the requests that have some, by number."""
+    """Send the requests and wait; return the answered requests, by number."""
     asked: dict[int, Request] = {}
     for request in requests:
         subject, data, headers, reply = request
@@ -179,7 +179,7 @@ async def _send(wire: Wire, requests: Sequence[Request]) -> dict[int, Request]:
 
 
 def _judged(wire: Wire, asked: dict[int, Request], live: Live) -> list[Request]:
-    """The requests that were refused; what is wrong with answers is noted."""
+    """Return the refused requests, and note unacceptable answers."""
     refused = []
     for number, request in asked.items():
         answers = wire.answers[number]
@@ -196,7 +196,7 @@ def _judged(wire: Wire, asked: dict[int, Request], live: Live) -> list[Request]:
 
 
 def code_of(answer: Answer) -> str:
-    """`ok`, `nobody` where the server says that nobody answers, or the code of an error."""
+    """Return `ok`, `nobody` (the server's no responders), or an error code."""
     if answer.is_nobodys:
         return "nobody"
     try:
@@ -219,12 +219,12 @@ def _shown(request: Request, answers: Sequence[Answer]) -> str:
 
 
 def rows(ledger: Path) -> int:
-    """How many rows there are of everything that a request may write."""
+    """Count all rows that a request may write."""
     return sum(int(_first(ledger, f"SELECT count(*) FROM {table}")) for table in WRITTEN)  # noqa: S608
 
 
 async def _problems(wire: Wire, ledger: Path) -> list[str]:
-    """What is wrong now: the stack answers, all of its memory can be read, its ledger is whole."""
+    """Check that the stack answers, its whole memory can be read, and its ledger is intact."""
     found = []
     recalled = await _asked(wire, subjects.tool_request("recall"), {"args": {"query": "metal"}})
     if code_of(recalled) != "ok":
@@ -240,13 +240,13 @@ async def _problems(wire: Wire, ledger: Path) -> list[str]:
 
 
 async def _asked(wire: Wire, subject: str, payload: Json) -> Answer:
-    """What a request without faults is answered."""
+    """Return the answer to a request without faults."""
     number = await wire.request(subject.encode(), msgspec.json.encode(enveloped(payload)))
     await wire.answered(0, PATIENCE)
     return wire.answers[number][0] if wire.answers[number] else Answer(b"", b"")
 
 
 def _first(ledger: Path, statement: str) -> Any:
-    """The first value of what a statement finds, beside the stack."""
+    """Return the first value that a statement finds, read beside the running stack."""
     with closing(sqlite3.connect(f"{ledger.resolve().as_uri()}?mode=ro", uri=True)) as connection:
         return connection.execute(statement).fetchone()[0]

@@ -1,4 +1,4 @@
-"""The longest and worst texts that the bus carries, one abuse each, in one message to a stack."""
+"""The longest and worst texts that fit on the bus, each sent to a stack as one abuse."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,12 @@ from target import Abuse, Claim, Target, envelope
 from worst import repeated
 
 SENT = 900_000
-"""Characters of what goes over the bus, which carries 1 MB."""
+"""Characters of a text sent over the bus, which carries 1 MB."""
 PROSE = "I moved from Bern to Basel in May, and my name is Ada. "
 
 
 class Sent(NamedTuple):
-    """A message to a stack, and how many records of a kind it has to leave.
+    """A message to a stack, and the number of records of a kind that it must leave.
 
     `kind` is "dead letter" where it must become one, and "" where it leaves nothing.
     """
@@ -23,11 +23,11 @@ class Sent(NamedTuple):
     kind: str
     records: int = 1
     answered: bool = True
-    """By a reply; else it is a turn, which JetStream acknowledges."""
+    """Whether it gets a reply; otherwise it is a turn, which JetStream acknowledges."""
 
 
 def sent(size: int = SENT) -> list[Sent]:
-    """All of them, of so many characters."""
+    """Return all messages, with texts of this many characters."""
     return [*_turns(size), *_requests(size)]
 
 
@@ -72,7 +72,7 @@ def _requests(size: int) -> list[Sent]:
 
 
 def abuse_of(one: Sent) -> Abuse:
-    """The row of one message."""
+    """Return the row of one message."""
 
     async def work(target: Target) -> Claim:
         user = f"text: {one.name}"
@@ -104,5 +104,5 @@ async def _there(target: Target, one: Sent, user: str, number: int | None) -> in
 
 
 def long_texts(part: float) -> list[Abuse]:
-    """A row for each, of this part of their length."""
+    """Return a row for each message, at this part of its full length."""
     return [abuse_of(one) for one in sent(round(SENT * part))]

@@ -1,7 +1,7 @@
 """Tool calls through `local2 mcp` against the same on the bus; its handshake from a cold start.
 
-Both go through clients that do nothing else: lines of JSON over the server's standard input and
-output, and bare nats-py. (A script called mcp.py would be what `import mcp` finds.)
+Both use minimal clients: lines of JSON over the server's standard input and output, and bare
+nats-py. (A script named mcp.py would shadow the package that `import mcp` needs.)
 """
 
 import asyncio
@@ -27,7 +27,7 @@ LONGEST = 16 * 1024 * 1024
 
 
 class StdioClient:
-    """A client of the Model Context Protocol without its SDK."""
+    """An MCP client without its SDK."""
 
     def __init__(self, server: asyncio.subprocess.Process) -> None:
         assert server.stdin is not None
@@ -37,7 +37,7 @@ class StdioClient:
         self._number = 0
 
     async def request(self, method: str, **params: Any) -> Any:
-        """The result; an error, or a tool's, raises."""
+        """Return the result; an error, also of a tool, raises."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
         while True:
@@ -61,7 +61,7 @@ class StdioClient:
 
 @asynccontextmanager
 async def started(url: str, folder: Path) -> AsyncIterator[StdioClient]:
-    """A server on the bus of this address, which ends with its standard input."""
+    """Run a server on the bus at this address; it ends with its standard input."""
     server = await asyncio.create_subprocess_exec(
         *COMMAND,
         stdin=asyncio.subprocess.PIPE,
@@ -80,7 +80,7 @@ async def started(url: str, folder: Path) -> AsyncIterator[StdioClient]:
 
 
 async def handshake(url: str, folder: Path) -> float:
-    """From starting the server to its first answer."""
+    """Return the seconds from starting the server to its first answer."""
     begun = time.perf_counter()
     async with started(url, folder) as client:
         await client.connect()
@@ -88,7 +88,7 @@ async def handshake(url: str, folder: Path) -> float:
 
 
 async def first_tools(url: str, folder: Path) -> float:
-    """From starting the server to the list of its tools."""
+    """Return the seconds from starting the server to its list of tools."""
 
     async def list_tools() -> None:
         async with started(url, folder) as client:

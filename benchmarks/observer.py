@@ -1,7 +1,7 @@
-"""What another user notices of an abuse; a script, so that no load in its process counts.
+"""What another user notices of an abuse, measured by a script so that no load shares its process.
 
-It is given the address of the bus and the stack's data folder. For each line on standard input it
-prints what it has seen since the last one.
+Its arguments are the bus's address and the stack's data folder. For each line on standard input,
+it prints what it has observed since the last one.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ BEAT = 0.002
 ASKED_APART = 0.02
 SAMPLED_APART = 0.05
 LOOK = 0.1
-"""Seconds between looks at whether the server that was asked is still the same."""
+"""Seconds between checks whether the server that was asked is still the same."""
 PATIENCE = 120.0
 PING = subjects.discovery("PING", "memory_agent")
 NOBODY = "benchmark.nobody"
@@ -37,26 +37,26 @@ TOPIC, TOLD = "user.language_preference", "Elixir"
 
 
 class Observed(msgspec.Struct, kw_only=True):
-    """The longest times, in seconds, and the most memory, in bytes, since the last look.
+    """The longest times, in seconds, and peak memory, in bytes, since the last look.
 
-    What is under way at a look counts as long as it has lasted, and then anew.
+    An operation in progress at a look counts with its duration so far, and then starts anew.
     """
 
     ping: float = 0.0
-    """Until the stack's loop answered a ping, asked again for as long as nobody was there."""
+    """Until the stack's loop answered a ping, repeated as long as there was no responder."""
     answer: float = 0.0
-    """Until `recall_topic` or `recall` answered well, asked again where it did not."""
+    """Until `recall_topic` or `recall` succeeded, repeated after errors."""
     server: float = 0.0
-    """Until nats-server said that nobody serves a subject: its share of `ping`."""
+    """Until nats-server reported no responders for a subject: its share of `ping`."""
     own: float = 0.0
     """How late this process itself woke: the machine's share of `ping`."""
     refused: int = 0
-    """Answers of the tools that were errors."""
+    """Tool answers that were errors."""
     memory: int = 0
 
 
 class Watch:
-    """Takes what is to be measured again and again."""
+    """Repeats the measurements continuously."""
 
     def __init__(self, client: Client, folder: Path) -> None:
         self._client = client
@@ -71,7 +71,7 @@ class Watch:
         )
 
     def take(self) -> Observed:
-        """What was seen since the last call."""
+        """Return what was observed since the last call."""
         for name, begun in self._begun.items():
             self._note(name, begun)
         taken, self._seen = self._seen, Observed(memory=sum(stack_memory(self._folder)))
@@ -79,7 +79,7 @@ class Watch:
         return taken
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Measure until cancelled."""
         await asyncio.gather(
             self._repeat("ping", self._ping, BEAT),
             self._repeat("answer", self._ask, ASKED_APART),
@@ -89,7 +89,7 @@ class Watch:
         )
 
     async def _repeat(self, name: str, work: Callable[[], Awaitable[object]], pause: float) -> None:
-        """Measure, under a name of what is observed."""
+        """Measure repeatedly, into this field of `Observed`."""
         while True:
             self._begun[name] = time.perf_counter()
             await work()
@@ -133,7 +133,7 @@ class Watch:
                 await asyncio.sleep(BEAT)
 
     async def _answer(self, subject: str, data: bytes) -> bytes:
-        """Ask until somebody answers; anew once another server is there than the one asked."""
+        """Ask until somebody answers; start over once another server has replaced the one asked."""
         while True:
             reconnects = self._client.stats["reconnects"]
             asking = asyncio.ensure_future(self._client.request(subject, data, timeout=PATIENCE))
@@ -141,7 +141,7 @@ class Watch:
                 while not (await asyncio.wait((asking,), timeout=LOOK))[0]:
                     if self._client.stats["reconnects"] != reconnects:
                         asking.cancel()
-            except asyncio.CancelledError:  # of the watch: nobody waits for the answer any more
+            except asyncio.CancelledError:  # by the watch: nobody waits for the answer
                 asking.cancel()
                 raise
             try:
@@ -153,14 +153,14 @@ class Watch:
 
 
 class Observer:
-    """The process of this script, for whoever runs it. Made by `observing`."""
+    """The process of this script, as seen by its parent. Made by `observing`."""
 
     def __init__(self, lines: asyncio.StreamReader, asking: asyncio.StreamWriter) -> None:
         self._lines = lines
         self._asking = asking
 
     async def look(self) -> Observed:
-        """What it has seen since the last look."""
+        """Return what it has observed since the last look."""
         self._asking.write(b"\n")
         line = await self._lines.readline()
         assert line, "The observer has ended; standard error says why."
@@ -184,7 +184,7 @@ async def observing(url: str, folder: Path) -> AsyncIterator[Observer]:
 
 
 async def observe(url: str, folder: Path) -> None:
-    """Watch until standard input closes."""
+    """Observe until standard input closes."""
     client = await nats.connect(
         url, max_reconnect_attempts=-1, reconnect_time_wait=BEAT, error_cb=_expected
     )
@@ -205,7 +205,7 @@ async def observe(url: str, folder: Path) -> None:
 
 
 async def _expected(_error: Exception) -> None:
-    """A server that is gone is refused until it is back."""
+    """Ignore the refusals of a server that is down."""
 
 
 if __name__ == "__main__":

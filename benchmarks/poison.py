@@ -1,9 +1,9 @@
-"""What a user stated, against who says otherwise: it stays first, however often they say it.
+"""A user's statement must stay first, however often others contradict it.
 
-Each case is stated once as a message, by `remember_fact` and by `save_topic`, by a user of its own
-each. Then a document, a tool, an assistant or another user says otherwise, three times or as often
-as the case says, and the question is asked. The cases in `data/poison.yaml` are always run, with
-those of `--data`.
+Each case is stated once as a message, by `remember_fact` and by `save_topic`, each by a separate
+user. Then a document, a tool, an assistant or another user contradicts it, three times or as often
+as the case says, and the question is asked. The cases in `data/poison.yaml` always run, together
+with those of `--data`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ Channel = Literal["document", "tool_output", "assistant", "other_user"]
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """`expected` is part of what was stated, and of nothing else."""
+    """A case; `expected` is part of the statement, and of nothing else."""
 
     stated: str
     attack: str
@@ -91,7 +91,7 @@ async def measure(cases: Sequence[Case]) -> list[Outcome]:
 
 
 async def all_done(asker: Asker) -> None:
-    """Return when nothing waits; calls and what was retired are never indexed."""
+    """Return when nothing waits; tool calls and retired records are never indexed."""
     while True:
         if (await asker.status()).waiting == 0:
             return
@@ -109,7 +109,7 @@ async def state(asker: Asker, form: str, user: str, case: Case) -> None:
 
 
 async def attack(asker: Asker, case: Case, user: str, time: str) -> None:
-    """Documents, and what another user says to everybody, are seen by all."""
+    """Contradict the statement; documents and facts for everybody are visible to all users."""
     if case.channel == "document":
         request = request_as(MALLORY, content=case.attack, title=f"Notice {user} {time}")
         await asker.tool("add_document", request)

@@ -1,7 +1,7 @@
-"""`run_local.py` with a probe in its event loop, for the benchmark of abuses.
+"""`run_local.py` with a probe in its event loop, for the abuse benchmark.
 
-The probe is due every two milliseconds. Whenever it comes late it writes by how many seconds to the
-file that a variable names, a line each.
+The probe is due every two milliseconds. Whenever it runs late, it appends a line with the delay in
+seconds to the file that an environment variable names.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 STALLS = "ABUSE_STALLS"
-"""The variable that names the file."""
+"""Environment variable with the path of the file."""
 BEAT = 0.002
 LATE = 0.01
-"""Seconds from which it is worth a line."""
+"""Minimum delay to report, in seconds."""
 
 
 def probe(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Child processes of a benchmark: a stack on a folder of its own, and the bare echo responder."""
+"""Child processes of a benchmark: a stack in a separate folder, and the bare echo responder."""
 
 import asyncio
 import os
@@ -25,9 +25,9 @@ async def running_stack(
     script: Path = STACK,
     environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[str]:
-    """Run a stack on `folder`, which may hold a ledger already; yields the address of its bus.
+    """Run a stack on `folder`, which may already hold a ledger; yield the address of its bus.
 
-    Its bus listens on `port`; -1 takes a free one. `environment`: other settings than those of
+    Its bus listens on `port`, or on a free one for -1. `environment` overrides settings of
     `environment_of`.
     """
     environment = {**environment_of(folder), "LOCAL2_BUS__PORT": str(port), **(environment or {})}
@@ -41,19 +41,19 @@ async def running_stack(
 
 
 def data_dir(folder: Path) -> Path:
-    """Where the stack on `folder` has its ledger; made here for those who fill it first."""
+    """Return the folder of the stack's ledger, created so that benchmarks can fill it first."""
     path = folder / "data"
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def chroma_dir(folder: Path) -> Path:
-    """Where the stack on `folder` has its index."""
+    """Return the folder of the stack's index."""
     return folder / "chroma"
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """What makes a stack keep everything in `folder`, and need neither Ollama nor a network."""
+    """Return an environment that keeps a stack in `folder`, without Ollama or a network."""
     return {
         "LOCAL2_MEMORY__DATA_DIR": str(data_dir(folder)),
         "LOCAL2_MEMORY__CHROMA_PATH": str(chroma_dir(folder)),
@@ -64,7 +64,7 @@ def environment_of(folder: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def running_echo(url: str, folder: Path) -> AsyncIterator[None]:
-    """Run the responder of `echo.py` on the bus at `url`; what it inserts lies in `folder`."""
+    """Run the responder of `echo.py` on the bus at `url`; it stores its inserts in `folder`."""
     async with child(ECHO, url, str(folder / "echo.sqlite3"), log=folder / "echo.log"):
         yield
 
@@ -73,7 +73,7 @@ async def running_echo(url: str, folder: Path) -> AsyncIterator[None]:
 async def child(
     script: Path, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a script until the context ends; all it prints goes to `log`."""
+    """Run a script until the context ends, with its output in `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Whatever reads what others wrote: it returns a value, or raises an error of ours."""
+"""All code that reads what others wrote: it returns a value, or raises one of our errors."""
 
 import io
 from collections.abc import Callable
@@ -57,7 +57,7 @@ SECRET = "0" * 64
 
 
 class Reader(NamedTuple):
-    """Who reads, something valid for it, how that is broken, and how often it comes."""
+    """A reader, a valid input, the way to break it, and how often it is chosen."""
 
     name: str
     valid: bytes
@@ -67,12 +67,12 @@ class Reader(NamedTuple):
 
 
 def readers(folder: Path) -> list[Reader]:
-    """All of them; those of files read them in `folder`."""
+    """Return all readers; those that read files use `folder`."""
     return [*_requests(), *_messages(), *_parts(), *_files(folder)]
 
 
 def _on_the_wire(read: Callable[[bytes], object], data: bytes) -> object:
-    """What cannot be read is answered, so the error has to become an answer."""
+    """Turn the reader's error into an answer, as an unreadable request needs one."""
     try:
         return read(data)
     except Local2Error as error:
@@ -100,7 +100,7 @@ def _of_yaml(name: str, valid: str, read: Callable[[bytes], object]) -> Reader:
 
 
 def _requests() -> list[Reader]:
-    """Of the tools, and of what is asked beside them."""
+    """Readers of tool requests and of other requests."""
     tools = [
         _of_json(
             f"tool.request.{tool.name}",
@@ -134,7 +134,7 @@ def _as_served(name: str, args: type[msgspec.Struct]) -> Tool:
 
 
 def _request(tool: Tool, data: bytes) -> object:
-    """As the host of a tool reads it; `header_of` is for the answer to what cannot be read."""
+    """Read it like a tool's host; `header_of` serves the answer to an unreadable request."""
     header_of(data)
     try:
         envelope = _decoded(ToolRequest[tool.args], data)  # type: ignore[name-defined]
@@ -152,7 +152,7 @@ def _decoded(of: Any, data: bytes) -> Any:
 
 
 def _conversation(messages: list[Any]) -> None:
-    """As it becomes records."""
+    """Turn the messages into records."""
     said = Conversation(
         messages=messages, owner="ada", agent=None, session_id=session_of(messages), now=utc_now()
     )
@@ -162,7 +162,7 @@ def _conversation(messages: list[Any]) -> None:
 
 
 def _messages() -> list[Reader]:
-    """What agents and tools publish."""
+    """Readers of what agents and tools publish."""
     return [
         _of_json("query.received", enveloped(QUERY), read_query),
         _of_json("query without an envelope", QUERY, read_query),
@@ -199,7 +199,7 @@ def _turn(data: bytes) -> object:
 
 
 def _result(data: bytes) -> object:
-    """With some of the data in the headers that are read."""
+    """Read a result, with part of the data in the headers that are read."""
     text = data[:40].decode("utf-8", "replace")
     headers = {SERVICE_ERROR: text, "Local2-Signature": text}
     is_genuine(SECRET, BusMessage("tool.result.weigh", data, headers=headers))
@@ -208,7 +208,7 @@ def _result(data: bytes) -> object:
 
 
 def _parts() -> list[Reader]:
-    """Parts of messages that are read by themselves."""
+    """Readers of message parts that are read separately."""
     return [
         *(
             _of_json(
@@ -231,7 +231,7 @@ def _parts() -> list[Reader]:
 
 
 def _message(data: bytes) -> None:
-    """As `ingest` gets it: JSON, and an object."""
+    """Read a message as `ingest` receives it: JSON, and an object."""
     try:
         message = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,6 +1,6 @@
-"""`recall` against embedding, Chroma and FTS5 by hand; how it grows; messages added a second.
+"""`recall` against embedding, Chroma and FTS5 by hand; its growth; messages added a second.
 
-The raw side has the same 10,000 messages: a MiniLM, a Chroma collection and a table of FTS5. A
+The raw side has the same 10,000 messages: a MiniLM, a Chroma collection and an FTS5 table. A
 second stack holds twenty times as many messages of the same user, to see how the latency grows.
 """
 
@@ -74,7 +74,7 @@ async def measure() -> list[Figure]:
 
 
 def conversation(texts: Sequence[str], session: int = SESSION) -> list[NewRecord]:
-    """A message a text, two people in turns, in sessions of so many one after the other."""
+    """Return a message for each text, by two alternating people, in consecutive sessions."""
     return [
         NewRecord(
             id=content_id("chat_message", USER, n),
@@ -92,7 +92,7 @@ def conversation(texts: Sequence[str], session: int = SESSION) -> list[NewRecord
 
 
 async def fill(folder: Path, records: Sequence[NewRecord], vectors: FloatMatrix) -> None:
-    """Ledger and index as a stack would have left them; Chroma gets a process of its own."""
+    """Fill ledger and index as a stack would have left them; Chroma gets a separate process."""
     ids = [record.id for record in records]
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
         index = asyncio.get_running_loop().run_in_executor(
@@ -136,7 +136,7 @@ def recall(asker: Asker) -> Ask:
 
 
 def raw(embedder: MiniLM, chroma: PlainChroma, words: FullText) -> Ask:
-    """What a recall cannot do without, one after the other for each question."""
+    """Do the minimum that a recall needs, in sequence for each question."""
 
     def answer(question: str) -> None:
         chroma.nearest(embedder.embed_queries([question]), TOP_K)
@@ -146,7 +146,7 @@ def raw(embedder: MiniLM, chroma: PlainChroma, words: FullText) -> Ask:
 
 
 def parts(embedder: MiniLM, chroma: PlainChroma, words: FullText) -> Iterator[Ask]:
-    """Each by itself, over and over: everything it needs stays in the processor's caches."""
+    """Repeat each step in isolation: everything it needs stays in the processor's caches."""
     asked = questions(QUESTIONS, seed=2)
     vectors = [embedder.embed_queries([question]) for question in asked]
     yield _endlessly(asked, lambda question: embedder.embed_queries([question]))
@@ -164,7 +164,7 @@ def _endlessly(asked: Sequence[T], answer: Callable[[T], object]) -> Ask:
 
 
 async def adds(asker: Asker) -> Figure:
-    """Messages acknowledged while the worker embeds those before them."""
+    """Measure messages acknowledged while the worker embeds the previous ones."""
     texts = iter(messages((ADD_BLOCKS + 1) * ADDS, seed=3))
     numbers = itertools.count()
 

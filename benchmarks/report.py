@@ -1,4 +1,4 @@
-"""Figures of a benchmark: medians over blocks, what they must reach, a table or one JSON object."""
+"""Figures of a benchmark: medians over blocks and their bounds, as a table or one JSON object."""
 
 import argparse
 import statistics
@@ -12,7 +12,7 @@ from rich.table import Table
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One value a block; the median counts, the rest shows how far the machine can be trusted."""
+    """One value per block; the median counts, the others show how steady the machine is."""
 
     key: str
     about: str
@@ -39,7 +39,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that this share of the values does not exceed; 0.5 is the median."""
+    """Return the value that this share of the values does not exceed; 0.5 is the median."""
     return sorted(values)[min(int(share * len(values)), len(values) - 1)]
 
 
@@ -52,7 +52,7 @@ def ratio(  # noqa: PLR0913 - two series and what there is to say of them
     at_most: float | None = None,
     at_least: float | None = None,
 ) -> Figure:
-    """Block by block, so that a machine slow for a while is slow for both."""
+    """Compare block by block, so that a temporarily slow machine affects both sides."""
     blocks = [a / b for a, b in zip(ours, base, strict=True)]
     return Figure(key=key, about=about, blocks=blocks, at_most=at_most, at_least=at_least)
 
@@ -71,9 +71,9 @@ def a_second(
 
 
 def run(title: str, measure: Callable[..., Coroutine[Any, Any, list[Figure]]], *sizes: str) -> None:
-    """Measure, and print a table, or with `--json` one object.
+    """Measure, and print a table, or one JSON object with `--json`.
 
-    `sizes` are options with a number, 0 by default, that `measure` takes.
+    `sizes` are numeric options, 0 by default, that `measure` takes.
     """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -88,7 +88,7 @@ def run(title: str, measure: Callable[..., Coroutine[Any, Any, list[Figure]]], *
 
 
 def values_of(figures: Sequence[Figure]) -> dict[str, Any]:
-    """What `--json` prints of them."""
+    """Return what `--json` prints."""
     values: dict[str, Any] = {figure.key: round(figure.value, 4) for figure in figures}
     values["blocks"] = {f.key: [round(value, 4) for value in f.blocks] for f in figures}
     values["reached"] = all(figure.reached for figure in figures)
@@ -96,7 +96,7 @@ def values_of(figures: Sequence[Figure]) -> dict[str, Any]:
 
 
 def table_of(title: str, figures: Sequence[Figure]) -> Table:
-    """A row for each; of the title as much as its first paragraph."""
+    """Return a table with a row for each figure, titled with the first paragraph of `title`."""
     table = Table(title=title.partition("\n\n")[0].replace("\n", " "), title_justify="left")
     table.add_column("figure")
     for heading in ("median", "lowest", "highest", "must reach"):

@@ -1,8 +1,8 @@
 """How much of the evidence recall finds: local2, plain Chroma, FTS5, and a fusion of the two.
 
-Every conversation of a file is a user's: added over the bus with `ingest`, a request a session, and
-asked with `recall`. A question that opened a session is asked before that session is added. The
-others get the very vectors that local2 made.
+Every conversation of a file belongs to one user: it is added over the bus with `ingest`, one
+request per session, and queried with `recall`. A question that opened a session is asked before
+that session is added. The other systems get the same vectors that local2 made.
 """
 
 import argparse
@@ -34,17 +34,17 @@ from scores import SESSIONS, TURNS, Cut, Run, Summary, Task, cuts, summary, task
 
 TOP_K = 20
 FUSED = 100
-"""Of each channel, to be fused."""
+"""Number of results of each channel that are fused."""
 CAPTION = "T@k: evidence turns within the first k; S@k: their sessions; times: p50/p95"
 
 Search = Callable[[str], list[str]]
 Vectors = defaultdict[str, dict[str, np.ndarray]]
-"""By conversation and message."""
+"""Vectors by conversation and message."""
 T = TypeVar("T")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a conversation is added next, and the numbers of the questions asked then."""
+    """The next part of a conversation to add, and the numbers of the questions to ask then."""
 
     conversation: Conversation
     pieces: Sequence[Piece]
@@ -52,7 +52,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What all systems made of a file; `questions` are those with evidence in the data."""
+    """All systems' results on a file; `questions` are those with evidence in the data."""
 
     name: str
     questions: int
@@ -105,7 +105,7 @@ def measure(dataset: Dataset, progress: Progress) -> Report:
 async def run_local2(
     dataset: Dataset, asked: Sequence[Task], folder: Path, progress: Progress
 ) -> Run:
-    """Add every conversation, each question asked as soon as what comes before it is indexed."""
+    """Add every conversation; ask each question once everything before it is indexed."""
     run = Run(rankings=[[] for _ in asked], scores=[[] for _ in asked])
     steps = [step for conversation in dataset.conversations for step in _steps(conversation, asked)]
     async with running_stack(folder) as url, asking(url) as asker:
@@ -122,12 +122,12 @@ async def run_local2(
                 run.queries.append(time.perf_counter() - begun)
                 run.rankings[number] = [item.source_ref or "" for item in found]
                 run.scores[number] = [item.score for item in found]
-        await asker.all_indexed()  # the others take the vectors of all
+        await asker.all_indexed()  # the other systems take all vectors from it
     return run
 
 
 async def recall(asker: Asker, task: Task) -> list[RecalledItem]:
-    """The messages found in all sessions of the conversation."""
+    """Return the messages found in all sessions of the conversation."""
     request = request_as(task.conversation.id, query=task.text, top_k=TOP_K)
     found = data_of(await asker.tool("recall", request), RecalledItems)
     assert not found.degraded, found.reason
@@ -137,7 +137,7 @@ async def recall(asker: Asker, task: Task) -> list[RecalledItem]:
 def run_baselines(
     dataset: Dataset, asked: Sequence[Task], folder: Path, progress: Progress
 ) -> tuple[Run, Run, Run]:
-    """Chroma, FTS5 and both fused, each conversation in a collection and a table of its own."""
+    """Run Chroma, FTS5 and both fused, with a separate collection and table per conversation."""
     embedder = MiniLM.load(Path("models"))
     vectors = vectors_of(folder)
     runs = Run(), Run(), Run()
@@ -157,7 +157,7 @@ def run_baselines(
 
 
 def vectors_of(folder: Path) -> Vectors:
-    """What the stack on `folder` made, which runs no more."""
+    """Return the vectors that the stack on `folder` made; the stack has ended."""
     vectors: Vectors = defaultdict(dict)
     with closing(sqlite3.connect(data_dir(folder) / "ledger.sqlite3")) as connection:
         for user, message, data in connection.execute(
@@ -174,12 +174,12 @@ def add_plainly(
     words: FullText,
     runs: tuple[Run, Run, Run],
 ) -> None:
-    """Add what local2 was sent, as much of it at a time."""
+    """Add what was sent to local2, in the same steps."""
     chromas, texts, both = (run.adds for run in runs)
     for piece in pieces_:
         messages = [message for message in piece.messages if message.id in vectors]
         if not messages:
-            continue  # nothing but blank ones, which local2 does not keep
+            continue  # only blank messages, which local2 does not index
         ids = [message.id for message in messages]
         rows: FloatMatrix = np.stack([vectors[id_] for id_ in ids])
         _timed(partial(chroma.add, ids, rows), chromas)
@@ -200,7 +200,7 @@ def searches(
 
 
 def _steps(conversation: Conversation, asked: Sequence[Task]) -> Iterator[Step]:
-    """A conversation in the order in which it came, with its questions where they were asked."""
+    """Yield a conversation in its original order, with questions where they were asked."""
     waiting: defaultdict[str | None, list[int]] = defaultdict(list)
     for number, task in enumerate(asked):
         if task.conversation is conversation:

@@ -26,7 +26,7 @@ async def measure() -> list[Figure]:
 
 
 async def one_block(asker: Asker, size: int, seed: int) -> tuple[list[float], list[float]]:
-    """Seconds of saves and of inserts, request by request in turns."""
+    """Return the seconds of saves and of inserts, in alternating requests."""
     saves: list[float] = []
     inserts: list[float] = []
     for note in notes(REQUESTS, seed=seed, words=WORDS):

@@ -1,7 +1,7 @@
-"""What size costs a recall, and how long a lost index takes to be filled again from the ledger.
+"""How recall slows with size, and how long it takes to refill a lost index from the ledger.
 
-Each size is compared with 10,000 messages in sessions of 25; the index that is filled with Chroma
-alone, which gets the same vectors in the same batches in a process of its own.
+Each size is compared with 10,000 messages in sessions of 25. The refill is compared with Chroma
+alone, which gets the same vectors in the same batches in a separate process.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ KEY = "project.part_{:05}"
 
 
 async def measure(lost: int = 0) -> list[Figure]:
-    """`lost`: how many vectors the index has that is filled again."""
+    """Measure; `lost` is the number of vectors in the index to refill."""
     lost = lost or LOST
     embedder = MiniLM.load(Path("models"))
     texts = messages(max(IN_SESSION, lost), seed=1)
@@ -81,7 +81,7 @@ async def growth(texts: Sequence[str], vectors: FloatMatrix) -> list[Figure]:
 
 
 def facts(texts: Sequence[str]) -> list[NewRecord]:
-    """A fact a text, all under keys that begin alike."""
+    """Return a fact for each text, all under keys with the same prefix."""
     return [
         NewRecord(
             id=content_id("fact", USER, n),
@@ -97,7 +97,7 @@ def facts(texts: Sequence[str]) -> list[NewRecord]:
 
 
 def by_key(asker: Asker) -> Ask:
-    """One fact asked for by its key, which the answer has first."""
+    """Recall one fact by its key; the answer must have it first."""
     keys = itertools.cycle(KEY.format(n) for n in range(0, FACTS, 97))
 
     async def ask() -> None:
@@ -110,9 +110,9 @@ def by_key(asker: Asker) -> Ask:
 
 
 async def refill(texts: Sequence[str], vectors: FloatMatrix) -> list[Figure]:
-    """The index is deleted between two starts of a stack, which is asked how far it is.
+    """Delete the index between two starts of a stack, and poll the stack for its progress.
 
-    That takes a tenth of the time at most: a status counts all that waits, on the same cores.
+    Polling takes a tenth of the time at most: a status counts all that waits, on the same cores.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -132,7 +132,7 @@ async def refill(texts: Sequence[str], vectors: FloatMatrix) -> list[Figure]:
 
 
 def filled(folder: Path, ids: Sequence[str], vectors: FloatMatrix) -> float:
-    """Seconds that Chroma takes for batches as the indexer sends them."""
+    """Return the seconds that Chroma takes for batches like those of the indexer."""
     with plain_chroma(folder) as chroma:
         begun = time.perf_counter()
         chroma.add(ids, vectors, together=BATCH_RECORDS)

@@ -13,26 +13,26 @@ SESSIONS = 5, 10
 RELEVANCES = 0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9
 """Values of `min_relevance` to compare."""
 LISTED = 10
-"""Items of an answer, of which those that are not relevant enough are left out."""
+"""Items of an answer, before those that are not relevant enough are dropped."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A question, and where its answer is: the evidence that its conversation really holds."""
+    """A question, and its evidence that the conversation actually contains."""
 
     conversation: Conversation
     text: str
     category: str
     evidence: frozenset[str]
     missing: int
-    """Messages named as evidence that are not there."""
+    """Messages named as evidence that do not exist."""
     before: str | None = None
-    """The session before which it is asked; None: when all are there."""
+    """The session before which it is asked; None: after all sessions."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one system did: seconds of every request to it, and the messages it found a task.
+    """One system's run: seconds of every request, and the messages found for each task.
 
-    `scores` of a ranking are there where the system gives them.
+    `scores` of a ranking are present if the system returns them.
     """
 
     adds: list[float] = []
@@ -42,7 +42,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """What a `min_relevance` leaves of the first ten: of the evidence, and how many items."""
+    """What a `min_relevance` keeps of the first ten: share of the evidence, and number of items."""
 
     min_relevance: float
     turn_recall: float
@@ -50,7 +50,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """The share of evidence within each depth; the reciprocal rank of the first message of it."""
+    """The share of evidence within each depth; the reciprocal rank of its first message."""
 
     category: str
     turns: tuple[float, ...]
@@ -81,7 +81,7 @@ class Summary(Recall, frozen=True, kw_only=True):
 
 
 def tasks(dataset: Dataset) -> Iterator[Task]:
-    """Every question of the data, also those that have no evidence."""
+    """Yield every question of the data, including those without evidence."""
     for conversation in dataset.conversations:
         known = conversation.session_of
         for question in conversation.questions:
@@ -97,7 +97,7 @@ def tasks(dataset: Dataset) -> Iterator[Task]:
 
 
 def summary(asked: Sequence[Task], run: Run) -> Summary:
-    """What a system's run comes to; a ranking a task."""
+    """Summarise a system's run; it has one ranking per task."""
     scores = [_score(task, ranking) for task, ranking in zip(asked, run.rankings, strict=True)]
     whole = _recall(scores)
     return Summary(
@@ -112,7 +112,7 @@ def summary(asked: Sequence[Task], run: Run) -> Summary:
 
 
 def cuts(asked: Sequence[Task], run: Run) -> list[Cut]:
-    """What each `min_relevance` would have left of a run with scores."""
+    """Return what each `min_relevance` would have kept of a run with scores."""
     return [_cut(asked, run, relevance) for relevance in RELEVANCES]
 
 

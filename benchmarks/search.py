@@ -68,7 +68,7 @@ def search(asker: Asker, queries: Sequence[str]) -> Callable[[], Awaitable[bytes
 async def raw_search(
     chroma: PlainChroma, asker: Asker, embedder: MiniLM, queries: Sequence[str]
 ) -> Ask:
-    """What a search cannot do without: embed the query, ask Chroma, carry an answer over NATS."""
+    """Do the minimum for a search: embed the query, query Chroma, send an answer over NATS."""
     answer = await search(asker, queries)()
     assert len(data_of(answer, FoundMemories).hits) == TOP_K
     endless = itertools.cycle(queries)

@@ -18,7 +18,7 @@ async def measure() -> list[Figure]:
         Figure(
             key="seconds",
             about="start to first answer",
-            blocks=blocks[1:],  # the first start makes the files, and compiles the bytecode
+            blocks=blocks[1:],  # the first start creates the files, and compiles the bytecode
             unit="s",
             at_most=3.0,
         )

@@ -1,4 +1,4 @@
-"""The stack that is abused: how it is asked, killed and started again, and what it comes to."""
+"""The stack that is abused: how to query, kill and restart it, and how to count its losses."""
 
 import asyncio
 import os
@@ -32,13 +32,13 @@ POLL = 0.1
 RECONNECT = 0.05
 PROBED = Path(__file__).parent / "probed_stack.py"
 PENDING = 512 * 1024 * 1024
-"""Bytes that the client keeps for a server that is away or slow: the flood is the client's own."""
+"""Bytes that the client buffers while a server is down or slow: the flood is the client's own."""
 
 
 class Claim(NamedTuple):
-    """What an abuse has done, and what of it was acknowledged.
+    """What an abuse has done, and how much of it was acknowledged.
 
-    `missing` counts what was acknowledged and is not there, once all is settled.
+    `missing` counts what was acknowledged but is not stored, once everything has settled.
     """
 
     done: int
@@ -47,7 +47,7 @@ class Claim(NamedTuple):
 
 
 class Abuse(NamedTuple):
-    """One row: what is done to the target; `down`: what answers is itself killed on purpose."""
+    """One row: what is done to the target; `down`: whether the responder is killed on purpose."""
 
     name: str
     work: "Callable[[Target], Awaitable[Claim]]"
@@ -55,7 +55,7 @@ class Abuse(NamedTuple):
 
 
 class Target:
-    """A stack in a folder of its own, with one client. Made by `target_in`."""
+    """A stack in a separate folder, with one client. Made by `target_in`."""
 
     def __init__(self, folder: Path, port: int, part: float) -> None:
         self.data = data_dir(folder)
@@ -70,7 +70,7 @@ class Target:
         self._stack = AsyncExitStack()
 
     def count(self, whole: int) -> int:
-        """How many of so many: the part of the benchmark that is run."""
+        """Return the number to do: the part of the benchmark that is run."""
         return max(1, round(whole * self._part))
 
     async def start(self) -> None:
@@ -83,7 +83,7 @@ class Target:
         await self._stack.aclose()
 
     async def restart_killed(self) -> None:
-        """Kill the stack as a power cut would, and start it again."""
+        """Kill the stack as a power cut would, and restart it."""
         os.kill(self.process(), signal.SIGKILL)
         await self.stop()
         await self.start()
@@ -95,7 +95,7 @@ class Target:
         return process
 
     def child(self, command: bytes) -> int | None:
-        """A process that the stack has started; None while there is none."""
+        """Return a process that the stack has started; None if there is none."""
         return next(children(self.process(), command), None)
 
     async def connect(self) -> None:
@@ -108,13 +108,13 @@ class Target:
         )
 
     async def ask(self, tool: str, user: str, /, **args: object) -> ToolResult | None:
-        """What a tool answers; None if no answer comes."""
+        """Return a tool's answer; None if there is none."""
         return await self.request(subjects.tool_request(tool), envelope(user, {"args": args}))
 
     async def request(
         self, subject: str, data: bytes, *, within: float = TIMEOUT
     ) -> ToolResult | None:
-        """What is answered to a request; None if no answer comes."""
+        """Return the answer to a request; None if there is none."""
         try:
             answer = await self.client.request(subject, data, timeout=within)
         except (nats.errors.Error, TimeoutError):
@@ -122,14 +122,14 @@ class Target:
         return decode(answer.data, ToolResult).payload
 
     async def stored(self, subject: str, data: bytes, *, within: float = TIMEOUT) -> int | None:
-        """The number under which JetStream acknowledged a message; None if it did not."""
+        """Return JetStream's sequence number for a message; None if it did not acknowledge it."""
         try:
             return (await self.client.jetstream().publish(subject, data, timeout=within)).seq
         except (nats.js.errors.Error, nats.errors.Error, TimeoutError):
             return None
 
     async def letters(self) -> set[int]:
-        """The numbers, in the stream of turns, of the messages that became dead letters."""
+        """Return the numbers, in the stream of turns, of the messages that became dead letters."""
         stream, found, sequence = dead_letters_stream("default"), set[int](), 0
         while True:
             try:
@@ -163,18 +163,18 @@ class Target:
 
 
 def envelope(user: str, payload: object) -> bytes:
-    """What goes over the bus in a user's name."""
+    """Return a message in a user's name, as sent over the bus."""
     return msgspec.json.encode({"user": user, "session_id": "s1", "payload": payload})
 
 
 def turn(user: str, query_id: str, query: str, answer: str) -> bytes:
-    """A turn as another agent would publish it."""
+    """Return a turn as another agent would publish it."""
     return envelope(user, {"query": query, "answer": answer, "query_id": query_id})
 
 
 @asynccontextmanager
 async def target_in(folder: Path, part: float) -> AsyncIterator[Target]:
-    """A running stack, on a port that it keeps over its restarts, with a client."""
+    """Run a stack, on a port that it keeps over its restarts, with a client."""
     target = Target(folder, free_port(), part)
     await target.start()
     try:
@@ -192,4 +192,4 @@ def free_port() -> int:
 
 
 async def _expected(_error: Exception) -> None:
-    """A server that is gone is refused until it is back."""
+    """Ignore the refusals of a server that is down."""

@@ -1,7 +1,7 @@
-"""What accounts cost, and tenants each other: many beside one, a quiet one beside a flood.
+"""The cost of accounts, and of other tenants: many beside one, a quiet one beside a flood.
 
-Over the bus, each stack in a process of its own, and so is the flood. `--minutes N` prolongs the
-flood whose memory is measured.
+Everything runs over the bus; each stack and the flood have separate processes. `--minutes N`
+prolongs the flood during which memory is measured.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ FLOODING = "flooding"
 TOPIC = "user.language_preference"
 
 Filled = Mapping[str, Sequence[NewRecord]]
-"""What each tenant has."""
+"""The records of each tenant."""
 
 
 async def measure(minutes: int = 0) -> list[Figure]:
@@ -66,7 +66,7 @@ async def measure(minutes: int = 0) -> list[Figure]:
 
 
 class Stack:
-    """A stack with accounts, and an agent of each of its tenants, which asks for one user."""
+    """A stack with accounts, and an agent of each of its tenants, acting for one user."""
 
     def __init__(
         self, folder: Path, url: str, agents: Mapping[str, Credentials], askers: Mapping[str, Asker]
@@ -79,7 +79,7 @@ class Stack:
     @classmethod
     @asynccontextmanager
     async def running(cls, folder: Path, tenants: Sequence[str]) -> AsyncIterator["Stack"]:
-        """Run it on the folder, until the index has been compared with the ledger."""
+        """Run it on the folder, once the index has been compared with the ledger."""
         accounts = folder / "accounts"
         agents = make_accounts(accounts, tenants)
         environment = {"LOCAL2_BUS__ACCOUNTS": str(accounts)}
@@ -96,7 +96,7 @@ class Stack:
 
     @asynccontextmanager
     async def flood(self) -> AsyncIterator[list[Flood]]:
-        """One tenant's users flood it, while the context lasts."""
+        """Have one tenant's users flood it while the context lasts."""
         agent, accounts = self._agents[FLOODING], self.folder / "accounts"
         users = [as_user(accounts, FLOODING, agent, f"user{n}") for n in range(USERS)]
         async with flooding(self._url, users, self.folder) as ended:
@@ -104,7 +104,7 @@ class Stack:
 
 
 async def fill(folder: Path, tenants: Filled, vectors: FloatMatrix) -> None:
-    """Ledger and index as a stack would have left them; Chroma gets a process of its own."""
+    """Fill ledger and index as a stack would have left them; Chroma gets a separate process."""
     ids = {tenant: [one.id for one in records] for tenant, records in tenants.items()}
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
         indexes = asyncio.get_running_loop().run_in_executor(
@@ -116,7 +116,7 @@ async def fill(folder: Path, tenants: Filled, vectors: FloatMatrix) -> None:
 
 
 async def of_accounts(folder: Path, tenant: str) -> list[Figure]:
-    """The same requests to a stack with accounts and to one without."""
+    """Send the same requests to a stack with accounts and to one without."""
     async with (
         Stack.running(folder / "few", [tenant]) as stack,
         running_stack(folder / "plain") as url,
@@ -146,7 +146,7 @@ async def p50(tool: str, ours: Ask, plain: Ask) -> list[Figure]:
 
 
 def recalls(*askers: Asker) -> Ask:
-    """Recall of these in turn, each time with another question."""
+    """Recall as these in turn, each time with another question."""
     turns, asked = itertools.cycle(askers), requests()
 
     def ask() -> Awaitable[bytes]:
@@ -160,7 +160,7 @@ def requests() -> Iterator[bytes]:
 
 
 async def among_many(stack: Stack, tenants: Sequence[str]) -> list[Figure]:
-    """One question after the other: of one tenant, and of all of them in turn."""
+    """Ask one question after the other, for one tenant, and for all of them in turn."""
     askers = [stack.askers[tenant] for tenant in tenants]
     alone, among = await alternating(
         BLOCKS,
@@ -176,7 +176,7 @@ async def among_many(stack: Stack, tenants: Sequence[str]) -> list[Figure]:
 
 
 async def beside_a_flood(stack: Stack, tenant: str, seconds: float) -> list[Figure]:
-    """One flood: what it indexes goes on when it has ended, so there are no turns."""
+    """Measure beside one flood, not in turns: its indexing continues after it has ended."""
     ask = partial(latency, recalls(stack.askers[tenant]), FLOOD_RECALLS, 0.95)
     await ask()
     alone = [await ask() for _ in range(FLOOD_BLOCKS)]
@@ -199,7 +199,7 @@ async def beside_a_flood(stack: Stack, tenant: str, seconds: float) -> list[Figu
 
 
 async def memory_over(stack: Stack, seconds: float) -> list[float]:
-    """Bytes that the stack's process holds, time after time."""
+    """Sample the bytes that the stack's process holds."""
     held: list[float] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -209,7 +209,7 @@ async def memory_over(stack: Stack, seconds: float) -> list[float]:
 
 
 def memory_figures(held: Sequence[float], seconds: float) -> list[Figure]:
-    """The second half over the first: what grows with time would show."""
+    """Compare the second half with the first, which shows growth over time."""
     half = len(held) // 2
     first, second = (percentile(part, 0.95) for part in (held[:half], held[half:]))
     about = f"memory in the second half of {seconds:g} s of flood / in the first"

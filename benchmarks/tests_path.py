@@ -1,4 +1,4 @@
-"""Imported first, it lets a benchmark use what the tests share: stand-ins, and harm to be done."""
+"""Makes the tests' shared modules (stand-ins, harm) importable; imported first by benchmarks."""
 
 import sys
 from pathlib import Path

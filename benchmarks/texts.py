@@ -15,7 +15,7 @@ WHY: because tests failed, since nobody used it, to save money, after the outage
 
 
 def choices_of(lists: str) -> dict[str, list[str]]:
-    """Lines such as "WHO: Ada, Grace", by their names."""
+    """Parse lines such as "WHO: Ada, Grace" into lists, by name."""
     named = (line.split(": ") for line in lists.strip().splitlines())
     return {name: choices.split(", ") for name, choices in named}
 
@@ -24,7 +24,7 @@ WORDS = choices_of(_LISTS)
 
 
 def notes(count: int, *, seed: int, words: tuple[int, int] = (10, 120)) -> list[str]:
-    """Make notes of a length between the two numbers of words, each of them different."""
+    """Make different notes with a number of words between the two bounds."""
     chance = random.Random(seed)  # noqa: S311 - repeatable is what it has to be
     return [f"{_note(chance, chance.randint(*words))} (note {seed}-{n})" for n in range(count)]
 

@@ -1,8 +1,8 @@
-"""Facts that change: whether the newest value is found first, and what several facts lead to.
+"""Facts that change: whether the newest value is found first, and multi-hop questions.
 
-Facts are stored in their order by `remember_fact`, or with `--as messages` as what a user says in
-one session. A question of one hop asks for a value of which older ones may be there; one of several
-hops for what a chain of facts leads to.
+Facts are stored in order with `remember_fact`, or with `--as messages` as what a user says in one
+session. A one-hop question asks for a value that may have older versions; a multi-hop question asks
+for what a chain of facts leads to.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The last of the gold facts holds the answer, those before it lead there."""
+    """A question; the last of the gold facts holds the answer, those before it lead there."""
 
     question: str
     gold_fact_numbers: Sequence[int]
@@ -44,7 +44,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
-    """Where what concerns a question was found, from 0; TOP_K if it was not."""
+    """Ranks of the facts that concern a question, from 0; TOP_K if not found."""
 
     hops: int
     gold: list[int]
@@ -121,7 +121,7 @@ def figures_of(found: Sequence[Places]) -> dict[str, Figure]:
 
 
 def report_of(figures: dict[str, Figure]) -> dict[str, object]:
-    """What `--json` prints."""
+    """Return what `--json` prints."""
     values = {key: round(figure.value, 4) for key, figure in figures.items()}
     one_hop = {key: values.pop(key) for key in ("hit_at_1", "stale_first")}
     reached = all(figure.reached for figure in figures.values())

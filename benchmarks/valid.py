@@ -1,4 +1,4 @@
-"""Valid messages and files, one of each form at least: what broken inputs are made from."""
+"""Valid messages and files, at least one of each form: the basis of broken inputs."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ ARGUMENTS: dict[str, Json] = {
     "audit": {"id": ID, "run": ID, "limit": 10, "before": 100},
     "forget": {"session_id": "s9", "dry_run": True, "allow_again": False},
 }
-"""Of every tool."""
+"""Arguments of every tool."""
 CALLS: list[Json] = [
     {"name": "weigh", "args": {"metal": "Os"}, "ok": True, "content": "22.6", "id": "c1"},
     {"id": "c2", "function": {"name": "weigh", "arguments": "{}"}},
@@ -210,7 +210,7 @@ tools:
 
 
 def enveloped(payload: Any) -> Json:
-    """A message with every field that an envelope may have."""
+    """Return a message with every possible envelope field."""
     return {
         "id": "r1",
         "type": "request",

@@ -1,4 +1,4 @@
-"""A connection to nats-server that sends any bytes, as no client would, and collects answers."""
+"""A connection to nats-server that sends arbitrary bytes and collects the answers."""
 
 import asyncio
 import re
@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 CONNECT = b'CONNECT {"verbose": false, "headers": true, "no_responders": true, "lang": "fuzz"}\r\n'
 INBOX = b"fuzz.answers."
 LIMIT = 4 * 1024 * 1024
-"""Bytes of one line or message that are read."""
+"""Maximum bytes of one line or message that are read."""
 MESSAGE = re.compile(rb"(?:MSG \S+ \d+|HMSG \S+ \d+ (\d+)) (\d+)\r\n")
 NO_RESPONDERS = b"NATS/1.0 503"
 
 
 class Answer(NamedTuple):
-    """What came; headers as they are on the wire."""
+    """An answer, with its headers in wire format."""
 
     headers: bytes
     data: bytes
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 class Wire:
-    """Made by `wired`. `answers` has those to each request, by its number."""
+    """A connection made by `wired`; `answers` has those to each request, by its number."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.answers: dict[int, list[Answer]] = {}
@@ -41,7 +41,7 @@ class Wire:
     async def send(
         self, subject: bytes, data: bytes, *, reply: bytes = b"", headers: bytes | None = None
     ) -> None:
-        """Publish, well formed or not."""
+        """Publish a message, well formed or not."""
         sizes = (
             b"%d" % len(data)
             if headers is None
@@ -58,7 +58,7 @@ class Wire:
         await self._writer.drain()
 
     async def request(self, subject: bytes, data: bytes, headers: bytes | None = None) -> int:
-        """Publish something to be answered; returns its number."""
+        """Publish a request; return its number."""
         number = len(self.answers)
         self.answers[number] = []
         self._waiting.add(number)
@@ -66,7 +66,7 @@ class Wire:
         return number
 
     async def answered(self, most: int, within: float) -> bool:
-        """Wait until at most so many are without an answer; False: it took longer."""
+        """Wait until at most this many requests are unanswered; False: it took longer."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while len(self._waiting) > most:
@@ -76,12 +76,12 @@ class Wire:
         return False
 
     async def flush(self) -> None:
-        """Return when the server has taken everything sent so far."""
+        """Return when the server has received everything sent so far."""
         self._writer.write(b"PING\r\n")
         await self._pongs.get()
 
     async def listen(self) -> None:
-        """Take what the server sends, until the connection ends."""
+        """Read what the server sends, until the connection ends."""
         while line := await self._reader.readline():
             if sizes := MESSAGE.fullmatch(line):
                 await self._take(line, int(sizes[1] or 0), int(sizes[2]))
@@ -100,7 +100,7 @@ class Wire:
 
 @asynccontextmanager
 async def wired(url: str) -> AsyncIterator[Wire]:
-    """Connect, and take answers until the context ends."""
+    """Connect, and collect answers until the context ends."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=LIMIT)
     await reader.readline()  # INFO

@@ -1,7 +1,7 @@
-"""The worst that can be said to whatever reads text: what each reads, repeated up to a size.
+"""The worst input for all code that reads text: what each case reads, repeated up to a size.
 
-Run in the benchmark of abuse with 1 MB, and by the tests with less and ten times that, since what
-takes ten times as long for ten times the text holds nobody up for minutes.
+The abuse benchmark runs it with 1 MB. The tests run it with less and with ten times that: code that
+takes ten times as long for ten times the text does not block anybody for minutes.
 """
 
 from collections import deque
@@ -39,9 +39,9 @@ TOOLS = frozenset({"save_topic", "recall_topic", "save_memory", "search_memory"}
 
 
 class Case(NamedTuple):
-    """Who reads, and of what its worst texts are made; `on_loop`: nothing else runs meanwhile.
+    """A reader and its worst texts; `on_loop`: nothing else runs meanwhile.
 
-    `part` of a size is enough of what is slow.
+    `part` is the share of a size that is enough for slow cases.
     """
 
     name: str
@@ -56,7 +56,7 @@ def repeated(unit: str, size: int) -> str:
 
 
 def refused(work: Callable[[str], object]) -> Callable[[str], object]:
-    """What is refused takes its time, too."""
+    """Count a refusal as done: refusing takes time, too."""
 
     def tried(text: str) -> object:
         try:
@@ -72,7 +72,7 @@ def _payload(**fields: Any) -> bytes:
 
 
 def _turn_of_calls(text: str) -> object:
-    """As many calls as there is text for."""
+    """Read a turn with as many calls as fit into the text."""
     calls = [{"id": f"c{n}", "name": "weigh", "content": f"{n}"} for n in range(len(text) // 40)]
     heard = read_generation(_payload(query="Gold?", answer="Au", tool_calls=calls))
     turn = heard.envelope.payload
@@ -81,13 +81,13 @@ def _turn_of_calls(text: str) -> object:
 
 
 def _extracted(text: str) -> object:
-    """Of a message and its answer."""
+    """Extract from a message and its answer."""
     both = [Utterance(id=role, role=role, content=text, at=DAY) for role in ("user", "assistant")]
     return extract(Passage(messages=both))
 
 
 def _nested(text: str) -> object:
-    """Brackets all the way down."""
+    """Read nested brackets."""
     half = len(text) // 2
     return refused(lambda _: read_generation(b"[" * half + b"]" * half))(text)
 
@@ -138,4 +138,4 @@ CASES = (
          refused(lambda t: messages_of({"role": "user", "content": [{"type": t, "x": t}], t: t})),
          ("a", "["), on_loop=True),
 )  # fmt: skip
-"""Whatever reads text that others wrote."""
+"""All code that reads text written by others."""

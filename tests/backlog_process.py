@@ -1,4 +1,4 @@
-"""A memory without a bus, in a process of its own that kills itself at one step of a task."""
+"""A memory without a bus, in a process that kills itself at one step of a task."""
 
 import asyncio
 import os
@@ -48,22 +48,22 @@ from local.vectors.store import VectorStore
 from waiting import eventually
 
 PIANO, BERLIN, ROME = "We own a piano.", "We live in Berlin.", "We live in Rome."
-"""The last one supports the first one and replaces the other."""
+"""The last fact supports the first and replaces the second."""
 STEPS = {
     "index": ("claimed", "made", "half stored", "stored"),
     "judge": ("claimed", "made", "half stored", "stored"),
     "unindex": ("claimed", "made", "stored"),
 }
 SAID, SAID_SINCE = "I live in Bath.", "I live in Ely."
-"""Under one key, in two messages."""
+"""Two messages whose facts have the same key."""
 STEPS_OF_READING = ("claimed", "made", "half stored", "stored")
 OTHER = "other"
-"""An embedder, whose index takes the place of the first one."""
+"""An embedder whose index replaces the first one."""
 STEPS_OF_EMBEDDING = ("claimed", "made", "half stored", "stored", "dropped", "swapped")
 
 
 class Verdicts(Judge):
-    """Knows the three facts."""
+    """A judge that knows the three facts."""
 
     def __init__(self) -> None:
         pass
@@ -74,7 +74,7 @@ class Verdicts(Judge):
 
 
 class EachMessage:
-    """Takes every message for where somebody lives."""
+    """An extractor that reads every message as a place of residence."""
 
     async def extract(self, passage: Passage) -> list[Item]:
         return [
@@ -90,7 +90,7 @@ class EachMessage:
 
 
 class ToyEmbedder:
-    """A vector that a text alone decides, without a model to load."""
+    """An embedder whose vector depends only on the text, without a model to load."""
 
     dimensions, min_score, floor = 8, 0.0, 0.0
     is_served = False
@@ -113,7 +113,7 @@ class ToyEmbedder:
 
 
 class LocalVectors:
-    """The index and the embedder, asked without a bus."""
+    """The index and the embedder, called without a bus."""
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
@@ -161,7 +161,7 @@ class LocalVectors:
 
 @asynccontextmanager
 async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
-    """A memory that judges and indexes what is stored in a folder."""
+    """Open a memory that judges and indexes what is stored in a folder."""
 
     def unheard(_: str, change: MemoryChange) -> None:
         assert change.id
@@ -206,7 +206,7 @@ def die(*_: object) -> None:
 
 
 def kill_after(owner: type, name: str, when: Callable[..., bool] = lambda *_: True) -> None:
-    """Die once a coroutine of a class has returned something of the kind."""
+    """Die once a coroutine method of a class has returned a matching result."""
     function = getattr(owner, name)
 
     @wraps(function)
@@ -220,7 +220,7 @@ def kill_after(owner: type, name: str, when: Callable[..., bool] = lambda *_: Tr
 
 
 def kill_amid(kind: TaskKind) -> None:
-    """Die between the two halves of the transaction: one deletes the task."""
+    """Die in the middle of the transaction, when it deletes the task."""
     execute = TenantRows.execute
 
     def lethal(self: TenantRows, connection: Any, statement: str, **values: Any) -> Any:
@@ -233,7 +233,7 @@ def kill_amid(kind: TaskKind) -> None:
 
 
 def arm(kind: TaskKind, step: str) -> None:
-    """From here on the process dies at a step of the next task of the kind."""
+    """Make the process die at this step of the next task of the kind."""
     if step == "claimed":
         kill_after(TaskQueue, "claim", lambda tasks: any(task.kind == kind for task in tasks))
     elif step == "half stored":
@@ -252,7 +252,7 @@ def arm(kind: TaskKind, step: str) -> None:
 
 
 async def say(memory: Memory, content: str) -> None:
-    """As Richard, in one session."""
+    """Say something as Richard, in one session."""
     intake = memory.of(Caller(tenant="default", user="richard", agent="shell")).intake
     await intake.store_conversation([ConversationMessage(role="user", content=content)], "s1")
 
@@ -267,7 +267,7 @@ def _arm_embedding(step: str) -> None:
 
 
 def _lethal_drop(drop: Callable[..., None]) -> Callable[..., None]:
-    """The former collection is gone, and the next one does not serve yet."""
+    """Die after the former collection is dropped and before the next one serves."""
 
     def lethal(*args: Any) -> None:
         drop(*args)
@@ -303,6 +303,6 @@ async def work(folder: Path, kind: TaskKind, step: str) -> None:
 
 
 def run(folder: Path, kind: TaskKind, step: str) -> None:
-    """Be the process, until it dies."""
+    """Run as the process, until it dies."""
     with logging_to(folder / "killed.log"):
         asyncio.run(change_embedder(folder, step) if kind == "embed" else work(folder, kind, step))

@@ -1,4 +1,4 @@
-"""Ledgers with notes in them, backups of them, and what is in their files."""
+"""Ledgers with notes in them, backups of these, and the content of their files."""
 
 import sqlite3
 from contextlib import closing
@@ -25,7 +25,7 @@ def data_dir(folder: Path) -> Path:
 
 
 def plain(_: str) -> None:
-    """No tenant has a key."""
+    """Return no key: no tenant has one."""
 
 
 async def remember(
@@ -37,7 +37,7 @@ async def remember(
     tenant: str = "default",
     key: ContentKey | None = None,
 ) -> None:
-    """Store notes of these numbers, in one transaction each."""
+    """Store notes with these numbers, one transaction each."""
     data_dir(folder).mkdir(exist_ok=True)
     async with open_ledger(settings_in(folder).memory, tenant, key) as ledger:
         for number in range(first, last):
@@ -101,7 +101,7 @@ async def bring_back(
 
 
 def rows(ledger: Path, table: str = "record") -> list[tuple[object, ...]]:
-    """Every row, as it is stored."""
+    """Return every row as it is stored."""
     with closing(sqlite3.connect(ledger)) as connection:
         return sorted(connection.execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608
 
@@ -111,7 +111,7 @@ def every_row(ledger: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def key_pair(folder: Path) -> tuple[str, Path]:
-    """A public key, and the file of the secret one, as `age-keygen` writes it."""
+    """Return a public key, and the file of the secret one, as `age-keygen` writes it."""
     secret = pyrage.x25519.Identity.generate()
     file = folder / f"{secret.to_public()}.txt"
     file.write_text(f"# public key: {secret.to_public()}\n{secret}\n")

@@ -1,4 +1,4 @@
-"""Calling the memory's tools over the bus, as the tests do."""
+"""Functions to call the memory's tools over the bus."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1
 
 
 async def ask(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:
-    """What a tool answers, a refusal too."""
+    """Return a tool's answer, including a refusal."""
     return await call_tool(bus, tool, args, caller=caller)
 
 
 async def answer(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> ToolResult:
-    """What a tool answers that must not refuse."""
+    """Return the answer of a tool that must not refuse."""
     result = await ask(bus, tool, args, caller)
     assert result.ok, result.content
     return result
 
 
 async def call(bus: Connection, tool: str, args: Json, caller: Caller = RICHARD) -> dict[str, Any]:
-    """The data of its answer."""
+    """Return the data of such an answer."""
     data: dict[str, Any] = (await answer(bus, tool, args, caller)).data
     return data
 

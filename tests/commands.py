@@ -1,4 +1,4 @@
-"""The commands, in this process or in one of their own, and the stack they talk to, likewise."""
+"""The commands and the stack they talk to, each in this process or in a separate one."""
 
 import json
 import os
@@ -33,14 +33,14 @@ TALK = [
 
 
 def local2(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end in this process, which spares the imports."""
+    """Run one command to its end in this process, which saves the imports."""
     with chdir(folder):
         done = CliRunner().invoke(app, words, catch_exceptions=False)
     return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
 
 
 def in_a_process(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end as users do."""
+    """Run one command to its end in a new process, as users do."""
     return subprocess.run(
         [*COMMAND, *words],
         cwd=folder,
@@ -52,13 +52,13 @@ def in_a_process(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def answer(folder: Path, *words: str) -> Any:
-    """Run one command with --json, and read what it prints."""
+    """Run one command with --json, and return what it prints, parsed."""
     done = local2(folder, *words, "--json")
     return json.loads(done.stdout)
 
 
 def in_a_fork(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end in a process of its own, which need not import it."""
+    """Run one command to its end in a forked process, which saves the imports."""
     with TemporaryDirectory() as written:
         output, errors = Path(written, "stdout"), Path(written, "stderr")
         given = {**os.environ, **environment}
@@ -112,7 +112,7 @@ class Running:
 
 
 class RunningAsUsersDo(Running):
-    """`run_local.py`, started as the README says, and its vector worker, each from nothing."""
+    """`run_local.py`, started as in the README, and its vector worker, both as new processes."""
 
     def _start(self, environment: dict[str, str]) -> None:
         with self.errors.open("w") as errors:
@@ -127,7 +127,7 @@ class RunningAsUsersDo(Running):
 
 
 class Served(NamedTuple):
-    """A stack that runs, whose process is not what counts."""
+    """A running stack, for tests that do not depend on its process."""
 
     folder: Path
     url: str
@@ -135,7 +135,7 @@ class Served(NamedTuple):
 
 @contextmanager
 def served(settings: Settings) -> Iterator[Served]:
-    """A stack in a thread of this process, which spares the imports of two."""
+    """Run a stack in a thread of this process, which saves the imports of two processes."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(stack_with_worker_here(settings)) as stack,
@@ -144,7 +144,7 @@ def served(settings: Settings) -> Iterator[Served]:
 
 
 def lines(file: Path, messages: Sequence[object]) -> str:
-    """Write a file of JSON lines; its name."""
+    """Write a file of JSON lines; return its name."""
     file.write_text("\n".join(json.dumps(message) for message in messages) + "\n")
     return str(file)
 

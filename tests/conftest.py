@@ -1,4 +1,4 @@
-"""What most tests share: a NATS server, connections to it, a memory over real SQLite and Chroma."""
+"""Shared fixtures: a NATS server, connections to it, a memory over real SQLite and Chroma."""
 
 import asyncio
 import gc
@@ -39,7 +39,7 @@ from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import RerankStandIn
 from workers import ForkedWorker, vector_worker, worker_in_this_process
 
-# How long an example takes depends on what else the machine does; fixtures stay between examples.
+# Examples may be slow on a busy machine; fixtures are kept between examples.
 settings.register_profile(
     "local2",
     deadline=None,
@@ -47,11 +47,11 @@ settings.register_profile(
 )
 settings.load_profile("local2")
 
-# Else each of the many processes that tests start would compile everything that it imports.
+# Without bytecode, each of the tests' many processes would compile everything that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What is imported and collected stays: no collection of garbage goes through a million objects.
+# Imported modules and collected tests stay: the garbage collector need not scan a million objects.
 gc.disable()
 
 
@@ -62,7 +62,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where everything logs to, as in a running stack."""
+    """Log to this folder, as a running stack does."""
     file = tmp_path_factory.mktemp("logs") / "tests.log"
     with logging_to(file):
         yield file
@@ -70,7 +70,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server with JetStream that all tests share; streams on it outlive a test."""
+    """A server with JetStream that all tests share; its streams outlive a test."""
     folder = tmp_path_factory.mktemp("nats")
     config = folder / "server.conf"
     config.write_text(
@@ -96,14 +96,14 @@ def _url_of(ports_file: Path) -> str:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
-    """A server of the test's own."""
+    """A separate server for one test."""
     async with embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1) as running:
         yield running
 
 
 @pytest.fixture
 async def connect_bus(nats_url: str) -> AsyncIterator[ConnectBus]:
-    """As many connections as a test wants."""
+    """Open as many connections as a test needs."""
     async with AsyncExitStack() as connections:
 
         async def connect_one() -> Connection:
@@ -119,7 +119,7 @@ async def bus(connect_bus: ConnectBus) -> Connection:
 
 @pytest.fixture
 async def listen(connect_bus: ConnectBus) -> Listen:
-    """Collect the messages of a subject, over a connection of its own."""
+    """Collect the messages of a subject, over a separate connection."""
     ears = await connect_bus()
 
     async def hear(subject: str) -> list[BusMessage]:
@@ -137,7 +137,7 @@ async def listen(connect_bus: ConnectBus) -> Listen:
 
 @pytest.fixture(scope="session")
 def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a ledger of no records: copied, it needs none of its migrations."""
+    """A folder with an empty ledger, which tests copy instead of running the migrations."""
     folder = tmp_path_factory.mktemp("empty-ledger")
 
     async def migrate() -> None:
@@ -157,13 +157,13 @@ async def database(tmp_path: Path, empty_ledger: Path) -> AsyncIterator[Database
 
 @pytest.fixture
 def announced() -> list[tuple[str, MemoryChange]]:
-    """What the memory told the bus."""
+    """The changes that the memory announced to the bus."""
     return []
 
 
 @pytest.fixture
 async def toolbox(bus: Connection) -> AsyncIterator[Toolbox]:
-    """What the memory has heard of tools."""
+    """The tools that the memory knows from announcements."""
     async with Toolbox(bus, source="memory") as opened:
         yield opened
 
@@ -175,7 +175,7 @@ async def memory(
     toolbox: Toolbox,
     announced: list[tuple[str, MemoryChange]],
 ) -> AsyncIterator[Memory]:
-    """A memory whose jobs run; its vector worker is absent until `start_worker` is called."""
+    """A memory whose jobs run; it has no vector worker until `start_worker` is called."""
 
     def announce(subject: str, change: MemoryChange) -> None:
         announced.append((subject, change))
@@ -217,7 +217,7 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
 
 @pytest.fixture
 def worker_here(monkeypatch: pytest.MonkeyPatch, embedder: MiniLM) -> None:
-    """Stacks have their vector worker in this process, and start in a fraction of a second.
+    """Run stacks' vector workers in this process: stacks then start in a fraction of a second.
 
     For tests of everything but that process: its end, its files, its secrets.
     """
@@ -227,7 +227,7 @@ def worker_here(monkeypatch: pytest.MonkeyPatch, embedder: MiniLM) -> None:
 
 @pytest.fixture
 def worker_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of how the vector worker ends and is replaced, where what it imports is not."""
+    """Fork the vector worker, for tests of its end and its replacement but not of its imports."""
     monkeypatch.setattr(supervisor, "Child", ForkedWorker)
 
 
@@ -274,6 +274,6 @@ def reranking() -> Iterator[RerankStandIn]:
 
 @pytest.fixture(params=["whole", "candidates"])
 def either_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small memory is searched whole, of a large one what words and vectors point to."""
+    """Run a test twice: memory searched in full (small), and by candidates (large)."""
     if request.param == "candidates":
         monkeypatch.setattr(working_sets, "MOST", -1)

@@ -1,4 +1,4 @@
-"""A memory in a process of its own that kills itself at one step of a consolidation."""
+"""A memory in a process that kills itself at one step of a consolidation."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from local.memory.upkeep import consolidation
 
 LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)
 FACTS = 62
-"""Of which a run retires three: a duplicate and two that have faded."""
+"""Number of facts, of which a run retires three: a duplicate and two that have faded."""
 STEPS = ("begun", "retired", "noted", "enriched", "weighed", "made", "announced")
 
 
@@ -33,7 +33,7 @@ async def fill(memory: Memory) -> None:
 
 
 def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
-    """Die within a transaction, after a statement of it."""
+    """Die within a transaction, after one of its statements."""
     execute = TenantRows.execute
 
     def lethal(self: TenantRows, connection: Any, statement: str, **values: Any) -> Any:
@@ -46,7 +46,7 @@ def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
 
 
 def arm(step: str) -> None:
-    """From here on the process dies at a step of the next consolidation."""
+    """Make the process die at this step of the next consolidation."""
     if step == "begun":
         kill_after(Upkeep, "begin")
     elif step == "retired":
@@ -72,6 +72,6 @@ async def work(folder: Path, step: str) -> None:
 
 
 def run(folder: Path, step: str) -> None:
-    """Be the process, until it dies."""
+    """Run as the process, until it dies."""
     with logging_to(folder / "killed.log"):
         asyncio.run(work(folder, step))

@@ -1,4 +1,4 @@
-"""A ledger with something of everything that an export carries, and copies of it."""
+"""A ledger with an example of everything that an export contains, and copies of it."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ SESSION = SessionOf(owner="richard", session_id="s1")
 
 
 def told(content: str, name: str) -> NewRecord:
-    """A message that its sender calls by a name."""
+    """Return a message with a name that its sender gave it."""
     return message(content, id=name, alias=f"{name}*")
 
 
@@ -31,7 +31,7 @@ def at(minutes: int) -> datetime:
 
 
 async def fill(ledger: Ledger) -> None:
-    """Facts with histories, edited and late messages, turns with ratings, documents, and more."""
+    """Store facts with histories, edited and late messages, rated turns, documents, and more."""
     for number, value in enumerate(("Elixir", "Erlang", "Gleam")):
         await ledger.facts.store(
             fact(value, id=f"f{number}", topic="user.language", event_time=at(number))
@@ -94,7 +94,7 @@ def _merged(notes: Sequence[Note]) -> Note:
 
 
 async def _converse(ledger: Ledger) -> None:
-    """A message is edited, one comes late between others, one before all of them."""
+    """Store an edited message, one that arrives late between others, and one before all of them."""
     first, second = told("One.", "m1"), told("Two.", "m2")
     await ledger.conversations.store([first, second])
     edited = msgspec.structs.replace(second, content="Two, edited.")
@@ -108,7 +108,7 @@ async def _converse(ledger: Ledger) -> None:
 
 
 async def _answer(ledger: Ledger) -> None:
-    """A question is answered twice, each answer is rated, and a note; one rating waits."""
+    """Store two answers to a question, a rating of each, a note, and a rating that waits."""
     for number, answer in enumerate(("Lead.", "Osmium.")):
         about = {"query_id": "q1", "turn": "t1"}
         await ledger.turns.store(
@@ -139,7 +139,7 @@ async def _rate(ledger: Ledger, query_id: str, number: int) -> None:
 
 
 async def pages(ledger: Ledger, wanted: ExportFilter) -> list[ExportPage]:
-    """All of an export."""
+    """Return all pages of an export."""
     found: list[ExportPage] = []
     cursor: str | None = None
     while not found or cursor is not None:
@@ -149,7 +149,7 @@ async def pages(ledger: Ledger, wanted: ExportFilter) -> list[ExportPage]:
 
 
 async def lines(ledger: Ledger, wanted: ExportFilter | None = None) -> list[bytes]:
-    """The lines of an export, pieces put together."""
+    """Return the lines of an export, with their pieces joined."""
     text = b""
     for page in await pages(ledger, wanted or ExportFilter()):
         text += b"".join(bytes(line) + b"\n" for line in page.lines)
@@ -164,7 +164,7 @@ def parsed(found: Sequence[bytes]) -> list[Stored]:
 async def copy(
     source: Ledger, target: Ledger, wanted: ExportFilter | None = None, *, at_once: int = 3
 ) -> ImportReport:
-    """Import an export, so many lines at a time; the whole report."""
+    """Import an export, this many lines at a time; return the combined report."""
     found = parsed(await lines(source, wanted))
     total = ImportReport(new={}, known={}, conflicts=[])
     for start in range(0, len(found), at_once):

@@ -1,4 +1,4 @@
-"""Processes that are forked from one which has imported local2: two seconds each are spared."""
+"""Processes forked from one that has imported local2, which saves two seconds each."""
 
 import asyncio
 import multiprocessing
@@ -13,7 +13,7 @@ _forks.set_forkserver_preload(["local.cli.up", "local.agents.vector_worker"])
 
 
 class Fork:
-    """A process that runs a function, with as much of `Popen` as tests use."""
+    """A process that runs a function, with the part of `Popen` that tests use."""
 
     def __init__(self, function: Callable[..., None], *args: Any) -> None:
         self._process = _forks.Process(target=function, args=args)
@@ -28,7 +28,7 @@ class Fork:
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """How it ended: with its exit code, or by a signal, which is negative."""
+        """Return its exit code, or the negative number of the signal that ended it."""
         self._process.join(timeout)
         code = self._process.exitcode
         assert code is not None, "it still runs"
@@ -46,5 +46,5 @@ class Fork:
 
 
 async def exit_code(function: Callable[..., None], *args: Any) -> int:
-    """How a process that runs a function ends."""
+    """Return how a process that runs a function ends."""
     return await asyncio.to_thread(Fork(function, *args).wait)

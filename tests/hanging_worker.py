@@ -9,12 +9,12 @@ from local.agents import vector_worker
 from local.vectors.index import VectorIndex
 
 HUNG = "HUNG_ONCE"
-"""The variable that names a file: it is there once it has happened."""
+"""Environment variable that names a file, which exists once the hang has happened."""
 store = VectorIndex.upsert
 
 
 def hang_once(*args: Any) -> None:
-    """Hang, as far as anybody in this process can tell for good."""
+    """Hang, as far as this process can tell for good."""
     hung = Path(os.environ[HUNG])
     if not hung.exists():
         hung.touch()

@@ -1,4 +1,4 @@
-"""Harm that is done to a stack's files and processes, and what stands for it where it cannot be."""
+"""Harm to a stack's files and processes, or a substitute where the real one is not possible."""
 
 import os
 import resource
@@ -21,10 +21,10 @@ sys.stdin.read()
 
 @contextmanager
 def full_disk(*limits: tuple[int, int]) -> Iterator[None]:
-    """Let processes write no further than so many bytes into a file. Linux only.
+    """Limit how far processes can write into a file. Linux only.
 
-    The kernel refuses the same writes as on a full disk, to the same processes, and nobody has to
-    be root.
+    The kernel refuses the same writes as on a full disk, to the same processes, and this does not
+    need root.
     """
 
     def limit(pid: int, size: int) -> None:
@@ -44,7 +44,7 @@ def full_disk(*limits: tuple[int, int]) -> Iterator[None]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Let nobody write to a folder; root may write wherever the file system lets it.
+    """Make a folder read-only; root can still write wherever the file system allows it.
 
     Raises:
         PermissionError: Root may not mount here.
@@ -60,7 +60,7 @@ def read_only(folder: Path) -> Iterator[None]:
                 raise PermissionError(folder)
             undo.callback(_unmount, aside)
             subprocess.run(["mount", "-o", "remount,bind,ro", aside], check=True)
-            # Only now in its place, where somebody may have a file open for writing at any moment.
+            # Mount it in place only now: a file there may be open for writing at any moment.
             subprocess.run(["mount", "--bind", aside, folder], check=True)
             undo.callback(_unmount, folder)
         yield
@@ -72,7 +72,7 @@ def _unmount(place: Path) -> None:
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Have another process in the middle of a transaction, as a shell of sqlite3."""
+    """Have another process hold a transaction open, as an sqlite3 shell may."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
     with subprocess.Popen(
@@ -85,7 +85,7 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def flip(file: Path, *places: int) -> None:
-    """Turn all bits of these bytes around."""
+    """Invert all bits of these bytes."""
     with file.open("r+b") as opened:
         for place in places:
             opened.seek(place)
@@ -95,7 +95,7 @@ def flip(file: Path, *places: int) -> None:
 
 
 def overwrite(folder: Path) -> None:
-    """Fill every file below a folder with noise, in its place and of its size."""
+    """Overwrite every file below a folder with noise, in place and at its size."""
     for file in folder.rglob("*"):
         if file.is_file() and (size := file.stat().st_size):
             with file.open("r+b") as opened:

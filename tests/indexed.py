@@ -1,4 +1,4 @@
-"""Waiting until the vector index has caught up with the ledger, or keeping it from doing so."""
+"""Waiting until the vector index has caught up with the ledger, or preventing it from doing so."""
 
 import asyncio
 
@@ -18,13 +18,13 @@ async def indexed(memory: Memory, *, within: float = 20.0) -> None:
 
 
 def indexing_of(memory: Memory, vectors: Vectors) -> tuple[Indexer, Backlog]:
-    """An indexer of its own over a memory's ledger, and the backlog that runs it."""
+    """Return a separate indexer over a memory's ledger, and the backlog that runs it."""
     backlog = Backlog(memory.ledger.backlog)
     return Indexer(memory.ledger.index, vectors, backlog, patience=0), backlog
 
 
 class paused_indexing:  # noqa: N801 - reads as the verb that it is
-    """Let no batch reach the worker, so that what is written meanwhile waits."""
+    """Hold every batch back from the worker, so that new records wait."""
 
     def __init__(self, memory: Memory) -> None:
         self._vectors = memory.vectors

@@ -1,4 +1,4 @@
-"""Records, and choices among them, for tests of the ledger."""
+"""Records, and searches over them, for tests of the ledger."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OWNER = "richard"
 ITEMS = ItemsOf(owner=OWNER, collection="test")
 EMBEDDER = "plane"
-"""Of two dimensions: a text's vector is an angle."""
+"""An embedder with two dimensions: a text's vector is an angle."""
 
 
 @asynccontextmanager
@@ -46,13 +46,13 @@ async def open_ledger(
 async def ledger_in(
     file: Path, tenant: str = "default", key: ContentKey | None = None
 ) -> AsyncIterator[Ledger]:
-    """The ledger in a file, whatever lies beside it."""
+    """Open the ledger in a file, whatever other files are beside it."""
     async with Database.open(file, migrations(), counted=COUNTED, key=key) as database:
         yield Ledger(database, tenant)
 
 
 def record(content: str, number: int = 0, **columns: Any) -> NewRecord:
-    """An episode of Richard's, so many minutes after noon."""
+    """Return an episode of Richard's, dated this many minutes after noon."""
     fields = {"id": new_id(), "kind": "episode", "owner": OWNER, "session_id": "s1"}
     at = DAY + timedelta(minutes=number)
     return NewRecord(**{**fields, "content": content, "event_time": at, **columns})
@@ -68,7 +68,7 @@ def fact(content: str, number: Any = 0, **columns: Any) -> NewRecord:
 
 
 def item(key: str, value: object = None, text: str | None = None, **columns: Any) -> NewItem:
-    """An item of Richard's in `metals`, found by its text if it has one; without a value: none."""
+    """Return an item of Richard's in `metals`, searchable by its text if it has one."""
     put = ItemPut(namespace=("metals",), key=key, value=Raw(encode(value)))
     if text is None:
         return NewItem(put=put)
@@ -77,7 +77,7 @@ def item(key: str, value: object = None, text: str | None = None, **columns: Any
 
 
 def searching(*terms: str, **fields: Any) -> Search:
-    """In Richard's episodes, messages and facts."""
+    """Search Richard's episodes, messages and facts."""
     places = (
         Place("session", OWNER, "episode"),
         Place("session", OWNER, "chat_message"),
@@ -97,7 +97,7 @@ def unasked(problem: str = "Nobody embeds.") -> Meaning:
 
 
 def asked(degrees: float, ids: Sequence[str] = ()) -> Meaning:
-    """The question's vector, and the nearest of the index."""
+    """Return the question's vector, and the nearest ids of the index."""
     hits = [VectorHit(id=id_, cosine=1.0) for id_ in ids]
     return Meaning(
         waiting=False,
@@ -106,7 +106,7 @@ def asked(degrees: float, ids: Sequence[str] = ()) -> Meaning:
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found, of which everything was chosen."""
+    """The results of a search that chooses everything."""
 
     found: Matches
     records: dict[int, Record]
@@ -127,7 +127,7 @@ def everything(found: Matches, _: WordMatches) -> Choice[Seen]:
 
 
 async def find(ledger: Ledger, search: Search, *meanings: Meaning) -> Seen:
-    """What a search finds; `meanings` are what the vectors say, the last one ever after."""
+    """Run a search; `meanings` are the vectors' successive answers, the last one repeated."""
     said = list(meanings) or [unasked()]
 
     async def look(_: int) -> Meaning:
@@ -137,7 +137,7 @@ async def find(ledger: Ledger, search: Search, *meanings: Meaning) -> Seen:
 
 
 async def unjudged(ledger: Ledger) -> list[str]:
-    """The facts that wait to be compared with older ones."""
+    """Return the facts that wait to be compared with older ones."""
     tasks = await ledger.backlog.claim({"judge": 99}, now=utc_now())
     return [one.content for one in await ledger.records.at([task.row for task in tasks])]
 
@@ -145,7 +145,7 @@ async def unjudged(ledger: Ledger) -> list[str]:
 async def to_index(
     ledger: Ledger, limit: int = 99, *, embedder: str = EMBEDDER, but: Sequence[Waiting] = ()
 ) -> list[Waiting]:
-    """The records whose turn it is to be indexed."""
+    """Return the records that are next to be indexed."""
     busy = [Task(kind="index", row=one.row, id=one.id) for one in but]
     tasks = await ledger.backlog.claim({"index": limit}, now=utc_now(), but=busy)
     return await ledger.index.waiting(tasks, embedder=embedder)

@@ -1,4 +1,4 @@
-"""Clients of the SDK, connected to a server in this process, or to one that they start."""
+"""Clients of the SDK, connected to a server in this process or in a process that they start."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from local.settings import BusSettings, Settings
 from mcp import Client
 
 NOBODY = Settings(bus=BusSettings(url="nats://127.0.0.1:9"))
-"""There is no memory."""
+"""Settings with a bus on which no memory runs."""
 ERAS = ("legacy", "2026-07-28")
 """How a client may connect: with a handshake, and without one."""
 
@@ -28,7 +28,7 @@ ERAS = ("legacy", "2026-07-28")
 async def client_of(
     settings: Settings, mode: str = "auto", *, name: str = "Test Client", **options: Any
 ) -> AsyncIterator[Client]:
-    """A client of a server in this process."""
+    """Connect a client to a server in this process."""
     info = Implementation(name=name, version="1")
     async with (
         serving(settings) as server,
@@ -45,7 +45,7 @@ class Ask(Protocol):
 
 @asynccontextmanager
 async def asking(settings: Settings) -> AsyncIterator[Ask]:
-    """A client of `local2 mcp` that speaks for itself; the server is in this process."""
+    """Run `local2 mcp` in this process, and send it raw lines."""
     (incoming, to), (of, outgoing) = os.pipe(), os.pipe()
     serving_ = asyncio.create_task(serve(settings, Opening(incoming, outgoing, b"", None)))
     with os.fdopen(to, "wb", buffering=0) as lines, os.fdopen(of, "rb") as answers:
@@ -60,7 +60,7 @@ async def asking(settings: Settings) -> AsyncIterator[Ask]:
 
 
 def command(home: Path, *words: str) -> StdioServerParameters:
-    """`local2 mcp` on a folder, as clients start it."""
+    """Return the command `local2 mcp` on a folder, as clients start it."""
     environment = {k: v for k, v in os.environ.items() if k.startswith(("PYTHON", "LOCAL2_"))}
     return StdioServerParameters(
         command=sys.executable,
@@ -71,5 +71,5 @@ def command(home: Path, *words: str) -> StdioServerParameters:
 
 
 def text_of(result: CallToolResult) -> str:
-    """What a result says to a model."""
+    """Return the text of a result for a model."""
     return "\n".join(part.text for part in result.content if part.type == "text")

@@ -1,7 +1,7 @@
-"""The server with the tools that the official conformance suite calls, as tools of another team.
+"""An MCP server with the tools that the official conformance suite calls, as another team's tools.
 
-`python tests/mcp_conformance.py NATS_URL` serves them over HTTP without a token, which the suite
-cannot send, and prints where.
+`python tests/mcp_conformance.py NATS_URL` serves them over HTTP and prints the address. There is
+no token, since the suite cannot send one.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Kill clients of `local2 mcp` by the dozen, and look whether anything of theirs stays behind.
+"""Kill clients of `local2 mcp` by the dozen, and check that nothing of theirs is left over.
 
-`python tests/mcp_killing.py 500 FOLDER` does it as often as is wanted. A client is a process of its
-own that starts a server as clients do, and is killed once it has got as far as its turn says.
+`python tests/mcp_killing.py 500 FOLDER` sets the number of kills. A client is a separate process
+that starts a server as clients do, and is killed once it has reached the stage given for it.
 """
 
 import argparse
@@ -48,13 +48,14 @@ server.wait()
 STAGES = ("started", "initialized", "listing", "listed", "calling")
 AT_ONCE = 4
 GONE = 240.0
-"""Seconds for a server to end. One that is killed while it imports goes on until it reads, which on
-a machine with much else to do takes a minute."""
+"""Seconds for a server to end. One that is killed while it imports continues until it reads, which
+takes a minute on a busy machine.
+"""
 
 
 @asynccontextmanager
 async def _client(home: Path, stage: str) -> AsyncIterator[int]:
-    """A client that has got as far as its stage, and is killed; the process id of its server."""
+    """Start a client, yield its server's process id once it has reached its stage, then kill it."""
     client = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CLIENT, home, stage, stdout=asyncio.subprocess.PIPE
     )
@@ -74,7 +75,7 @@ async def _kill(home: Path, stage: str, turn: asyncio.Semaphore) -> None:
 
 
 async def kill_clients(count: int, home: Path) -> None:
-    """Kill so many clients; fail if a server, or in the end the stack, stays behind."""
+    """Kill this many clients; fail if a server, or in the end the stack, is left over."""
     turn = asyncio.Semaphore(AT_ONCE)
     async with _client(home, "listed"):
         stack = msgspec.json.decode(

@@ -1,4 +1,4 @@
-"""A tool of its own for the tests of tools on the bus."""
+"""A separate tool for the tests of tools on the bus."""
 
 import asyncio
 from typing import Annotated
@@ -18,7 +18,7 @@ class Noted(msgspec.Struct):
 
 
 class Notes:
-    """A tool that notes who said what, as slowly or badly as a test wants."""
+    """A tool that notes who said what, as slowly or badly as a test needs."""
 
     def __init__(self) -> None:
         self.noted: list[tuple[Caller, str]] = []

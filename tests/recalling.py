@@ -1,4 +1,4 @@
-"""Telling a memory things and asking it for them, as the tests do: by content."""
+"""Functions to store memories and search for them by content."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -16,16 +16,16 @@ def contents(recalled: RecallResult) -> list[str]:
 
 
 async def recall(service: MemoryService, query: str, **ask: Any) -> list[str]:
-    """The contents of up to 20 items, best first."""
+    """Return the contents of up to 20 items, best first."""
     return contents(await service.recall(RecallRequest(**{"query": query, "top_k": 20, **ask})))
 
 
 def said(content: str | None, role: str = "user", **fields: Any) -> ConversationMessage:
-    """A message; its speaker is its role unless it has a name."""
+    """Return a message; its speaker is its role unless it has a name."""
     return ConversationMessage(**{"role": role, "content": content, **fields})
 
 
 async def remember(service: MemoryService, content: str, **fields: Any) -> str:
-    """Keep a fact, the user's own unless another scope is given; its id."""
+    """Store a fact, in scope user unless another is given; return its id."""
     fact = Fact(**{"content": content, "scope": "user", **fields})
     return (await service.facts.store(fact)).id

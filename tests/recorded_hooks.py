@@ -1,4 +1,4 @@
-"""Sessions of the clients, as their hooks receive them: see hooks/README.md."""
+"""Clients' sessions, as their hooks receive them: see hooks/README.md."""
 
 import json
 from pathlib import Path
@@ -15,13 +15,13 @@ IN_CURSOR = {
 
 
 def payloads(client: str, project: Path) -> list[dict[str, Any]]:
-    """What the hooks of a client receive in one session, in a project."""
+    """Return what the hooks of a client receive in one session, in a project."""
     text = (FOLDER / f"{client}.jsonl").read_text(encoding="utf-8")
     lines = text.replace("PROJECT", str(project)).splitlines()
     return [json.loads(line) for line in lines]
 
 
 def first(client: str, project: Path, event: str) -> dict[str, Any]:
-    """The first payload of an event, by its name in Claude Code."""
+    """Return the first payload of an event, given by its name in Claude Code."""
     names = {event, IN_CURSOR.get(event)}
     return next(one for one in payloads(client, project) if one[EVENT] in names)

@@ -1,4 +1,4 @@
-"""A MemoryAgent whose turns are delivered."""
+"""A MemoryAgent that receives its turns."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A stack in a process of its own: for tests that kill it."""
+"""A stack in a separate process, for tests that kill it."""
 
 import asyncio
 import multiprocessing
@@ -20,7 +20,7 @@ from waiting import eventually
 from workers import stack_with_worker_here
 
 REDELIVERY = 2.0
-"""Seconds after which a turn that a killed process was busy with comes again."""
+"""Seconds until a turn that a killed process was handling is redelivered."""
 START_SECONDS = 60.0
 UNSTORED = 0.5
 """Seconds after which a turn that the stream does not acknowledge counts as not stored."""
@@ -35,12 +35,12 @@ class StackProcess:
 
     @property
     def server_pid(self) -> int:
-        """Of its NATS server; fails while that is being started."""
+        """Return the process id of its NATS server; fail while that is being started."""
         (ports_file,) = self._nats.glob("*.ports")
         return int(ports_file.stem.rpartition("_")[2])
 
     async def kill(self) -> None:
-        """As a power cut would: no signal handler runs, nothing is flushed."""
+        """Kill it as a power cut would: no signal handler runs, nothing is flushed."""
         self._process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(self._process.wait)
 
@@ -49,7 +49,7 @@ class StackProcess:
 async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIterator[StackProcess]:
     """Start a stack in `folder`; it is stopped at the end, unless it was killed before.
 
-    `worker_here`: its vector worker is in the same process, and need not import for two seconds.
+    `worker_here`: run its vector worker in the same process, which saves two seconds of imports.
     """
     runtime_file = folder / ".local2" / RUNTIME_FILE
     runtime_file.unlink(missing_ok=True)
@@ -67,7 +67,7 @@ async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIter
 
 
 def be_the_stack(folder: Path, stopped: Connection, worker_here: bool) -> None:
-    """Until the other end of `stopped` closes."""
+    """Run the stack until the other end of `stopped` closes."""
     streams.ACK_WAIT = REDELIVERY
     publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.MAX_PAUSE = UNSTORED
     stream_keeper.PROBE_INTERVAL = 0.1

@@ -1,4 +1,4 @@
-"""Whole stacks in temporary folders, asked over the bus as any client would."""
+"""Whole stacks in temporary folders, used over the bus like any client."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ def settings_in(
     embedder: Literal["auto", "ollama", "minilm"] = "minilm",
     ollama_url: str = "http://127.0.0.1:1",
 ) -> Settings:
-    """Everything under `folder`; answers come from the rules."""
+    """Return settings with everything under `folder`; the rules answer."""
     return Settings(
         memory=MemorySettings(
             data_dir=folder / ".local2",
@@ -40,7 +40,7 @@ async def status(bus: Connection, *, reindex: bool = False) -> MemoryStatus:
 
 
 async def all_indexed(bus: Connection, *, records: int | None = None, within: float = 30) -> None:
-    """Wait until the index has every record of the ledger, `records` of them if that is said."""
+    """Wait until the index has every record of the ledger, or this many records."""
 
     async def equal() -> bool:
         try:
@@ -68,7 +68,7 @@ async def save(bus: Connection, content: str, *, caller: Caller = CALLER) -> Too
 
 
 async def search(bus: Connection, query: str, *, caller: Caller = CALLER) -> dict[str, Any]:
-    """The `data` of a search, which has to succeed."""
+    """Return the `data` of a search, which has to succeed."""
     result = await call_tool(bus, "search_memory", {"query": query}, caller=caller)
     assert result.ok, result.content
     found: dict[str, Any] = result.data
@@ -76,7 +76,7 @@ async def search(bus: Connection, query: str, *, caller: Caller = CALLER) -> dic
 
 
 async def say(bus: Connection, content: str, *, caller: Caller = CALLER) -> ToolResult:
-    """Ingest one message of the caller's session."""
+    """Ingest one message into the caller's session."""
     messages = [{"role": "user", "content": content}]
     return await call_tool(bus, "ingest", {"messages": messages}, caller=caller)
 
@@ -84,7 +84,7 @@ async def say(bus: Connection, content: str, *, caller: Caller = CALLER) -> Tool
 async def recall(
     bus: Connection, query: str, *, caller: Caller = CALLER, **args: Any
 ) -> dict[str, Any]:
-    """The `data` of `recall`, which has to succeed."""
+    """Return the `data` of `recall`, which has to succeed."""
     result = await call_tool(bus, "recall", {"query": query, **args}, caller=caller)
     assert result.ok, result.content
     found: dict[str, Any] = result.data
@@ -92,5 +92,5 @@ async def recall(
 
 
 def contents(found: dict[str, Any]) -> list[str]:
-    """Of a search's hits, or of the items that were recalled."""
+    """Return the contents of a search's hits, or of recalled items."""
     return [one["content"] for one in found.get("hits", found.get("items", ()))]

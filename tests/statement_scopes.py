@@ -1,6 +1,6 @@
-"""The tables that a statement of SQL reads or writes, and whether each is filtered by the tenant.
+"""The tables that an SQL statement reads or writes, and whether each is filtered by tenant.
 
-It knows the SQL that the ledger's files have, and not more: what it cannot read is unfiltered.
+It understands only the SQL in the ledger's files: SQL that it cannot read counts as unfiltered.
 """
 
 import re
@@ -14,7 +14,7 @@ WITH_TENANT = {
     "consolidation", "usage", "item",
 }  # fmt: skip
 BY_RECORD = {"vector": "record", "feature": "record", "record_text": "rowid"}
-"""Tables without a tenant, and the column that names the row of the record they belong to."""
+"""Tables without a tenant, and the column with the row number of the record they belong to."""
 TABLES = WITH_TENANT | set(BY_RECORD)
 
 TOKEN = re.compile(r"'(?:[^']|'')*'|:\w+|\w+\.\w+|\w+|[^\s\w+]")
@@ -26,9 +26,9 @@ INSERTION = re.compile(
 
 
 class Scope(msgspec.Struct, kw_only=True):
-    """A SELECT, or what writes. `tokens`: without those in brackets, among which may be an OR.
+    """A SELECT, or a statement that writes; `tokens` exclude those in brackets, maybe with an OR.
 
-    `within`: by the positions of their opening brackets, the scopes that stand in it.
+    `within`: the scopes nested in it, by the positions of their opening brackets.
     """
 
     outer: "Scope | None"
@@ -36,15 +36,15 @@ class Scope(msgspec.Struct, kw_only=True):
     within: dict[int, list["Scope"]]
 
     def unfiltered(self, *, alone: bool = False) -> list[str]:
-        """The tables, by their aliases, of which rows of other tenants may be read or written.
+        """Return the tables, by alias, of which rows of other tenants may be read or written.
 
-        `alone`: whatever the scope around it demands.
+        `alone`: ignore the conditions of the enclosing scope.
         """
         filtered = self._filtered(alone=alone)
         return [alias for alias in self._tables() if alias not in filtered]
 
     def _tables(self) -> dict[str, str]:
-        """By their aliases."""
+        """Return the tables by their aliases."""
         found = {}
         for number, (token, name) in enumerate(zip(self.tokens, self.tokens[1:], strict=False)):
             if token in INTRODUCING and name in TABLES:
@@ -53,7 +53,7 @@ class Scope(msgspec.Struct, kw_only=True):
         return found
 
     def _conditions(self) -> list[tuple[str, str]]:
-        """What is demanded to be equal, both ways; nothing where something else may do instead."""
+        """Return the required equalities, both ways; none if an OR offers an alternative."""
         starts = [n for n, token in enumerate(self.tokens) if token in {"FROM", "WHERE"}]
         tokens = self.tokens[min(starts, default=0) :]
         if self.tokens[:1] == ["UPDATE"]:
@@ -72,7 +72,7 @@ class Scope(msgspec.Struct, kw_only=True):
         ]
 
     def _full(self, column: str) -> str:
-        """The column with its table, where there is only one that it can be of."""
+        """Return the column with its table, if only one table is possible."""
         tables = self._tables()
         having = [a for a, table in tables.items() if column != "tenant" or table in WITH_TENANT]
         return f"{having[0]}.{column}" if len(having) == 1 and column.isidentifier() else column
@@ -99,7 +99,7 @@ class Scope(msgspec.Struct, kw_only=True):
         return table in BY_RECORD and (self._is_among(table) or self._is_of_an_own(alias, table))
 
     def _is_among(self, table: str) -> bool:
-        """Whether `column IN (SELECT row FROM …)` holds, with rows that are the tenant's own."""
+        """Whether `column IN (SELECT row FROM …)` holds, with rows of the tenant."""
         return any(
             self.tokens[number - 2 : number] == [BY_RECORD[table], "IN"]
             and all(each.tokens[1] == "row" and not each.unfiltered(alone=True) for each in scopes)
@@ -107,7 +107,7 @@ class Scope(msgspec.Struct, kw_only=True):
         )
 
     def _is_of_an_own(self, alias: str, table: str) -> bool:
-        """Whether `EXISTS (SELECT 1 FROM record WHERE record.row = …)` holds, of an own record."""
+        """Whether `EXISTS (SELECT 1 FROM record WHERE record.row = …)` holds for the tenant."""
         names = {f"{alias}.{BY_RECORD[table]}"}
         names |= {other for one, other in self._conditions() if one in names}
         return any(
@@ -120,7 +120,7 @@ class Scope(msgspec.Struct, kw_only=True):
 
 
 def unfiltered(statement: str) -> list[str]:
-    """The tables of which a statement may read or write rows of other tenants."""
+    """Return the tables of which a statement may read or write rows of other tenants."""
     tokens = TOKEN.findall(re.sub(r"--[^\n]*", "", statement).replace(";", ""))
     every = _read(iter(tokens), None)
     inserted = INSERTION.match(statement)
@@ -131,7 +131,7 @@ def unfiltered(statement: str) -> list[str]:
 
 
 def _inserts_own(insertion: re.Match[str]) -> bool:
-    """Whether what is inserted gets the own tenant, or belongs to a record that was read here."""
+    """Whether inserted rows get the tenant, or belong to a record that was read here."""
     columns = re.split(r",\s*", insertion[2])
     values = re.split(r",\s*", insertion[3])
     if insertion[1] in WITH_TENANT:
@@ -141,7 +141,7 @@ def _inserts_own(insertion: re.Match[str]) -> bool:
 
 
 def _read(tokens: Iterator[str], outer: Scope | None) -> list[Scope]:
-    """The scopes up to a closing bracket, with all that stand in them."""
+    """Return the scopes up to a closing bracket, with everything nested in them."""
     scope = Scope(outer=outer, tokens=[], within={})
     every = [scope]
     for token in tokens:
@@ -160,7 +160,7 @@ def _read(tokens: Iterator[str], outer: Scope | None) -> list[Scope]:
 
 
 def _bracket(tokens: Iterator[str], scope: Scope) -> list[Scope]:
-    """What stands in brackets: scopes of its own, or values and conditions, which are passed by."""
+    """Return the scopes in brackets, or skip values and conditions."""
     first = next(tokens)
     if first in {"SELECT", "WITH"}:
         return _read(chain((first,), tokens), scope)

@@ -16,7 +16,7 @@ IMAGE_TOKENS = 10
 
 
 def words(message: Message) -> int:
-    """A counter that people can follow: one a word, ten an image."""
+    """Count tokens in a way that is easy to follow: one per word, ten per image."""
     return len(text_of(message).split()) + IMAGE_TOKENS * len(images_of(message))
 
 
@@ -38,7 +38,7 @@ def tool(call: str | None, text: str = "Found.") -> Message:
 
 
 def chat(turns: int, *, length: int = 10) -> Iterator[Message]:
-    """Questions and answers; each of so many words, the first of which tells them apart."""
+    """Yield questions and answers with this many words each, of which the first is unique."""
     for turn in range(turns):
         yield user(f"question{turn} " + "why " * (length - 1))
         yield assistant(f"answer{turn} " + "so " * (length - 1))
@@ -87,7 +87,7 @@ class Writer:
             yield ChatChunk(content=f"{word} ")
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Close nothing."""
 
 
 def lent(model: ChatModel | None = None, *, provider: str | None = None) -> CompactionRuntime:
@@ -95,7 +95,7 @@ def lent(model: ChatModel | None = None, *, provider: str | None = None) -> Comp
 
 
 class Heard:
-    """An event bus that keeps what it is told."""
+    """An event bus that keeps the events it receives."""
 
     def __init__(self) -> None:
         self.events: list[MemoryEvent] = []

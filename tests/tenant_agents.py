@@ -1,4 +1,4 @@
-"""Agents of tenants as other people write them: nats-py, JSON by hand, nothing of local2."""
+"""Tenants' agents as other people write them: nats-py, JSON by hand, nothing from local2."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from stacks import settings_in
 
 ACCOUNTS = Path("config") / "nats"
 QUIET = 0.3
-"""Seconds in which whatever somebody hears would have come: the answer to a later request has."""
+"""Seconds within which a message would have arrived; answers to later requests do."""
 
 
 class Answer(NamedTuple):
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 class Agent:
-    """One agent, connected; `errors`: what the server told it besides."""
+    """A connected agent; `errors` are the errors that the server reported to it."""
 
     def __init__(self, client: Client, errors: list[str]) -> None:
         self.client = client
@@ -62,7 +62,7 @@ class Agent:
         return Answer.of(message)
 
     async def heard(self, subject: str) -> list[Msg]:
-        """What comes on a subject from now on."""
+        """Return the list of messages that arrive on a subject from now on."""
         messages: list[Msg] = []
 
         async def receive(message: Msg) -> None:
@@ -95,7 +95,7 @@ async def agent(folder: Path, url: str, tenant: str, name: str = "agent") -> Asy
 
 
 def with_tenants(folder: Path, *tenants: str) -> Settings:
-    """Make accounts as an operator does; return the settings of a stack on the folder."""
+    """Create accounts as an operator does; return the settings of a stack on the folder."""
     assert local2(folder, "tenants", "init").returncode == 0
     for tenant in tenants:
         done = local2(folder, "tenants", "add", tenant)

@@ -1,8 +1,8 @@
 """Install the wheel with plain pip into a fresh environment, and use it there as a new user would.
 
-`uv run tests/try_wheel.py` takes minutes and needs a package index, so it is no test of the
-suite. It says what it does, and ends with the first thing that is not as it should be. Without
-`--weights` the embedder has none, and downloads them if it can.
+`uv run tests/try_wheel.py` takes minutes and needs a package index, so it is not part of the test
+suite. It reports its steps, and ends at the first failure. Without `--weights`, the embedder has
+no weights, and downloads them if it can.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0
 """Seconds for a start, and for a vector."""
 PUBLIC = ("PATH", "HOME", "LANG", "TMPDIR")
-"""What of the environment a new user has: nothing of this project's."""
+"""Environment variables that a new user has: nothing of this project's."""
 FACT = "Osmium is the densest metal."
 
 
@@ -125,7 +125,7 @@ def tried(local2: Installed, *, with_weights: bool) -> None:
 
 
 def recalled(local2: Installed, *, with_weights: bool) -> None:
-    """With weights a paraphrase is found; without, the words are, and it is said why."""
+    """Expect a paraphrase to be found with weights; without them only words, with the reason."""
     if with_weights:
         until(lambda: FACT in local2("recall", "Which element weighs most for its size?"))
         say("recall finds a paraphrase")

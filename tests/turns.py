@@ -1,4 +1,4 @@
-"""Turns as the generator publishes them, and what the MemoryAgent made of them."""
+"""Turns as the generator publishes them, and what the MemoryAgent stored of them."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ async def episodes(database: Database) -> list[dict[str, Any]]:
 
 
 async def in_stream(bus: Connection) -> int:
-    """How many messages wait in the stream of turns."""
+    """Count the messages that wait in the stream of turns."""
     info = await bus.client.jetstream().stream_info(turns_stream("default"))
     return info.state.messages
 
@@ -57,7 +57,7 @@ async def all_done(bus: Connection) -> None:
 
 
 async def letters(bus: Connection) -> list[StoredLetter]:
-    """The dead letters of the default tenant, oldest first."""
+    """Return the dead letters of the default tenant, oldest first."""
     found: list[StoredLetter] = []
     while one := await next_letter(bus, found[-1].sequence + 1 if found else 1, "default"):
         found.append(one)

@@ -8,7 +8,7 @@ POLL = 0.01
 
 
 async def eventually(condition: Callable[[], object], *, within: float = 10.0) -> None:
-    """Return once `condition()`, awaited where need be, is true; fail after `within` seconds."""
+    """Return once `condition()`, awaited if necessary, is true; fail after `within` seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
     while True:

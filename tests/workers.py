@@ -1,4 +1,4 @@
-"""The vector worker in the test's process: its part of the bus, or a stack's child; or forked."""
+"""The vector worker in the test's process (its part of the bus, or a stack's child), or forked."""
 
 import asyncio
 import multiprocessing
@@ -42,7 +42,7 @@ async def vector_worker(
 async def stack_with_worker_here(
     settings: Settings, *, log_folder: Path | None = None
 ) -> AsyncIterator[Stack]:
-    """A stack that is shared by many tests, with its vector worker in this process."""
+    """A stack that many tests share, with its vector worker in this process."""
     async with AsyncExitStack() as resources:
         with patch.object(supervisor, "supervised", worker_in_this_process):
             opening = open_stack(settings, log_folder=log_folder)
@@ -58,7 +58,7 @@ async def worker_in_this_process(
     inherit: tuple[int, ...] = (),
     on_exit: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Child]:
-    """What `supervised` starts as a child, as a task: two seconds of imports are spared."""
+    """Run as a task what `supervised` starts as a child, which saves two seconds of imports."""
     stop = asyncio.Event()
     with patch.object(workers, "_stop_event", lambda: stop):
         working = asyncio.create_task(workers.work(WorkerConfig.from_line(config.decode())))
@@ -71,7 +71,7 @@ async def worker_in_this_process(
 
 
 class ForkedWorker(Child):
-    """What runs, ends and is started again as the vector worker, and need not import anything."""
+    """Runs, ends and is restarted like the vector worker, without having to import anything."""
 
     async def start(self) -> None:
         theirs, self._ours = multiprocessing.Pipe(duplex=False)
@@ -82,7 +82,7 @@ class ForkedWorker(Child):
 
 
 class _Forked:
-    """As much of a process of asyncio's as its supervisor uses."""
+    """The part of an asyncio process that its supervisor uses."""
 
     def __init__(self, fork: Fork) -> None:
         self.pid = fork.pid
@@ -99,7 +99,7 @@ class _Forked:
 
 
 def _be_the_worker(alive: Pipe) -> None:
-    """Its standard input has the configuration, and closes with the stack."""
+    """Run the worker; its standard input has the configuration, and closes with the stack."""
     os.dup2(alive.fileno(), 0)
     sys.stdin = os.fdopen(0)
     alive.close()

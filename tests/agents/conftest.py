@@ -1,4 +1,4 @@
-"""Agents get a NATS server of their own, since what is in its streams outlives a test."""
+"""Each agent test gets its own NATS server, since the content of its streams outlives a test."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -43,7 +43,7 @@ async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
 async def start(
     bus: Connection, ollama: OllamaStandIn, memory: Memory, memory_agent: MemoryAgent
 ) -> AsyncIterator[StartGenerator]:
-    """Start an agent that has heard of `tools` tools, else the memory's; limited to `only`."""
+    """Start an agent that knows `tools` tools, by default the memory's, limited to `only`."""
     assert memory_agent, "it makes the stream that turns are published to"
     async with AsyncExitStack() as agents:
 

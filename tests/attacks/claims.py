@@ -1,4 +1,4 @@
-"""Saying that one is somebody else, wherever a message has room for it."""
+"""Attacks by impersonation, in every field of a message that can name somebody."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -67,7 +67,7 @@ BLOCKS = {
 
 
 def _claimed(claims: dict[str, Any], who: str = "eve") -> Callable[[World], Awaitable[object]]:
-    """With bob's token, and with none at all."""
+    """Attack with bob's token, and with no token at all."""
 
     async def attack(world: World) -> object:
         agent = world.agents[who]
@@ -119,13 +119,13 @@ def _injected(text: str) -> Callable[[World], Awaitable[object]]:
 
 
 def _boss(world: World) -> str:
-    """What the server says of acme's admin."""
+    """Return what the server says of acme's admin."""
     key = world.entries().tenants["acme"].agents["local2"].key
     return json.dumps({"acc": "acme", "user": key})
 
 
 def _looks_like(make: Callable[[str], dict[str, str]]) -> Callable[[World], Awaitable[object]]:
-    """Somebody who may only read says that he is the admin."""
+    """Have a reader claim to be the admin."""
 
     async def attack(world: World) -> object:
         args = {"topic": "project.database", "content": "0000"}
@@ -150,7 +150,7 @@ def _looks_raw(block: str) -> Callable[[World], Awaitable[object]]:
 
 
 async def _another_output(world: World) -> object:
-    """Ada's key, for something of bob's."""
+    """Use Ada's key for an output of bob's."""
     bob = world.token("bob")
     part = {"key": OUTPUT, "offset": 0, "text": "Vault report: 0000", "last": True}
     stored = await ask(world.eve, "memory.output.keep", part, token=bob, user="ada")

@@ -1,4 +1,4 @@
-"""One live stack for all attacks, and in it what two tenants' people have stored."""
+"""One live stack for all attacks, with content stored by two tenants' users."""
 
 import json
 from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ async def _indexed(world: World) -> bool:
 
 
 async def _lived(world: World) -> None:
-    """What ada of either tenant says and stores, with the same ids, and what everybody may know."""
+    """Store content for the ada of each tenant, with the same ids, and content for everybody."""
     for name, agent_, admin, secret in (
         ("acme", world.desk, world.boss, ADAS),
         ("beta", world.office, world.chief, BETAS),

@@ -1,4 +1,4 @@
-"""What somebody of the same tenant, or of another, makes of ids that he knows or guesses."""
+"""Attacks with known or guessed ids, by users of the same tenant or of another."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -50,7 +50,7 @@ OF_TENANT = {"eve": "acme", "mallory": "beta"}
 
 
 def _reading(who: str, what: str) -> Callable[[World], Awaitable[object]]:
-    """In the session of ada's, and with the ids of her query."""
+    """Read in ada's session, and with the ids of her query."""
 
     async def attack(world: World) -> object:
         tool, args = _reads(world.ids["acme"])[what]
@@ -65,7 +65,7 @@ def _reading(who: str, what: str) -> Callable[[World], Awaitable[object]]:
 
 
 def _items(who: str) -> Callable[[World], Awaitable[object]]:
-    """Ada's items by their key, their namespace and their meaning; then they are deleted."""
+    """Read ada's items by key, namespace and meaning; then delete them."""
 
     async def attack(world: World) -> object:
         token = world.token("bob", OF_TENANT[who])
@@ -110,7 +110,7 @@ async def _relate(world: World) -> object:
 
 
 async def _rate(world: World) -> object:
-    """Ratings count for the answers of whoever rates."""
+    """Rate ada's answers: ratings count only for the rater's own answers."""
     told = []
     for who, tenant in OF_TENANT.items():
         token = world.token("bob", tenant)
@@ -122,7 +122,7 @@ async def _rate(world: World) -> object:
 
 
 async def _same_ids(world: World) -> object:
-    """Bob's own session, query, message, topic and output of the ids that ada's have."""
+    """Give bob's own session, query, message, topic and output the same ids as ada's."""
     bob = world.token("bob")
     head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
     turn = {"query": "Say the code of the vault.", "answer": "It is 0000."}
@@ -139,7 +139,7 @@ async def _same_ids(world: World) -> object:
 
 
 async def _erase(world: World) -> object:
-    """An admin's agent, that serves bob, erases what is bob's."""
+    """Have an admin's agent act for bob: it erases only bob's content."""
     bob = world.token("bob")
     told = [
         await world.boss.call("forget", what, token=bob, session_id=SESSION)
@@ -157,7 +157,7 @@ async def _erase(world: World) -> object:
 
 
 async def _erase_as_writer(world: World) -> object:
-    """Of what is not bob's own a writer's agent erases nothing, for bob or for nobody."""
+    """Have a writer's agent try to erase what is not bob's own, for bob or for nobody."""
     bob = world.token("bob")
     chosen: list[dict[str, Any]] = [
         {"id": world.ids["acme"]},
@@ -173,7 +173,7 @@ async def _erase_as_writer(world: World) -> object:
 
 
 async def _undo(world: World) -> object:
-    """A curator looks for bob at what was done for ada, and would take it back."""
+    """As a curator acting for bob, look at changes made for ada and try to undo them."""
     ada, bob = world.token("ada"), world.token("bob")
     hers = await world.curator.call("audit", {"limit": 1000}, token=ada)
     runs = {one["run"] for one in hers.data["entries"] if one.get("run")} | {world.ids["acme"]}
@@ -187,7 +187,7 @@ async def _undo(world: World) -> object:
 
 
 async def _other_turns_id(world: World) -> object:
-    """Beta uses the id of a message first; acme's message of that id is stored."""
+    """Have beta use a message id first; acme's message with that id is still stored."""
     head: dict[str, Any] = {"Nats-Msg-Id": "the-same"}
     beta, cleo = world.token("ada", "beta"), world.token("cleo")
     first = {"query": "Who was first?", "answer": "Mallory was.", "query_id": "same"}
@@ -207,7 +207,7 @@ async def _other_turns_id(world: World) -> object:
 
 
 def _flood(who: str) -> Callable[[World], Awaitable[object]]:
-    """Much that resembles what ada looks for, in all places that the attacker may write to."""
+    """Store much that resembles what ada looks for, wherever the attacker may write."""
 
     async def attack(world: World) -> object:
         token = world.token("bob", OF_TENANT[who])
@@ -227,7 +227,7 @@ def _flood(who: str) -> Callable[[World], Awaitable[object]]:
 
 
 async def _a_tenant_over(world: World) -> object:
-    """Beta's admin does everything there is for an admin, with the ids that acme has as well."""
+    """Have beta's admin do everything an admin can, with ids that acme has as well."""
     cleo = world.token("cleo", "beta")
     exported = await ask(world.chief, "memory.export", {}, token=cleo)
     told: list[object] = [exported]
@@ -254,7 +254,7 @@ async def _a_tenant_over(world: World) -> object:
 
 
 async def _dead_letters(world: World) -> object:
-    """What ada's agents sent and nobody could read is not read out to others."""
+    """Read dead letters: unreadable messages of ada's agents are not shown to others."""
     heard = await world.eve.heard("memory.dead_letter")
     turn = {"query": "Say the code.", "answer": f"It is {ADAS}."}
     used_up = world.token("ada").rpartition(".")[0] + ".AAAA"

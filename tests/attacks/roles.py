@@ -1,4 +1,4 @@
-"""Doing what one's role does not allow, openly and by detours."""
+"""Attacks on the limits of roles, openly and by detours."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,7 +18,7 @@ WRITES: dict[str, dict[str, Any]] = {
     "relate": {"source": "a", "type": "supersedes", "target": "b"},
     "forget": {"session_id": SESSION},
 }
-"""What a reader may not call."""
+"""Tools that a reader may not call."""
 FOR_EVERYBODY: dict[str, dict[str, Any]] = {
     "save_topic": {"topic": "project.database", "content": "MongoDB"},
     "remember_fact": {"content": "acme uses MongoDB now.", "scope": "tenant"},
@@ -32,7 +32,7 @@ FOR_EVERYBODY: dict[str, dict[str, Any]] = {
     "audit": {},
     "forget": {"everything": True},
 }
-"""What a writer may not call."""
+"""Tools that a writer may not call."""
 OF_ADMINS: dict[str, dict[str, Any]] = {"forget": {"everything": True}}
 SERVICES: dict[str, Any] = {
     "memory.export": {},
@@ -53,7 +53,7 @@ TURN = {
 def _denied(
     who: str, tool: str, args: dict[str, Any], **claims: Any
 ) -> Callable[[World], Awaitable[object]]:
-    """It is refused, and the audit has a row of it, which says nothing of what was sent."""
+    """Expect a refusal, and an audit row that contains nothing of the request."""
 
     async def attack(world: World) -> object:
         token = world.token("ada") if who == "rita" else world.token("bob")
@@ -87,7 +87,7 @@ def _denied_service(who: str, subject: str) -> Callable[[World], Awaitable[objec
 
 
 def _silenced(subject: str, payload: object) -> Callable[[World], Awaitable[object]]:
-    """What a reader says is not remembered, however it is said."""
+    """Publish as a reader: nothing is remembered, on any subject."""
 
     async def attack(world: World) -> object:
         head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
@@ -97,7 +97,7 @@ def _silenced(subject: str, payload: object) -> Callable[[World], Awaitable[obje
 
 
 async def _as_a_reading_person(world: World) -> object:
-    """The token says that the person may only read, whatever the agent may."""
+    """Use a token that allows its user only to read, whatever the agent may do."""
     token = world.token("ada", role="reader")
     told: list[object] = [
         refused(await world.eve.call(tool, args, token=token, session_id=SESSION))
@@ -110,7 +110,7 @@ async def _as_a_reading_person(world: World) -> object:
 
 
 async def _as_an_admin_in_person(world: World) -> object:
-    """The token's role does not make more of the agent."""
+    """Use an admin's token: its role does not extend the agent's."""
     token = world.token("bob", role="admin")
     return [
         refused(await world.eve.call(tool, args, token=token))
@@ -119,7 +119,7 @@ async def _as_an_admin_in_person(world: World) -> object:
 
 
 async def _decide_for_everybody(world: World) -> object:
-    """Words of a writer become facts of the writer's at most."""
+    """Speak as a writer: the words become the writer's facts at most."""
     bob = world.token("bob")
     words = (
         "We decided to use MongoDB. The project uses MongoDB from now on. Our deadline is May 1."
@@ -137,7 +137,7 @@ async def _decide_for_everybody(world: World) -> object:
 
 
 async def _relate_for_everybody(world: World) -> object:
-    """A relation lifts what everybody finds; it is for whoever may write for everybody."""
+    """State a relation that lifts everybody's results: only roles that write for all may."""
     bob = world.token("bob")
     ids = [
         (await world.eve.call("recall_topic", {"topic": "project.database"}, token=bob)).data["id"],

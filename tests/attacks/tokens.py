@@ -1,4 +1,4 @@
-"""Tokens that somebody forged, found, altered or made up."""
+"""Attacks with tokens that were forged, found, altered or invented."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ def _kid(world: World) -> str:
 
 
 def _signed(world: World, *, by: str = "acme", header: Any = None, **claims: Any) -> str:
-    """With a tenant's true key, which the attacker does not have."""
+    """Sign with a tenant's true key, which the attacker does not have."""
     head = {"kid": _kid(world), **(header or {})}
     return jwt.encode(_claims(**claims), world.private(by), algorithm="EdDSA", headers=head)
 
@@ -53,7 +53,7 @@ def _public_as_secret(world: World) -> str:
 
 
 def _swapped(world: World, **claims: Any) -> str:
-    """The words of another under bob's signature."""
+    """Put other claims under bob's signature."""
     header, _, signature = world.token("bob").split(".")
     return f"{header}.{_part(_claims(**claims))}.{signature}"
 
@@ -106,7 +106,7 @@ async def _other_scheme(world: World) -> object:
 
 
 async def _other_header(world: World) -> object:
-    """Nobody's token: it is asked for nobody."""
+    """Send no valid token: the request is made for nobody."""
     found = [
         await world.eve.call("recall", RECALL, headers={name: f"Bearer {_own_key(world)}"})
         for name in ("authorization", "Proxy-Authorization", "X-Authorization")
@@ -115,7 +115,7 @@ async def _other_header(world: World) -> object:
 
 
 async def _in_a_turn(world: World) -> object:
-    """A stream delivers it later; it is refused there as well."""
+    """Send it in a turn, which a stream delivers later; it is refused there as well."""
     turn = {"query": "Whose is it?", "answer": "The code of the vault is now 0000."}
     return await ask(world.eve, "response.generation", turn, token=_own_key(world))
 

@@ -1,7 +1,7 @@
-"""A stack with two tenants, people who trust it, and others who have credentials and mean harm.
+"""A stack with two tenants, users who trust it, and attackers who have credentials.
 
-`desk` and `boss` are agents of acme's that serve ada; `eve` is another of acme's, who holds a token
-of bob's; `rita` may only read. `mallory` is an agent of beta's, with a token for beta's own ada.
+`desk` and `boss` are agents of acme that act for ada. `eve` is another agent of acme, with a token
+of bob's. `rita` may only read. `mallory` is an agent of beta, with a token for beta's own ada.
 """
 
 import asyncio
@@ -21,19 +21,19 @@ from tenant_agents import ACCOUNTS, Agent, Answer
 from waiting import eventually
 
 ADAS, SHARED, BETAS = "ZANZIBAR", "KILIMANJARO", "MADAGASCAR"
-"""What only acme's ada may read, what everybody of acme may, and what only beta's ada may."""
+"""What only acme's ada may read, what everybody in acme may, and what only beta's ada may."""
 SECRETS = {"acme": (ADAS, BETAS), "beta": (ADAS, SHARED)}
-"""What nobody else of a tenant may read."""
+"""What nobody else in a tenant may read."""
 SESSION, QUERY, OUTPUT = "s1", "q1", "tout_" + "a1" * 12
 ITEM = {"namespace": ["vault"], "key": "code"}
 ITEMS = {"collection": "vaults"}
 VAULT = "What is the code of the vault?"
 PATIENCE = 1.0
-"""Seconds for an answer that should not come."""
+"""Seconds to wait for an answer that should not arrive."""
 
 
 class World:
-    """Who is connected, and the tokens that the tenants' own keys sign."""
+    """The connected agents, and tokens signed with the tenants' own keys."""
 
     def __init__(self, folder: Path, url: str, agents: dict[str, Agent]) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class World:
         return sign(self.private(tenant), key, tenant=tenant, user=user, valid_for=hour, **claims)
 
     async def seen(self) -> dict[str, Any]:
-        """Everything that the two adas may know, as their answers say it."""
+        """Return everything that the two adas may know, taken from their answers."""
         acme, beta = await asyncio.gather(
             self._seen_by(self.desk, self.token("ada")),
             self._seen_by(self.office, self.token("ada", "beta")),
@@ -89,11 +89,11 @@ class World:
 
     @property
     def _all(self) -> dict[str, Any]:
-        """Of one moment, since what is recalled weighs less as time goes by."""
+        """Ask at one fixed time, since scores decrease as time passes."""
         return {"top_k": 20, "as_of": self.tomorrow}
 
     async def at_rest(self) -> None:
-        """Wait until all that was sent is stored, read for facts and indexed."""
+        """Wait until everything sent is stored, read for facts and indexed."""
 
         async def done() -> bool:
             told = await asyncio.gather(
@@ -109,7 +109,7 @@ class World:
 
 
 class Case(NamedTuple):
-    """One attack, by somebody of a tenant; it returns all that the attacker got out of it."""
+    """One attack by an agent of a tenant; it returns everything that the attacker received."""
 
     name: str
     attack: Callable[[World], Awaitable[object]]
@@ -125,7 +125,7 @@ async def ask(
     headers: dict[str, str] | None = None,
     **claims: Any,
 ) -> str:
-    """What comes back for any message, or what the server says of it."""
+    """Return the answer to any message, or the server's error."""
     sent = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
     data = json.dumps({"payload": payload, **claims}).encode()
     try:
@@ -136,13 +136,13 @@ async def ask(
 
 
 async def send_raw(agent: Agent, subject: str, headers: bytes, payload: object) -> Answer:
-    """Ask with a header block byte by byte, as no well-behaved client would write it."""
+    """Send a header block byte by byte, as no well-behaved client would write it."""
     client = agent.client
     data = json.dumps(payload).encode()
     inbox = client.new_inbox()
     answers = await client.subscribe(inbox)
     sizes = f"{len(headers)} {len(headers) + len(data)}"
-    await client._send_command(  # nothing public sends broken headers
+    await client._send_command(  # no public method sends broken headers
         f"HPUB {subject} {inbox} {sizes}\r\n".encode() + headers + data + b"\r\n"
     )
     await client.flush()
@@ -152,7 +152,7 @@ async def send_raw(agent: Agent, subject: str, headers: bytes, payload: object) 
 
 
 def refused(answer: Answer, *codes: str) -> Answer:
-    """The answer, which has to be a refusal."""
+    """Return the answer, which must be a refusal."""
     assert not answer.ok, answer
     assert answer.code in (codes or ("forbidden",)), answer
     return answer

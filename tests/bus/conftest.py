@@ -1,4 +1,4 @@
-"""A tool on the bus, for tests that ask it; and a bus with streams."""
+"""A tool on the bus to call in tests, and a bus with streams."""
 
 from collections.abc import AsyncIterator
 
@@ -24,7 +24,7 @@ async def host(bus: Connection, notes: Notes) -> AsyncIterator[ToolHost]:
 
 @pytest.fixture
 async def bus_with_streams(server: EmbeddedServer) -> AsyncIterator[Connection]:
-    """On a server of its own, since streams outlive a test."""
+    """Connect to a separate server, since streams outlive a test."""
     async with connect(server.url, name="test") as connection:
         await ensure_streams(connection, "default")
         yield connection

@@ -1,4 +1,4 @@
-"""A running stack for the commands of a module, and somebody to be in it."""
+"""A running stack for the commands of a test module, and a user."""
 
 from collections.abc import Iterator
 
@@ -16,5 +16,5 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def user(request: pytest.FixtureRequest) -> str:
-    """Somebody of this test's own, as the stack is everybody's."""
+    """Return a user unique to this test, since all tests share the stack."""
     return str(request.node.name)

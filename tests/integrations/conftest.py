@@ -1,6 +1,6 @@
-"""Items served by a memory in this process; and a stack in a thread of it, for adapters that wait.
+"""Items served by a memory in this process; and a stack in a thread, for blocking adapters.
 
-On the stack every test is a user of its own.
+On the stack, every test has its own user.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -42,12 +42,12 @@ async def saver(client: local2.Memory) -> LocalSaver:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a stack that runs."""
+    """The folder of a running stack."""
     with served(settings_in(tmp_path_factory.mktemp("home"))) as stack:
         yield stack.folder
 
 
 @pytest.fixture
 def user() -> str:
-    """Somebody of whom nothing is known yet."""
+    """A user about whom nothing is stored yet."""
     return f"user-{new_id()}"

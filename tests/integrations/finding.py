@@ -1,4 +1,4 @@
-"""What a user's other agents find of what an adapter stored."""
+"""What a user's other agents find of an adapter's content."""
 
 from pathlib import Path
 
@@ -7,6 +7,6 @@ from local.protocol.memories import RecalledItem
 
 
 async def found_by(home: Path, user: str, query: str) -> list[RecalledItem]:
-    """What one of them finds, in a session of its own."""
+    """Return what another agent finds, in a separate session."""
     async with connect(home=home, user=user, session="later") as memory:
         return (await memory.recall(query, limit=20)).items

@@ -1,6 +1,6 @@
-"""The ledgers that there are, each of which passes every test of this folder.
+"""The ledger implementations, each of which passes every test of this folder.
 
-Another ledger is one more opener in LEDGERS; what a folder below tests is a ledger's own.
+For another ledger, add an opener to LEDGERS; tests in a subfolder apply to one implementation.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def sqlite(folder: Path) -> AsyncIterator[OfTenant]:
 
 @asynccontextmanager
 async def sqlite_of_candidates(folder: Path) -> AsyncIterator[OfTenant]:
-    """As every memory is searched that is large."""
+    """Open a ledger that is searched by candidates, as large memories are."""
     with patch.object(working_sets, "MOST", -1):
         async with sqlite(folder) as opened:
             yield opened
@@ -54,7 +54,7 @@ LEDGERS = [
 
 @pytest.fixture(scope="session")
 def empty_ledgers(empty_ledger: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a ledger of no records for each of them."""
+    """A folder with an empty ledger for each implementation."""
     folder = tmp_path_factory.mktemp("empty-ledgers")
     shutil.copytree(empty_ledger, folder, dirs_exist_ok=True)
 
@@ -68,7 +68,7 @@ def empty_ledgers(empty_ledger: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(params=LEDGERS)
 def open_ledger(request: pytest.FixtureRequest, tmp_path: Path, empty_ledgers: Path) -> OpenLedger:
-    """Opens what is stored in one folder, as often as a test wants, one after the other."""
+    """Opens the ledger in one folder, as often as a test needs, one at a time."""
     shutil.copytree(empty_ledgers, tmp_path, dirs_exist_ok=True)
     return partial(request.param, tmp_path)
 
@@ -86,5 +86,5 @@ def ledger(of_tenant: OfTenant) -> Ledger:
 
 @pytest.fixture
 def other(of_tenant: OfTenant) -> Ledger:
-    """Another tenant's, beside the first."""
+    """Another tenant's ledger, beside the first."""
     return of_tenant("other")

@@ -1,7 +1,7 @@
-"""One case of each of the ledger's operations, in an order in which each finds something to do.
+"""One case for each operation of the ledger, ordered so that each finds something to do.
 
-Every tenant that plays them uses the same ids, sessions, query ids, keys and topics, and says its
-own word in every text: an answer with another's word in it has that from there.
+All tenants that run them use the same ids, sessions, query ids, keys and topics, but each says its
+own word in every text: another tenant's word in an answer shows a leak.
 """
 
 from collections.abc import Awaitable, Callable
@@ -38,7 +38,7 @@ NEXT = "next"
 
 
 def operation(function: Operation) -> Operation:
-    """Play a function `part__method` as the case of this method of this part."""
+    """Register a function `part__method` as the case of this method of this part."""
     OPERATIONS[function.__name__.replace("__", ".")] = function
     return function
 

@@ -1,4 +1,4 @@
-"""What tests of models share."""
+"""Fixtures for tests of models."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from local.endpoint import clients
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sent again is sent at once."""
+    """Retry without a pause."""
     monkeypatch.setattr(clients, "FIRST_PAUSE", 0.001)

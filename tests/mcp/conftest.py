@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol over the shared bus."""
+"""An MCP server over the shared bus."""
 
 from collections.abc import AsyncIterator
 
@@ -15,7 +15,7 @@ from note_tool import Notes
 
 @pytest.fixture
 def settings(nats_url: str) -> Settings:
-    """Of a stack elsewhere, so that none is started."""
+    """Settings that name the bus of an existing stack, so that none is started."""
     return Settings(bus=BusSettings(url=nats_url), mcp=McpSettings(user="richard"))
 
 
@@ -26,7 +26,7 @@ def notes() -> Notes:
 
 @pytest.fixture
 async def output_keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    """A memory that stores long outputs, and reads them."""
+    """A memory that stores and reads long outputs."""
     memories = Memories(memory)
     reading = ToolHost(bus, long_texts.READ_TOOL_OUTPUT.over(memories))
     async with OutputKeeper(bus, memories), reading:

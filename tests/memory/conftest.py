@@ -1,4 +1,4 @@
-"""A model that answers in the form it is given, for those who ask one."""
+"""A model that answers in the requested form."""
 
 from collections.abc import AsyncIterator
 

@@ -32,10 +32,11 @@ class Reply(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     tool_calls: tuple[tuple[str, Json], ...] = ()
     raw: bytes | None = None
-    """Sent as it stands instead of the rest: what a broken server would send."""
+    """Sent unchanged instead of the rest: what a broken server would send."""
     hold: threading.Event | None = None
     """The server waits for this event, at most ten seconds: after the first piece of a streamed
-    answer, before one in a single piece."""
+    answer, before an answer in a single piece.
+    """
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -52,13 +53,13 @@ Trouble = Literal["hangs", "crashes", "garbles"]
 GARBAGE = b"\x00 no JSON at all", b'{"embeddings": [["?"]], "message": 7, "models": {}}'
 
 Responder = Callable[[list[Json], list[Json]], Reply]
-"""From the messages and the tools of a chat request to the answer."""
+"""Makes the answer from the messages and the tools of a chat request."""
 
 
 class OllamaStandIn(StandIn):
-    """Answers come from `script` while it lasts, then from `responder`, then "Understood.".
+    """A server whose answers come from `script`, then `responder`, then are "Understood.".
 
-    Chats that ask for JSON (`format`) are answered from `script_json`, then "{}".
+    Chats that request JSON (`format`) are answered from `script_json`, then with "{}".
     """
 
     def __init__(self) -> None:
@@ -67,9 +68,9 @@ class OllamaStandIn(StandIn):
         self.requests: list[Request] = []
         self.responder: Responder | None = None
         self.trouble: Trouble | None = None
-        """What every request meets for as long as it stands here."""
+        """Trouble for every request as long as it is set."""
         self.context_tokens: int | None = None
-        """Chats with more tokens are refused."""
+        """Maximum tokens of a chat; longer ones are refused."""
         self.tokens_a_character = 0.25
         self._script: deque[Reply] = deque()
         self._json_script: deque[Reply] = deque()
@@ -77,7 +78,7 @@ class OllamaStandIn(StandIn):
         super().__init__(_Handler)
 
     def stop(self) -> None:
-        """Refuse connections from here on, like a server that went down; may be repeated."""
+        """Refuse connections from now on, like a server that went down; may be repeated."""
         self.trouble = None
         super().stop()
 
@@ -85,7 +86,7 @@ class OllamaStandIn(StandIn):
         self._script.extend(replies)
 
     def script_json(self, *answers: object) -> None:
-        """Answers to chats that ask for JSON: a Reply as it stands, anything else as JSON."""
+        """Script answers to chats that request JSON: a Reply unchanged, anything else as JSON."""
         for answer in answers:
             reply = answer if isinstance(answer, Reply) else Reply(content=_json(answer))
             self._json_script.append(reply)
@@ -95,11 +96,11 @@ class OllamaStandIn(StandIn):
         self._failures.append(Failure(status=status, error=error))
 
     def bodies(self, path: str) -> list[Json]:
-        """Bodies of the requests to this path so far, oldest first."""
+        """Return the bodies of the requests to this path so far, oldest first."""
         return [request.body for request in self.requests if request.path == path]
 
     def materials(self) -> list[Json]:
-        """What chats that ask for JSON brought as their user messages, oldest first."""
+        """Return the user messages of chats that requested JSON, decoded, oldest first."""
         asked = [body["messages"] for body in self.bodies("/api/chat") if "format" in body]
         return [msgspec.json.decode(messages[1]["content"], type=Json) for messages in asked]
 
@@ -117,12 +118,12 @@ class OllamaStandIn(StandIn):
         return self._json_script.popleft() if self._json_script else Reply(content="{}")
 
     def tokens_of(self, body: Json) -> int:
-        """Of a chat's messages and tools."""
+        """Estimate the tokens of a chat's messages and tools."""
         text = _json([body["messages"], body.get("tools", [])])
         return int(len(text) * self.tokens_a_character)
 
     def has_model(self, name: str) -> bool:
-        """Ollama reads a name without a tag as `:latest`."""
+        """Whether the model exists; Ollama reads a name without a tag as `:latest`."""
         return (name if ":" in name else f"{name}:latest") in self.models
 
 
@@ -131,7 +132,7 @@ def _json(value: object) -> str:
 
 
 def embed(text: str) -> list[float]:
-    """Unit vector from hashed words and their letter triples: shared words make texts similar."""
+    """Make a unit vector from hashed words and letter triples: shared words make texts similar."""
     vector = [0.0] * DIMENSIONS
     for word in re.findall(r"\w+", text.lower()):
         padded = f"<{word}>"
@@ -143,7 +144,7 @@ def embed(text: str) -> list[float]:
 
 
 class _Handler(Handler[OllamaStandIn]):
-    """HTTP/1.0, so that no kept-alive connection outlives `stop`."""
+    """Speaks HTTP/1.0, so that no kept-alive connection outlives `stop`."""
 
     def answer(self, body: Json) -> None:
         stand_in = self.stand_in
@@ -155,7 +156,7 @@ class _Handler(Handler[OllamaStandIn]):
             "/api/chat": self._chat,
             "/api/embed": self._embed,
         }.get(self.path)
-        with suppress(ConnectionError):  # the client left before the answer was out
+        with suppress(ConnectionError):  # the client left before the answer was sent
             while stand_in.trouble == "hangs":
                 time.sleep(0.01)
             if stand_in.trouble == "crashes":  # the connection ends without an answer
@@ -233,7 +234,7 @@ class _Handler(Handler[OllamaStandIn]):
 
 
 def _parts(reply: Reply, prompt_tokens: int) -> Iterator[Json]:
-    """The lines of a streamed answer, each word a piece, ended by the one that says `done`."""
+    """Yield the lines of a streamed answer: one word each, ended by the line that says `done`."""
     messages: list[Json] = [
         {"content": "", "thinking": piece} for piece in re.findall(r"\s*\S+", reply.thinking)
     ]

@@ -32,23 +32,23 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """What is answered in place of an answer."""
+    """A failure sent instead of an answer."""
 
     status: int = 500
     message: str = "the stand-in was told to fail"
     code: str | None = None
     headers: Mapping[str, str] = {}
     raw: bytes | None = None
-    """Sent as it stands instead of an error of OpenAI's form."""
+    """Sent unchanged instead of an error in OpenAI's form."""
 
 
 GARBAGE = b"\x00 no JSON at all", b'{"data": [{"embedding": ["?"]}], "choices": 7}'
 
 
 class OpenAIStandIn(StandIn):
-    """Answers come from `script` while it lasts, then from `responder`, then "Understood.".
+    """A server whose answers come from `script`, then `responder`, then are "Understood.".
 
-    Chats that do not stream are answered from `script_json`, then "{}".
+    Chats that do not stream are answered from `script_json`, then with "{}".
     """
 
     path = "/v1"
@@ -58,12 +58,12 @@ class OpenAIStandIn(StandIn):
         self.lists = True
         """Whether it has a list of its models."""
         self.key: str | None = None
-        """The only one that it accepts."""
+        """The only key that it accepts."""
         self.refuses: set[str] = set()
-        """Parameters and values that it does not take, such as `temperature`, `json_schema`."""
+        """Parameters and values that it refuses, such as `temperature`, `json_schema`."""
         self.speaks_base64 = True
         self.most_characters: int | None = None
-        """Of all texts of a request together."""
+        """Maximum characters of all texts of a request together."""
         self.requests: list[Request] = []
         self.responder: Responder | None = None
         self.trouble: Trouble | None = None
@@ -76,7 +76,7 @@ class OpenAIStandIn(StandIn):
         super().__init__(_Handler, port)
 
     def stop(self) -> None:
-        """Refuse connections from here on, like a server that went down; may be repeated."""
+        """Refuse connections from now on, like a server that went down; may be repeated."""
         self.trouble = None
         self.stopped = True
         super().stop()
@@ -85,17 +85,17 @@ class OpenAIStandIn(StandIn):
         self._script.extend(replies)
 
     def script_json(self, *answers: object) -> None:
-        """Answers that come whole: a Reply as it stands, anything else as JSON."""
+        """Script answers that do not stream: a Reply is sent unchanged, anything else as JSON."""
         for answer in answers:
             reply = answer if isinstance(answer, Reply) else Reply(content=_text(answer))
             self._json_script.append(reply)
 
     def fail_next(self, *failures: Failure) -> None:
-        """Answer the next requests, whatever their paths, with these."""
+        """Answer the next requests, whatever their paths, with these failures."""
         self._failures.extend(failures)
 
     def bodies(self, path: str) -> list[Json]:
-        """Bodies of the requests to this path so far, oldest first."""
+        """Return the bodies of the requests to this path so far, oldest first."""
         return [request.body for request in self.requests if request.path == f"/v1/{path}"]
 
     def next_failure(self) -> Failure | None:
@@ -123,7 +123,7 @@ class _Handler(Handler[OpenAIStandIn]):
         stand_in = self.stand_in
         headers = {name.lower(): value for name, value in self.headers.items()}
         stand_in.requests.append(Request(path=self.path, headers=headers, body=body))
-        with suppress(ConnectionError):  # the client left before the answer was out
+        with suppress(ConnectionError):  # the client left before the answer was sent
             while stand_in.trouble == "hangs":
                 time.sleep(0.01)
             if stand_in.trouble == "crashes" or stand_in.stopped:
@@ -205,7 +205,7 @@ class _Handler(Handler[OpenAIStandIn]):
 
 
 def event(piece: Any) -> bytes:
-    """A server-sent event."""
+    """Return a server-sent event."""
     return b"data: " + msgspec.json.encode(piece) + b"\n\n"
 
 
@@ -227,7 +227,7 @@ def _usage(body: Json, written: int) -> Json:
 
 
 def _pieces(reply: Reply, body: Json) -> Iterator[Json]:
-    """The events of a streamed answer: each word a piece, calls in halves, usage if asked for."""
+    """Yield the events of a streamed answer: one word each, calls in halves, usage if requested."""
     deltas: list[Json] = [{"role": "assistant", "content": ""}]
     deltas += [{"reasoning_content": piece} for piece in re.findall(r"\s*\S+", reply.thinking)]
     deltas += [{"content": piece} for piece in re.findall(r"\s*\S+", reply.content)]

@@ -1,4 +1,4 @@
-"""A collector on loopback that keeps the spans which it receives over OTLP, by their services."""
+"""A loopback collector that stores the spans it receives over OTLP, with their services."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class OtlpStandIn(services.TraceServiceServicer):
-    """`spans`: with the name of the service that exported each."""
+    """A collector; `spans` holds each span with the name of the service that exported it."""
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, Span]] = []

@@ -18,14 +18,14 @@ from stand_ins.server import Handler, Json, StandIn
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What to send; without `results` or `raw`, scores by the words shared with the query."""
+    """An answer; without `results` or `raw`, it scores by the words shared with the query."""
 
     results: Sequence[tuple[int, float]] | None = None
     status: int = 200
     raw: bytes | None = None
-    """Sent as it stands: what a broken server would send."""
+    """Sent unchanged: what a broken server would send."""
     held: bool = False
-    """Not before `release`."""
+    """Whether to wait for `release`."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class RerankStandIn(StandIn):
-    """Answers come from `script` while it lasts, then they count shared words."""
+    """A server whose answers come from `script`, then count shared words."""
 
     path = "/rerank"
 
@@ -47,7 +47,7 @@ class RerankStandIn(StandIn):
         super().__init__(_Handler)
 
     def stop(self) -> None:
-        """Refuse connections from here on, like a server that went down; may be repeated."""
+        """Refuse connections from now on, like a server that went down; may be repeated."""
         self.release()
         super().stop()
 
@@ -55,7 +55,7 @@ class RerankStandIn(StandIn):
         self._script.extend(answers)
 
     def release(self) -> None:
-        """Let the held answers go."""
+        """Send the held answers."""
         self.released.set()
 
     def next_answer(self) -> Answer:
@@ -79,7 +79,7 @@ class _Handler(Handler[RerankStandIn]):
         )
         if answer.held:
             stand_in.released.wait()
-        with suppress(ConnectionError):  # the client left before the answer was out
+        with suppress(ConnectionError):  # the client left before the answer was sent
             self._send(answer, body)
 
     def _send(self, answer: Answer, body: Json) -> None:

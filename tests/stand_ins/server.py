@@ -1,4 +1,4 @@
-"""What stand-ins that speak HTTP have in common: they listen on loopback while a context lasts."""
+"""The common part of HTTP stand-ins: they listen on loopback while a context lasts."""
 
 import threading
 from abc import abstractmethod
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 class StandIn:
-    """A server of a test's own, on a thread beside it; `path` is where its API begins."""
+    """A test's own server, in a separate thread; `path` is the prefix of its API."""
 
     path = ""
 
@@ -36,7 +36,7 @@ class StandIn:
         self.stop()
 
     def stop(self) -> None:
-        """Refuse connections from here on, like a server that went down; may be repeated."""
+        """Refuse connections from now on, like a server that went down; may be repeated."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._server.server_close()

@@ -1,4 +1,4 @@
-"""Spans as they were exported, from every process of a stack that runs in the test's own."""
+"""Exported spans, from every process of a stack that runs in the test's process."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,7 +17,7 @@ Spans = Callable[[], list[ReadableSpan]]
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Spans:
-    """What was exported so far; each process of a stack has an exporter of its own."""
+    """The spans exported so far; each process of a stack has its own exporter."""
     exporters: list[InMemorySpanExporter] = []
 
     def exporter() -> InMemorySpanExporter:
@@ -35,7 +35,7 @@ def traced(tmp_path: Path) -> Settings:
 
 
 def ways(spans: Iterable[ReadableSpan]) -> set[tuple[str, ...]]:
-    """The names from the root of its trace to each span whose parents are all there."""
+    """Return the path of span names from the root of its trace to each span."""
     known = {span.context.span_id: span for span in spans if span.context}
 
     def way(span: ReadableSpan) -> tuple[str, ...]:

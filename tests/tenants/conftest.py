@@ -37,11 +37,11 @@ async def beta(stack: Stack, folder: Path) -> AsyncIterator[Agent]:
 
 @pytest.fixture(scope="module")
 def ada(folder: Path, stack: Stack) -> str:  # noqa: ARG001 - the accounts are made with it
-    """A token of acme's for ada."""
+    """A token of acme for ada."""
     return token_for(folder, "acme", "ada")
 
 
 @pytest.fixture(scope="module")
 def bob(folder: Path, stack: Stack) -> str:  # noqa: ARG001
-    """A token of acme's for bob."""
+    """A token of acme for bob."""
     return token_for(folder, "acme", "bob")
