@@ -102,7 +102,7 @@ class FaultTarget(Target):
         """Return what `local2 doctor` finds broken, once it has had time to recover."""
         until = time.perf_counter() + PATIENCE
         while True:
-            findings = await examination.examined(self.settings)
+            findings = await examination.run_checks(self.settings)
             broken = [f"{f.name}: {f.detail}" for f in findings if f.verdict == "broken"]
             if not broken or time.perf_counter() > until:
                 return broken

@@ -11,7 +11,7 @@ import msgspec
 from broken import Breaker
 from local.bus.connection import BusMessage
 from local.bus.identity import Claimed, is_genuine
-from local.cli.import_ import Checker
+from local.cli.import_ import LineChecker
 from local.cli.ingest import batches, sessions_in
 from local.config_files import load_settings
 from local.errors import InvalidArgumentsError, Local2Error
@@ -272,9 +272,9 @@ def _files(folder: Path) -> list[Reader]:
 
 
 def _imported(data: bytes) -> None:
-    checker = Checker()
+    checker = LineChecker()
     for line in io.BytesIO(data):
-        checker.wanted(line.rstrip(b"\r\n"))
+        checker.accepts(line.rstrip(b"\r\n"))
     checker.finish()
 
 

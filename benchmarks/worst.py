@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from local.conversation.context import estimate, tokens_of
+from local.conversation.context import estimate, estimate_tokens
 from local.conversation.extraction import extract_facts as facts_of
 from local.conversation.fitting import shorten
 from local.conversation.message import Message
@@ -117,7 +117,7 @@ CASES = (
     Case("markdown.headings", lambda t: deque(headings(t), maxlen=0),
          ("# a\n", "* a\n", "> ", "a\n=\n", "  - a\n", "[a]:\n", "```\n", "|a|\n|-|\n"),
          part=0.1),
-    Case("tokens", tokens_of, ("a", "e\u0301", "和"), on_loop=True),
+    Case("tokens", estimate_tokens, ("a", "e\u0301", "和"), on_loop=True),
     Case("a tool's result cut",
          lambda t: shorten(Message(role="tool", content=t, tool_call_id="1"), 100, estimate),
          (" [… 1,111", "和", "a"), on_loop=True),

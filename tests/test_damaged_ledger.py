@@ -70,7 +70,7 @@ async def records_of(folder: Path) -> int:
 
 
 async def examined(folder: Path, *, deep: bool = True) -> dict[str, CheckResult]:
-    findings = await examination.examined(settings_in(folder), deep=deep)
+    findings = await examination.run_checks(settings_in(folder), deep=deep)
     return {finding.name: finding for finding in findings}
 
 

@@ -177,7 +177,7 @@ async def test_a_stack_that_somebody_started_is_used_and_left_alone(tmp_path: Pa
         async with stack_running(settings):
             assert running_url(settings) == running.url
         with Usage(settings.memory.data_dir) as anybody:
-            assert anybody.over(0)
+            assert anybody.is_over(0)
 
         assert running.process.poll() is None
         assert not (settings.memory.data_dir / embedded.LOG).exists()
@@ -263,29 +263,29 @@ def test_a_stack_stays_for_as_long_as_it_was_used_lately(
     with Usage(tmp_path) as stack, Usage(tmp_path) as client:
         client.touch()
         monkeypatch.setattr(time, "time", lambda: now + 50)
-        assert not stack.over(60)
+        assert not stack.is_over(60)
         monkeypatch.setattr(time, "time", lambda: now + 70)
-        assert stack.over(60)
+        assert stack.is_over(60)
 
 
 async def test_where_a_stack_ends_none_that_waits_for_its_folder_is_needed(tmp_path: Path) -> None:
     with Usage(tmp_path) as ending, Usage(tmp_path) as waiting, Usage(tmp_path) as client:
         await client.begin(within=0)
-        assert not waiting.over(0)
-        assert not ending.over(0)
+        assert not waiting.is_over(0)
+        assert not ending.is_over(0)
 
     with Usage(tmp_path) as ending, Usage(tmp_path) as waiting:
-        assert ending.over(0)
-        assert waiting.over(0)
+        assert ending.is_over(0)
+        assert waiting.is_over(0)
 
 
 async def test_nobody_begins_to_use_a_stack_that_stops(tmp_path: Path) -> None:
     with Usage(tmp_path) as late:
         with Usage(tmp_path) as stack:
-            assert stack.over(0)
+            assert stack.is_over(0)
             with pytest.raises(StackNotRunningError, match="is stopping"):
                 await late.begin(within=0)
 
         await late.begin(within=0)
         with Usage(tmp_path) as stack:
-            assert not stack.over(0)
+            assert not stack.is_over(0)

@@ -65,7 +65,7 @@ async def records_of(settings: Settings, key: ContentKey | None) -> int:
 
 
 async def examined(settings: Settings) -> dict[str, CheckResult]:
-    return {one.name: one for one in await examination.examined(settings, deep=True)}
+    return {one.name: one for one in await examination.run_checks(settings, deep=True)}
 
 
 def files_with(text: bytes, folder: Path) -> list[str]:

@@ -42,7 +42,7 @@ async def said(bus: Connection) -> list[str]:
 
 async def found(folder: Path) -> CheckResult:
     findings = {
-        finding.name: finding for finding in await examination.examined(settings_in(folder))
+        finding.name: finding for finding in await examination.run_checks(settings_in(folder))
     }
     return findings["turns"]
 

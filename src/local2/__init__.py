@@ -1,7 +1,7 @@
-"""local2, a memory for agents, as programs in Python use it: `local2.connect()`.
+"""The public Python API of local2, a memory for agents. Start with `local2.connect()`.
 
-Errors are here at once; what is behind the other names is imported when one is first used, so that
-`import local2` costs next to nothing.
+Errors are imported at once. Every other name is imported on first use, which keeps `import local2`
+cheap.
 """
 
 from importlib import import_module

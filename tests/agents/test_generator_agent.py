@@ -270,7 +270,7 @@ async def test_a_turn_is_published_again_until_the_stream_takes_it(
     bus: Connection, ollama: OllamaStandIn, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publication, "ATTEMPTS", 100)
-    monkeypatch.setattr(publication, "DELAY", 0.01)
+    monkeypatch.setattr(publication, "RETRY_DELAY", 0.01)
 
     def failures() -> int:
         return logs.read_text().count('"turn_not_stored"')

@@ -20,7 +20,7 @@ from waiting import eventually
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publication, "ATTEMPTS", 1)
     monkeypatch.setattr(publication, "PATIENCE", 0.2)
-    monkeypatch.setattr(publication, "DELAY", 0.01)
+    monkeypatch.setattr(publication, "RETRY_DELAY", 0.01)
 
 
 def turn(number: int) -> Generation:

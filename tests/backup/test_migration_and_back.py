@@ -92,7 +92,7 @@ async def test_going_back_says_what_is_lost_and_does_it_when_asked_to(
     await write(ledger, "f3", "f4", "f5")
 
     asked = await asyncio.to_thread(local2, tmp_path, "migrate", "--back")
-    assert "3 records are lost" in " ".join(asked.stdout.split())
+    assert "3 records and all other changes" in " ".join(asked.stdout.split())
     assert asked.returncode == 1
     assert len(rows(ledger)) == 5
 

@@ -70,7 +70,7 @@ async def test_a_message_is_published_again_as_it_was(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        pytest.param({"cut": True}, "only the beginning was kept", id="cut"),
+        pytest.param({"cut": True}, "Only the beginning of dead letter", id="cut"),
         pytest.param(
             {"subject": "$JS.API.STREAM.PURGE.local2-turns-default"},
             "is not stored in the memory",

@@ -293,7 +293,7 @@ async def test_a_toolbox_logs_once_why_it_takes_no_announcement(
 async def test_a_toolbox_does_not_grow_for_ever(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.client.tools.MOST_TOOLS", 3)
+    monkeypatch.setattr("local.client.tools.MAX_TOOLS", 3)
     async with Toolbox(bus, source="test") as toolbox:
         for number in (*range(10), 2):
             described = {"name": f"t{number}", "description": f"{number} of many."}

@@ -41,7 +41,7 @@ async def examined(
         ),
         generator=GeneratorSettings(chat=chat, ollama_url=url),
     )
-    return {finding.name: finding for finding in await examination.examined(settings)}
+    return {finding.name: finding for finding in await examination.run_checks(settings)}
 
 
 async def test_models_that_are_there_are_ok(tmp_path: Path, ollama: OllamaStandIn) -> None:
@@ -93,7 +93,7 @@ async def test_without_a_stack_the_ledger_is_looked_at_and_nothing_is_made(
     assert findings["stack"].verdict == "note"
     assert "local2 up" in str(findings["stack"].remedy)
     assert findings["ledger"].detail == "nothing is remembered yet"
-    assert findings[f"folder {tmp_path / '.local2'}"].detail == "will be made at the first start"
+    assert findings[f"folder {tmp_path / '.local2'}"].detail == "will be created at the first start"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -211,7 +211,7 @@ def test_who_embeds_is_named_when_nothing_is_indexed(embedder: str, who: str) ->
     url = "http://user:word@127.0.0.1:8080/v1"
     settings = MemorySettings(openai_url=url, ollama_url="http://127.0.0.1:11434")
 
-    assert str(stack.index(status, settings).remedy).startswith(f"{who} takes long")
+    assert str(stack.index(status, settings).remedy).startswith(f"{who} is slow")
 
 
 async def test_tasks_that_were_set_aside_are_counted_with_their_reasons(
@@ -239,7 +239,7 @@ ENDED = msgspec.structs.replace(BEGUN, ended_at=datetime(2026, 5, 1, 3, 1, tzinf
 @pytest.mark.parametrize(
     ("consolidation", "verdict", "detail"),
     [
-        (None, "ok", "there was none yet"),
+        (None, "ok", "none has run yet"),
         (ENDED, "ok", "last at 2026-05-01 03:00: 3 changes, run r1"),
         (msgspec.structs.replace(BEGUN, under_way=True), "ok", "run r1"),
         (BEGUN, "note", "it was interrupted"),
@@ -284,7 +284,7 @@ async def test_an_endpoint_is_asked_for_key_and_models(
     names = ("chat model", "embedding model", "judge")
 
     async def found() -> list[CheckResult]:
-        findings = await examination.examined(settings)
+        findings = await examination.run_checks(settings)
         return [one for name in names for one in findings if one.name == name]
 
     there = await found()

@@ -14,7 +14,7 @@ import pytest
 
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.server import embedded_server
-from local.cli.ingest import BATCH_MESSAGES, LARGEST_MESSAGE, IngestedFile, sessions_in
+from local.cli.ingest import BATCH_MESSAGES, MAX_MESSAGE_BYTES, IngestedFile, sessions_in
 from local.errors import BadRequestError
 from local.protocol.conversation import IngestReport, SkippedMessage
 from local.protocol.envelope import encode, seal
@@ -35,7 +35,7 @@ def said(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        pytest.param(said(content="ü" * (LARGEST_MESSAGE // 2)), "900,000 bytes", id="too large"),
+        pytest.param(said(content="ü" * (MAX_MESSAGE_BYTES // 2)), "900,000 bytes", id="too large"),
         pytest.param({"role": "user"}, "neither content nor tool_calls", id="nothing said"),
         pytest.param(said(session_id=["s1"]), "session_id", id="a list as a session"),
         pytest.param(said(timestamp="2023-W22"), "timestamp: '2023-W22'", id="a week"),

@@ -42,8 +42,8 @@ def test_documents_are_kept_and_those_that_are_none_are_named(
 
     assert failed.returncode == 1
     for file, problem in {
-        image: "It is not text in UTF-8.",
-        nul: "It is not text in UTF-8.",
+        image: "It is not UTF-8 text.",
+        nul: "It is not UTF-8 text.",
         empty: "It is empty.",
         large: "The document has more than 900,000 bytes",
     }.items():
@@ -78,7 +78,7 @@ def test_several_documents_do_not_share_a_title_or_source(running: Served, optio
     failed = local2(running.folder, "add-document", "a.md", "b.md", option, "guide")
 
     assert failed.returncode == 1
-    assert "those of one document" in failed.stderr
+    assert "apply to a single document" in failed.stderr
 
 
 def test_recall_lists_what_was_found(running: Served, tmp_path: Path, user: str) -> None:
@@ -228,8 +228,8 @@ def test_what_a_search_lacked_is_said_in_words(capsys: pytest.CaptureFixture[str
         "1. 0.50  2023-05-08 13:57  fact  project.metal\n   Osmium is the densest metal.\n"
     )
     degraded = shown(capsys, degraded=True, reason="No worker [yet].")
-    assert degraded.endswith("Some were searched by their words only: No worker [yet].\n")
-    assert shown(capsys, rerank_used=True).endswith("A reranker put them in this order.\n")
+    assert degraded.endswith("Some memories were searched by words only: No worker [yet].\n")
+    assert shown(capsys, rerank_used=True).endswith("A reranker determined this order.\n")
     assert shown(capsys, items=[]) == "No memories found.\n"
     unsure = shown(capsys, items=[], degraded=True, reason="No worker [yet].")
     assert unsure.startswith("No memories found.\n(Not everything could be searched, ")
@@ -241,9 +241,11 @@ def test_an_answer_names_what_it_rests_on(capsys: pytest.CaptureFixture[str]) ->
     nothing = Answer(by_model=True)
     extract = Answer(text="Osmium is the densest metal.", ids=("1",))
 
-    assert shown(capsys, answer=answered).startswith("It is osmium.\nIt rests on 1.\n1. 0.50")
-    assert shown(capsys, answer=nothing).startswith("What was found does not answer the question.")
-    assert shown(capsys, answer=extract).startswith("No model made an answer of what was found.\n1")
+    based = "It is osmium.\nThe answer is based on 1.\n1. 0.50"
+    assert shown(capsys, answer=answered).startswith(based)
+    assert shown(capsys, answer=nothing).startswith("These results do not answer the question.")
+    unwritten = "No model wrote an answer from these results.\n1"
+    assert shown(capsys, answer=extract).startswith(unwritten)
     assert shown(capsys, answer=Answer(), items=[]) == "No memories found.\n"
 
 

@@ -81,7 +81,7 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
 
     assert "cannot be written to: File exists" in refused(tmp_path).error
     found = {finding["name"]: finding for finding in answer(tmp_path, "doctor")}
-    assert found["folder .local2"]["detail"].endswith(".local2 is no folder.")
+    assert found["folder .local2"]["detail"].endswith(".local2 is not a folder.")
     assert "ledger" not in found
 
 

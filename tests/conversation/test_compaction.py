@@ -15,12 +15,12 @@ from local.conversation.config import (
     SummarizationConfig,
     ToolTruncationConfig,
 )
-from local.conversation.context import estimate, tokens_of
+from local.conversation.context import estimate, estimate_tokens
 from local.conversation.fitting import ToolTruncation, pack_rounds, shorten
 from local.conversation.images import images_of
 from local.conversation.message import SUMMARY, Message, ToolCallMsg, is_summary, text_of
 from local.conversation.stages import CompactionRuntime, Job
-from local.conversation.summaries import WRITTEN_FRACTION
+from local.conversation.summaries import MODEL_SUMMARY_FRACTION
 from local.errors import ConversationError
 from talks import Writer, assistant, chat, job, lent, system, tool, user, words
 
@@ -268,9 +268,11 @@ async def test_what_a_model_reads_and_is_to_write_fits_into_what_it_takes() -> N
 
     await Summarization().process(messages, Job(config=config, count=estimate, runtime=runtime))
 
-    read = [sum(tokens_of(message.content) for message in prompt) for prompt in writer.prompts]
+    read = [
+        sum(estimate_tokens(message.content) for message in prompt) for prompt in writer.prompts
+    ]
     assert len(read) > 5
-    assert max(read) + takes // WRITTEN_FRACTION <= takes
+    assert max(read) + takes // MODEL_SUMMARY_FRACTION <= takes
     assert "QUJD" not in str(writer.prompts)
 
 

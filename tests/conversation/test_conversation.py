@@ -75,7 +75,7 @@ def test_add_refuses_what_is_no_message_and_ids_that_are_taken(memory: Conversat
 
     with pytest.raises(ConversationError, match="needs a role"):
         memory.add(content="Hello")
-    with pytest.raises(ConversationError, match="'bot' is no role"):
+    with pytest.raises(ConversationError, match="'bot' is not a role"):
         memory.add(role="bot", content="Hello")  # type: ignore[arg-type]
     with pytest.raises(ConversationError, match="no colour"):
         memory.add(role="user", colour="red")  # type: ignore[call-arg]
@@ -114,7 +114,7 @@ def test_update_refuses_unknown_messages_and_fields(memory: ConversationMemory) 
         memory.update("nowhere", content="Bye")
     with pytest.raises(ConversationError, match="no colour"):
         memory.update(before[1].message_id, colour="red")  # type: ignore[call-arg]
-    with pytest.raises(ConversationError, match="'bot' is no role"):
+    with pytest.raises(ConversationError, match="'bot' is not a role"):
         memory.update(before[1].message_id, role="bot")  # type: ignore[arg-type]
     assert memory.messages == before
 
@@ -192,7 +192,7 @@ def test_replace_memory_may_keep_the_id(memory: ConversationMemory) -> None:
 def test_replace_memory_refuses_places_and_ids_of_others(memory: ConversationMemory) -> None:
     before = memory.messages
 
-    with pytest.raises(ConversationError, match="5 messages, and no place 5"):
+    with pytest.raises(ConversationError, match="5 messages, and no index 5"):
         memory.replace_memory(5, user("Else"))
     with pytest.raises(ConversationError, match="already"):
         memory.replace_memory(1, before[2])
@@ -207,7 +207,7 @@ def test_delete_memory_takes_a_place_away(memory: ConversationMemory) -> None:
 
     assert said(memory) == ["You", "answer0", "question1"]
     for place in (3, -4):
-        with pytest.raises(ConversationError, match=f"3 messages, and no place {place}"):
+        with pytest.raises(ConversationError, match=f"3 messages, and no index {place}"):
             memory.delete_memory(place)
 
 

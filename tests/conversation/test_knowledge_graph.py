@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from local.conversation import knowledge_graph
-from local.conversation.knowledge_graph import MAX_PART, PIECE, KGMemory
+from local.conversation.knowledge_graph import MAX_PART_CHARACTERS, PIECE_CHARACTERS, KGMemory
 from local.conversation.message import Message
 from local.errors import ConversationError, ModelError, ModelRefusedError
 from local.llm.ollama import OllamaModel
@@ -68,7 +68,7 @@ def test_add_fact_adds_nothing_twice_whatever_its_capitals(graph: KGMemory) -> N
 @pytest.mark.parametrize(
     ("fact", "problem"),
     [
-        (("robot", *ADA), "'robot' is no role"),
+        (("robot", *ADA), "'robot' is not a role"),
         (("user", "", "runs", "Northwind"), "subject of the fact is blank"),
         (("user", "Ada", "\n", "Northwind"), "predicate of the fact is blank"),
         (("user", "Ada", "runs", " "), "object of the fact is blank"),
@@ -168,7 +168,7 @@ async def test_a_model_that_gives_blank_or_endless_parts_adds_no_such_fact(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     graph = KGMemory(model)
-    endless = ("Ada", "said", "x" * (MAX_PART + 1))
+    endless = ("Ada", "said", "x" * (MAX_PART_CHARACTERS + 1))
     ollama.script_json(found(("", "runs", "Northwind"), endless, ADA))
 
     assert await graph.extract_and_update_from_text("Ada.", "user") == [triplet(*ADA)]
@@ -186,11 +186,13 @@ async def test_a_long_text_is_read_in_pieces_that_are_all_of_it(
         json.loads(body["messages"][1]["content"])["text"] for body in ollama.bodies("/api/chat")
     ]
     assert [fact.subject for fact in new] == ["Piece 0", "Piece 1", "Piece 2"]
-    assert all(len(piece) <= PIECE for piece in texts)
+    assert all(len(piece) <= PIECE_CHARACTERS for piece in texts)
     assert "\n".join(texts) == text
 
 
-@pytest.mark.parametrize("text", ["x" * (2 * PIECE + 1), f"{'x' * PIECE}\n" * 2])
+@pytest.mark.parametrize(
+    "text", ["x" * (2 * PIECE_CHARACTERS + 1), f"{'x' * PIECE_CHARACTERS}\n" * 2]
+)
 async def test_a_text_without_a_place_to_cut_is_read_all_the_same(
     ollama: OllamaStandIn, model: OllamaModel, text: str
 ) -> None:
@@ -231,7 +233,7 @@ async def test_a_model_that_fails_on_a_later_piece_adds_nothing_and_says_so(
 async def test_an_unknown_role_is_refused_before_the_model_is_asked(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
-    with pytest.raises(ConversationError, match="is no role"):
+    with pytest.raises(ConversationError, match="is not a role"):
         await KGMemory(model).extract_and_update_from_text("Ada works.", "robot")
     assert ollama.bodies("/api/chat") == []
 

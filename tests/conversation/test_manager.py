@@ -382,7 +382,7 @@ def test_a_damaged_file_is_refused_and_changes_nothing(data: bytes, file: Path) 
     manager = filled(MemoryManager())
     before = manager.memory.messages
 
-    with pytest.raises(ConversationError, match=r"damaged one: .* Load another file"):
+    with pytest.raises(ConversationError, match=r"is damaged: .* Load another file"):
         manager.load_from_file(file)
 
     assert manager.memory.messages == before

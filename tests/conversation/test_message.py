@@ -46,7 +46,7 @@ def test_role_is_system_user_assistant_or_tool(role: Role) -> None:
 
 
 def test_another_role_is_refused_and_the_roles_are_named() -> None:
-    with pytest.raises(ConversationError, match=r"'bot' is no role. One of: system, user"):
+    with pytest.raises(ConversationError, match=r"'bot' is not a role. One of: system, user"):
         Message(role="bot")  # type: ignore[arg-type]
 
 
@@ -114,7 +114,7 @@ def test_message_content_leaves_out_what_is_not_set() -> None:
 
 
 def test_message_content_refuses_other_actions() -> None:
-    with pytest.raises(ConversationError, match=r"'fly' is no next action. One of: call_tool"):
+    with pytest.raises(ConversationError, match=r"'fly' is not a next action. One of: call_tool"):
         MessageContent(next_action="fly")  # type: ignore[arg-type]
 
 
@@ -375,7 +375,7 @@ def test_from_harmonized_response_reads_a_refusal() -> None:
 
 def test_from_harmonized_response_refuses_what_says_nothing() -> None:
     for response in (object(), SimpleNamespace(role="assistant", content=None, tool_calls=[])):
-        with pytest.raises(ConversationError, match="says nothing"):
+        with pytest.raises(ConversationError, match="is empty"):
             Message.from_harmonized_response(response)
 
 
@@ -454,13 +454,13 @@ async def test_only_images_are_embedded(tmp_path: Path, monkeypatch: pytest.Monk
     os.mkfifo(tmp_path / "pipe.png")
 
     for name, problem in {
-        "secret.png": "is no PNG, JPEG, GIF or WebP",
-        "pipe.png": "is no file",
+        "secret.png": "is not a PNG, JPEG, GIF or WebP",
+        "pipe.png": "is not a file",
         "none.png": "cannot be read",
         "nul\0.png": "cannot be read",
     }.items():
         with pytest.raises(ConversationError, match=problem):
             await embedded(user("See", images=[str(tmp_path / name)]))
     monkeypatch.setattr(images, "MAX_IMAGE_BYTES", len(PNG) - 1)
-    with pytest.raises(ConversationError, match="has 21 bytes, over 20"):
+    with pytest.raises(ConversationError, match="has 21 bytes; the maximum is 20"):
         await embedded(user("See", images=[str(tmp_path / "large.png")]))

@@ -214,7 +214,7 @@ def test_image_token_estimate_is_what_an_image_counts() -> None:
 
 
 def test_trigger_events_that_never_happen_are_refused() -> None:
-    with pytest.raises(ConversationError, match=r"'added' is no event. One of: add, update"):
+    with pytest.raises(ConversationError, match=r"'added' is not an event. One of: add, update"):
         ManagedMemoryConfig(trigger_events=["added", "get_messages"])
 
 
@@ -255,7 +255,7 @@ def test_cache_invalidation_events_empty_the_cache(events: list[str], valid: boo
 
 
 def test_cache_invalidation_events_that_never_happen_are_refused() -> None:
-    with pytest.raises(ConversationError, match="'adding' is no event"):
+    with pytest.raises(ConversationError, match="'adding' is not an event"):
         ManagedMemoryConfig(cache_invalidation_events=["adding"])
 
 

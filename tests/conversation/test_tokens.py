@@ -11,7 +11,7 @@ from local.conversation.context import (
     MIN_FACTOR,
     CalibratedCounter,
     estimate,
-    tokens_of,
+    estimate_tokens,
 )
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from talks import user
@@ -40,14 +40,14 @@ PART = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}
 def test_four_characters_of_a_latin_script_are_a_token_and_one_of_others(
     text: str, tokens: int
 ) -> None:
-    assert tokens_of(text) == tokens
+    assert estimate_tokens(text) == tokens
 
 
 def test_a_list_of_data_counts_as_the_text_it_becomes() -> None:
     rows = [{"type": "file", "name": "a.py", "size": size} for size in range(10)]
     message = Message(role="tool", content=rows)
 
-    assert estimate(message) == MESSAGE_TOKENS + tokens_of(message.to_llm_dict()["content"])
+    assert estimate(message) == MESSAGE_TOKENS + estimate_tokens(message.to_llm_dict()["content"])
 
 
 def test_an_empty_message_costs_something() -> None:

@@ -204,9 +204,9 @@ def test_without_the_record_only_the_hooks_are_taken_out(client: str, home: Path
         ("{", "line 1 column 2"),
         ('{"a": 1,}', "it is not JSON"),
         ("// comment\n{}", "it is not JSON"),
-        ("[]", "it holds no object"),
-        ('{"hooks": []}', "`hooks` is no object"),
-        ('{"hooks": {"Stop": {}}}', "`hooks.Stop` is no list"),
+        ("[]", "it is not an object"),
+        ('{"hooks": []}', "`hooks` is not an object"),
+        ('{"hooks": {"Stop": {}}}', "`hooks.Stop` is not a list"),
     ],
 )
 @pytest.mark.parametrize("command", ["install", "uninstall"])

@@ -84,9 +84,9 @@ async def test_a_large_thread_is_copied_and_deleted_with_all_its_pieces(
 async def test_what_is_too_large_is_refused_with_what_to_do(
     saver: LocalSaver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(langgraph_threads, "LARGEST", 1_000)
+    monkeypatch.setattr(langgraph_threads, "MAX_BYTES", 1_000)
 
-    with pytest.raises(TooLargeError, match=r"1,000 are taken. Keep large files outside"):
+    with pytest.raises(TooLargeError, match=r"the maximum is 1,000. Keep large files outside"):
         await put(saver, "large", "x" * 2_000)
 
     assert await saver.aget_tuple(thread("large")) is None

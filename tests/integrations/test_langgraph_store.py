@@ -243,7 +243,7 @@ async def test_labels_that_langgraph_refuses_are_refused_in_a_batch_too(
 async def test_what_json_cannot_say_an_unknown_operator_and_a_time_to_live_are_refused(
     store: LocalStore,
 ) -> None:
-    with pytest.raises(InvalidArgumentsError, match="Put values that JSON can say"):
+    with pytest.raises(InvalidArgumentsError, match="Put values that JSON can represent"):
         await store.aput(("n",), "k", {"set": {1, 2}})
     with pytest.raises(InvalidArgumentsError, match="There are \\$eq"):
         await store.asearch(("n",), filter={"n": {"$regex": "x"}})

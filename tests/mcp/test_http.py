@@ -169,4 +169,4 @@ def test_a_port_that_is_taken_is_said(served: Served, nats_url: str) -> None:
     )
 
     assert done.returncode == 1
-    assert "Choose another with --port" in done.stderr
+    assert "Choose another port with --port" in done.stderr

@@ -118,5 +118,5 @@ async def test_topics_that_matter_are_listed(settings: Settings) -> None:
 )
 async def test_an_address_of_nothing_is_refused(settings: Settings, uri: str) -> None:
     async with client_of(settings) as client:
-        with pytest.raises(MCPError, match=r"no address of a memory|there is no document"):
+        with pytest.raises(MCPError, match=r"not the address of a memory|there is no document"):
             await client.read_resource(uri)

@@ -63,7 +63,7 @@ async def test_a_file_in_the_place_of_a_client_is_refused_with_a_word(tmp_path: 
     _, errors = await server.communicate()
 
     assert server.returncode == 1
-    assert b"have to be a client's pipes" in errors
+    assert b"must be pipes to a client" in errors
 
 
 @pytest.mark.parametrize("closed", ["<&-", "</dev/null >&-", "<&- >&-"])
@@ -75,5 +75,5 @@ async def test_ends_that_are_closed_are_refused_with_a_word(tmp_path: Path, clos
     _, errors = await server.communicate()
 
     assert server.returncode == 1
-    assert b"have to be a client's pipes" in errors
+    assert b"must be pipes to a client" in errors
     assert b"Traceback" not in errors

@@ -11,7 +11,7 @@ import pytest
 
 from calling import RICHARD, answer
 from local.app import open_stack
-from local.examination import examined
+from local.examination import run_checks
 from local.ledger.records import Record
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.service import MemoryService
@@ -171,7 +171,7 @@ async def test_a_stack_says_how_many_it_would_anonymise_and_how_to_have_it_done(
             await answer(stack.bus, "save_topic", {"topic": "user.drink", "content": value})
 
         reported = await status(stack.bus)
-        findings = await examined(settings)
+        findings = await run_checks(settings)
 
     assert reported.to_anonymise == 1
     (finding,) = [one for one in findings if one.name == "retention"]

@@ -1,4 +1,4 @@
-"""The report shows every step, and what came instead where one failed."""
+"""The report shows every step, and what a failed one got instead."""
 
 from rich.console import Console
 
@@ -20,7 +20,7 @@ def test_a_failed_step_shows_what_was_expected_and_what_came() -> None:
     text = shown(step)
     assert "failed" in text
     assert "expected answer_contains: Elixir" in text
-    assert "came     I remember nothing." in text
+    assert "got      I remember nothing." in text
 
 
 def test_a_skipped_step_shows_why() -> None:

@@ -159,7 +159,7 @@ def test_kept_values_stand_wherever_their_names_do(tmp_path: Path) -> None:
         pytest.param("{call: x, eventually: 3}", "`eventually` needs something to `expect`"),
         pytest.param(
             "{say: Hi, expect: [{result_ok: true}]}",
-            "`result_ok` says nothing here; what does: answer_contains",
+            "`result_ok` does not apply here; these do: answer_contains",
         ),
         pytest.param(
             "{say: Hi, expect: [{answer_is: Hi}]}",
@@ -212,7 +212,7 @@ def test_a_mistake_is_named_with_its_file_and_field(
         pytest.param(WHOLE + "author: me", "unknown field `author`", id="unknown key"),
         pytest.param(
             WHOLE.replace("      - restart: true", "      - {say: Hi, label: greeting}"),
-            "The label `greeting` is there twice - at `$.sessions[0].turns[5]`",
+            "The label `greeting` is used twice - at `$.sessions[0].turns[5]`",
             id="label twice",
         ),
     ],

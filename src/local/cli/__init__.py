@@ -1,4 +1,4 @@
-"""The `local2` command: groups of commands, shown on one page in this order."""
+"""The `local2` command. `--help` lists its groups of commands in this order."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from local import __version__
 from local.cli.commands import memory, reach, stack
-from local.cli.output import Chosen
+from local.cli.output import GlobalOptions
 from local.home import PRIVATE
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for each in (stack.talk, memory.group, reach.servers, reach.called, stack.upkeep):
+for each in (stack.talk, memory.group, reach.servers, reach.hook_commands, stack.upkeep):
     app.add_typer(each)
 app.add_typer(stack.dead_letters, name="dead-letters")
 app.add_typer(reach.tenants, name="tenants")
@@ -25,9 +25,9 @@ app.add_typer(reach.hooks, name="hooks")
 
 Config = Annotated[
     Path | None,
-    typer.Option(help="Folder of bus.yaml, memory.yaml and the like; else ./config."),
+    typer.Option(help="Folder with bus.yaml, memory.yaml and so on. Default: ./config."),
 ]
-Tenant = Annotated[str | None, typer.Option(help="Ask as this tenant, of a stack with accounts.")]
+Tenant = Annotated[str | None, typer.Option(help="Ask as this tenant, if the stack has accounts.")]
 
 
 def _print_version(asked: bool) -> None:
@@ -38,7 +38,9 @@ def _print_version(asked: bool) -> None:
 
 Version = Annotated[
     bool,
-    typer.Option("--version", callback=_print_version, is_eager=True, help="Print it, and end."),
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
 ]
 
 
@@ -50,10 +52,10 @@ def options(
     *,
     version: Version = False,
 ) -> None:
-    """Store the settings' folder, and who asks; what the command writes is private."""
+    """Pass the global options on to the command, and make the files that it writes private."""
     del version  # its callback has printed it
     os.umask(PRIVATE)
-    context.obj = Chosen(config, tenant)
+    context.obj = GlobalOptions(config, tenant)
 
 
 main = app

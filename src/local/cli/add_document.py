@@ -1,4 +1,4 @@
-"""`local2 add-document`: stores files that everybody in the tenant can find."""
+"""`local2 add-document`: store files that everybody in the tenant can find."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def add_document(
 ) -> None:
     if len(files) > 1 and (title or source):
         raise InvalidArgumentsError(
-            "--title and --source are those of one document.", remedy="Name one file with them."
+            "--title and --source apply to a single document.", remedy="Name one file with them."
         )
     report(output, run_async(_add_all(settings, output, files, title, source)))
 
@@ -77,7 +77,7 @@ def _text_of(file: Path) -> str:
     """Read the text of a file.
 
     Raises:
-        BadRequestError: It cannot be read, or is no text.
+        BadRequestError: It cannot be read, or is not text.
         TooLargeError: It is larger than a document may be.
     """
     try:
@@ -86,9 +86,9 @@ def _text_of(file: Path) -> str:
     except OSError as error:
         raise BadRequestError(f"It cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise BadRequestError("It is not text in UTF-8.") from error
+        raise BadRequestError("It is not UTF-8 text.") from error
     if "\x00" in text:
-        raise BadRequestError("It is not text in UTF-8.")
+        raise BadRequestError("It is not UTF-8 text.")
     if not text.strip():
         raise BadRequestError("It is empty.")
     check_size(text)

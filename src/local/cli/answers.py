@@ -1,4 +1,4 @@
-"""Calls tools for a command, and prints their answers or the outcomes of files."""
+"""Call tools for a command, and print their answers or the outcome of each file."""
 
 import asyncio
 import os
@@ -24,12 +24,14 @@ from local.settings import Settings
 
 NAME = "cli"
 PATIENCE = 60.0
-"""Seconds to wait for a tool, which may have to ask a model or cut up a document."""
-LOST = "The connection to the stack was lost."
+"""Seconds to wait for a tool, which may have to ask a model or split a document into chunks."""
+CONNECTION_LOST = "The connection to the stack was lost."
 SHOWN_LINES = 3
-"""Lines of an entry's content in a list: enough to recognise it, and a list stays on one screen."""
-NARROWEST = 20
-"""Columns; on a narrower terminal lines wrap, rather than hold one word each."""
+"""Lines shown of an entry's content: enough to recognise it, and few enough for a list to fit on
+one screen."""
+MIN_COLUMNS = 20
+"""Minimum width in columns that text is formatted for. A narrower terminal wraps the lines, which
+would otherwise hold one word each."""
 INDENT = "   "
 
 T = TypeVar("T")
@@ -46,20 +48,22 @@ async def answer(
 async def answer_on(
     bus: Connection, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
 ) -> ToolResult:
-    """Call one tool, as a turn of its own; fail at once if the connection is lost."""
+    """Call one tool, as a separate turn; fail at once if the connection is lost."""
     caller = msgspec.structs.replace(caller, query_id=new_id())
-    asked = asyncio.create_task(call_tool(bus, tool, args, caller=caller, timeout=patience))
+    calling = asyncio.create_task(call_tool(bus, tool, args, caller=caller, timeout=patience))
     lost = asyncio.create_task(bus.lost.wait())
     try:
-        await asyncio.wait((asked, lost), return_when=asyncio.FIRST_COMPLETED)
-        return asked.result() if asked.done() else ToolResult.failed(BusError(LOST))
+        await asyncio.wait((calling, lost), return_when=asyncio.FIRST_COMPLETED)
+        if calling.done():
+            return calling.result()
+        return ToolResult.failed(BusError(CONNECTION_LOST))
     finally:
-        asked.cancel()
+        calling.cancel()
         lost.cancel()
 
 
 def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
-    """Return the data of a result; a failed one is printed, and ends the command."""
+    """Return the data of a result; print a failed one, and end the command."""
     if result.error is not None:
         fail(result, output)
     return msgspec.convert(result.data, type_)
@@ -73,10 +77,10 @@ def fail(result: ToolResult, output: Output) -> NoReturn:
 
 
 def show_entry(output: Output, head: Text, content: str) -> None:
-    """Print one entry of a list: its head, and the beginning of its content."""
+    """Print one entry of a list: its head and the beginning of its content."""
     lines = wrap(
         " ".join(printable(content).split()),
-        max(output.console.width, NARROWEST),
+        max(output.console.width, MIN_COLUMNS),
         initial_indent=INDENT,
         subsequent_indent=INDENT,
         max_lines=SHOWN_LINES,
@@ -93,7 +97,7 @@ def shown_time(moment: datetime) -> str:
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The outcome of one file, for people and for programs, or its error."""
+    """The outcome of one file, as text and as data, or its error."""
 
     file: str
     content: str = ""
@@ -125,7 +129,7 @@ def report(output: Output, outcomes: Sequence[Outcome]) -> None:
 
 
 def progress(output: Output) -> Progress:
-    """Return a progress bar for a terminal, which disappears at the end."""
+    """Return a progress bar that disappears at the end; it is shown only on a terminal."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -1,7 +1,7 @@
-"""`local2 consolidate`, `undo`, `audit` and `forget`: change memories, and show what has changed.
+"""`local2 consolidate`, `undo`, `audit` and `forget`: change memories, and show the changes.
 
-Each shows what it would change first: `consolidate` with `--dry-run`, `forget` unless it is called
-with `--yes`. What is forgotten is gone for good, and a receipt confirms it.
+`consolidate` previews its changes with `--dry-run`, `forget` always, unless it is called with
+`--yes`. Forgotten memories are erased for good, which a receipt confirms.
 """
 
 import asyncio
@@ -33,12 +33,19 @@ from local.protocol.payloads import Json, ToolResult
 from local.settings import Settings
 
 PATIENCE = 600.0
-"""Seconds for a consolidation, of which 60 are for 50,000 facts."""
+"""Seconds that a consolidation may take; 50,000 facts take about 60."""
 POLL = 0.2
+"""Seconds between two readings of the progress."""
 PAGE = 1_000
-MEANS = {"archived": "archive", "merged": "merge", "contradicted": "replace", "importance": "weigh"}
-ERASING_PATIENCE = 3600.0
-"""Seconds: a million records take minutes."""
+"""Audit entries read in one request."""
+ACTION_LABELS = {
+    "archived": "archive",
+    "merged": "merge",
+    "contradicted": "replace",
+    "importance": "weigh",
+}
+ERASURE_TIMEOUT = 3600.0
+"""Seconds that an erasure may take: erasing a million records takes minutes."""
 
 
 def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: bool) -> None:
@@ -55,25 +62,25 @@ def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: 
     output.text(result.content)
     if report.run and report.changes:
         user = f" --user {caller.user}" if caller.user else ""
-        output.text(f"`local2 undo {report.run}{user}` takes it back.")
+        output.text(f"`local2 undo {report.run}{user}` undoes it.")
 
 
 async def _consolidate(
     settings: Settings, output: Output, caller: Sender, *, dry_run: bool
 ) -> ToolResult:
     async with connected(settings, name=NAME, user=caller.user) as bus:
-        following = asyncio.create_task(_follow(bus, output))
+        showing = asyncio.create_task(_show_progress(bus, output))
         try:
             args = {"dry_run": dry_run}
             return await answer_on(bus, "consolidate", args, caller, patience=PATIENCE)
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            showing.cancel()
+            await asyncio.gather(showing, return_exceptions=True)
 
 
-async def _follow(bus: Connection, output: Output) -> None:
-    """Show how many facts were compared so far."""
-    columns = (SpinnerColumn(), TextColumn("{task.completed} facts looked at"))
+async def _show_progress(bus: Connection, output: Output) -> None:
+    """Show how many facts have been compared so far."""
+    columns = (SpinnerColumn(), TextColumn("{task.completed} facts compared"))
     hidden = output.json or not output.errors.is_terminal
     with Progress(*columns, console=output.errors, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=None)
@@ -88,7 +95,7 @@ async def _follow(bus: Connection, output: Output) -> None:
 
 
 def _changes(changes: Sequence[ConsolidationChange]) -> Table:
-    table = Table("What", "Scope", _whole("Memory"), _whole("Why"))
+    table = Table("What", "Scope", _uncut("Memory"), _uncut("Why"))
     for change in changes:
         about = [change.id, change.topic or change.memory_type or "", _beginning(change.content)]
         why = change.reason
@@ -96,13 +103,13 @@ def _changes(changes: Sequence[ConsolidationChange]) -> Table:
             why += f"\n{INDENT}→ {change.superseded_by}"
         if change.after is not None:
             why += f"\n{INDENT}{change.before:.2f} → {change.after:.2f}"
-        cells = (MEANS[change.action], change.scope, "\n".join(filter(None, about)), why)
+        cells = (ACTION_LABELS[change.action], change.scope, "\n".join(filter(None, about)), why)
         table.add_row(*map(shown, cells))
     return table
 
 
-def _whole(heading: str) -> Column:
-    """Return ids that are wrapped and never cut: they are copied from here."""
+def _uncut(heading: str) -> Column:
+    """Return a column that wraps its content instead of cutting it, so that ids can be copied."""
     return Column(heading, overflow="fold")
 
 
@@ -134,23 +141,23 @@ def audit(  # noqa: PLR0913 - one parameter an option
     limit: int,
 ) -> None:
     args = {"id": record_id, "run": run}
-    trail = run_async(_trail(settings, output, caller, args, limit))
+    trail = run_async(_read_trail(settings, output, caller, args, limit))
     output.data(trail)
     if not trail.entries:
         output.text("Nothing was changed.")
         return
-    table = Table("When", "What", _whole("Memory"), "By", _whole("Why"), _whole("Run"))
+    table = Table("When", "What", _uncut("Memory"), "By", _uncut("Why"), _uncut("Run"))
     for entry in trail.entries:
-        table.add_row(*map(shown, _cells(entry)))
+        table.add_row(*map(shown, _row(entry)))
     output.table(table)
     if trail.next is not None:
-        output.text("There are older entries: --limit shows more.")
+        output.text("There are older entries; use --limit to show more.")
 
 
-async def _trail(
+async def _read_trail(
     settings: Settings, output: Output, caller: Sender, args: dict[str, str | None], limit: int
 ) -> AuditTrail:
-    """Return as many entries as are asked for, read page by page."""
+    """Read up to `limit` entries, page by page."""
     entries: list[AuditEntry] = []
     before: int | None = None
     async with connected(settings, name=NAME, user=caller.user) as bus:
@@ -163,7 +170,7 @@ async def _trail(
                 return msgspec.structs.replace(trail, entries=entries)
 
 
-def _cells(entry: AuditEntry) -> tuple[str, ...]:
+def _row(entry: AuditEntry) -> tuple[str, ...]:
     by = {"self": "you", "other": "another user", None: ""}[entry.by]
     who = " · ".join(filter(None, (entry.agent, by)))
     about = entry.topic or entry.memory_type or entry.kind or ""
@@ -179,24 +186,24 @@ def _cells(entry: AuditEntry) -> tuple[str, ...]:
 def forget(  # noqa: PLR0913 - one parameter an option
     settings: Settings, output: Output, args: Json, *, user: str | None, dry_run: bool, yes: bool
 ) -> None:
-    """Erase what the arguments of the tool choose; without any, everything of the user."""
+    """Erase what these arguments of the tool choose; without any, everything of the user."""
     if not args.keys() - {"allow_again"}:
         if user is None:
             raise InvalidArgumentsError(
-                "Say what to forget.", remedy="--user, --session, --topic or --id names it."
+                "Say what to forget.", remedy="Add --user, --session, --topic or --id."
             )
         args = {**args, "everything": True}
     caller = Sender(agent=NAME, user=user)
     if dry_run or not yes:
-        preview = data_of(_ask(settings, {**args, "dry_run": True}, caller), Receipt, output)
+        preview = data_of(_forget(settings, {**args, "dry_run": True}, caller), Receipt, output)
         if dry_run:
             output.data(preview)
         _show(output, preview)
         if dry_run:
             return
         _confirm(output, preview)
-    with output.errors.status("Erasing, and looking for what is left …"):
-        result = _ask(settings, args, caller)
+    with output.errors.status("Erasing, and checking that nothing is left …"):
+        result = _forget(settings, args, caller)
     receipt = data_of(result, Receipt, output)
     output.data(receipt)
     _show(output, receipt)
@@ -204,17 +211,17 @@ def forget(  # noqa: PLR0913 - one parameter an option
         sys.exit(FAILED)
 
 
-def _ask(settings: Settings, args: Json, caller: Sender) -> ToolResult:
+def _forget(settings: Settings, args: Json, caller: Sender) -> ToolResult:
     async def ask() -> ToolResult:
         async with connected(settings, name=NAME, user=caller.user) as bus:
-            return await answer_on(bus, "forget", args, caller, patience=ERASING_PATIENCE)
+            return await answer_on(bus, "forget", args, caller, patience=ERASURE_TIMEOUT)
 
     return run_async(ask())
 
 
 def _confirm(output: Output, preview: Receipt) -> None:
     if output.json:
-        raise InvalidArgumentsError("With --json there is no question.", remedy="Add --yes.")
+        raise InvalidArgumentsError("With --json, nothing is asked.", remedy="Add --yes.")
     if preview.erased and not typer.confirm("Erase it for good?"):
         raise typer.Exit(FAILED)
 
@@ -228,10 +235,10 @@ def _show(output: Output, receipt: Receipt) -> None:
     output.table(table)
     if receipt.dry_run:
         return
-    table = Table(f"Looked for at {receipt.at:%Y-%m-%d %H:%M} UTC", "Found")
+    table = Table(f"Checked at {receipt.at:%Y-%m-%d %H:%M} UTC", "Found")
     table.add_column("What to do", overflow="fold")
     for check in receipt.checks:
         table.add_row(shown(check.name), f"{check.found:,}", shown(check.note or ""))
     output.table(table)
-    again = "may be stored again" if receipt.may_come_back else "is not stored again"
-    output.text(f"What was erased {again} by a later import.")
+    again = "can" if receipt.may_come_back else "cannot"
+    output.text(f"A later import {again} store the erased content again.")

@@ -1,4 +1,4 @@
-"""`local2 dead-letters`: messages that could not be read; lists, retries or drops them."""
+"""`local2 dead-letters`: list, show, retry and drop messages that could not be read."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +18,7 @@ from local.settings import Settings
 
 
 class LetterSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A letter without its message. One that is `cut` cannot be published again."""
+    """A dead letter without its message. If it is `cut`, it cannot be published again."""
 
     number: int
     time: datetime
@@ -41,7 +41,7 @@ class LetterSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The outcome for one letter, or why it was left."""
+    """What was done with one dead letter, or why nothing was."""
 
     number: int
     done: str = ""
@@ -109,7 +109,7 @@ def drop(settings: Settings, output: Output, numbers: Sequence[int], *, every: b
     _apply(settings, output, numbers, every=every, action=remove, done="dropped")
 
 
-def _apply(  # noqa: PLR0913 - what both commands have in common
+def _apply(  # noqa: PLR0913 - everything that both commands share
     settings: Settings,
     output: Output,
     numbers: Sequence[int],
@@ -119,9 +119,9 @@ def _apply(  # noqa: PLR0913 - what both commands have in common
     done: str,
     user: str | None = None,
 ) -> None:
-    """Apply the action to each letter, even if one fails; then end with exit code 1."""
+    """Apply the action to each letter, even if one fails; if any fails, exit with code 1."""
     if every == bool(numbers):
-        raise InvalidArgumentsError("Name letters by their numbers, or all of them with --all.")
+        raise InvalidArgumentsError("Give either the numbers of dead letters or --all.")
 
     async def apply_to(bus: Connection, number: int) -> LetterOutcome:
         try:

@@ -1,7 +1,7 @@
-"""`local2 export`: all memories of a tenant, or of a scope, as JSON lines.
+"""`local2 export`: write all memories of a tenant, or of a scope, as JSON lines.
 
-A file appears under its name once it is complete: until then it is `FILE.part`, and an existing
-backup stays as it is.
+The file is written as `FILE.part` and renamed once it is complete, so that an existing backup stays
+intact until then.
 """
 
 import sys
@@ -33,8 +33,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
 
 
-def counted(counts: dict[str, int]) -> str:
-    """Return how many of each type, in words."""
+def describe_counts(counts: dict[str, int]) -> str:
+    """Return the numbers of each type in words, e.g. `3 records, 1 note`."""
     return ", ".join(f"{count} {_plural(kind, count)}" for kind, count in counts.items()) or "0"
 
 
@@ -45,18 +45,18 @@ def _plural(kind: str, count: int) -> str:
 def export(
     settings: Settings, output: Output, file: Path, ask: ExportRequest, caller: Sender
 ) -> None:
-    with _opened(file) as target:
+    with _output_file(file) as target:
         counts = run_async(_export(settings, output, target, ask, caller))
-    content = f"{counted(counts)} exported."
-    if file == STANDARD_OUTPUT:  # the lines go there, and nothing else
+    content = f"{describe_counts(counts)} exported."
+    if file == STANDARD_OUTPUT:  # it must contain nothing but the lines
         output.errors.print(content, markup=False)
     else:
         report(output, [Outcome(file=name_of(file), content=content, data=Exported(counts=counts))])
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    """Return the file to write to; it takes its name at the end."""
+def _output_file(file: Path) -> Iterator[BinaryIO]:
+    """Open the file to write to; it gets its name at the end."""
     if file == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return

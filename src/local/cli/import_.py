@@ -1,8 +1,8 @@
-"""`local2 import`: the lines of an export file into the memory of the running stack.
+"""`local2 import`: store the lines of an export file in the memory of the running stack.
 
-A file is read twice: all of it is checked before any of it is sent. What comes on standard input
-is checked as it comes. Lines are stored page by page, each page whole or not at all; a file that
-was imported in part is completed by importing it again.
+A file is read twice, so that all of it is checked before any of it is sent. Standard input is
+checked as it arrives. Lines are stored page by page, each page whole or not at all. Importing a
+file again completes an import that was interrupted.
 """
 
 import sys
@@ -15,7 +15,7 @@ import msgspec
 from rich.progress import Progress, TaskID
 
 from local.cli.answers import NAME, Outcome, name_of, progress, report
-from local.cli.export import counted
+from local.cli.export import describe_counts
 from local.cli.output import Output, run_async
 from local.client.access import connected
 from local.client.maintenance import import_lines
@@ -27,12 +27,12 @@ from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
 SHOWN_CONFLICTS = 20
-AGAIN = "Import it again to go on: nothing is stored twice."
-CUT_SHORT = "The file ends before its last line: it was cut short."
+AGAIN = "Import it again to continue: nothing is stored twice."
+CUT_SHORT = "The file was cut short: the last line of the export is missing."
 
 
-class Imported:
-    """The outcomes of a file's lines so far."""
+class ImportOutcome:
+    """The outcomes of the lines imported so far."""
 
     def __init__(self, *, dry_run: bool) -> None:
         self.dry_run = dry_run
@@ -52,18 +52,19 @@ class Imported:
     def summary(self) -> str:
         report = self.report
         done = "would be imported" if self.dry_run else "imported"
-        parts = [f"{counted(report.new)} {done}", f"{sum(report.known.values())} known already"]
+        known = sum(report.known.values())
+        parts = [f"{describe_counts(report.new)} {done}", f"{known} known already"]
         for count, what in (
             (report.replaced, "replaced by newer versions"),
-            (report.erased, "left out, as they were erased here"),
-            (report.unplaced, "about what is not here"),
-            (len(report.conflicts), "conflicts, in which the newer one stands"),
+            (report.erased, "left out because they were erased here"),
+            (report.unplaced, "about records that do not exist here"),
+            (len(report.conflicts), "conflicts, resolved in favour of the newer version"),
         ):
             parts += [f"{count} {what}"] if count else []
         return f"{', '.join(parts)}."
 
 
-class Checker:
+class LineChecker:
     """Checks the lines of a file in their order."""
 
     def __init__(self) -> None:
@@ -72,11 +73,11 @@ class Checker:
         self._counts: Counter[str] = Counter()
         self._ended = False
 
-    def wanted(self, data: bytes) -> bool:
-        """Return whether a line is to be stored.
+    def accepts(self, data: bytes) -> bool:
+        """Check a line; return whether it is to be stored.
 
         Raises:
-            BadRequestError: It is no line of an export, or not where it belongs.
+            BadRequestError: It is not a line of an export, or not in its proper place.
         """
         self.number += 1
         if not data.strip():
@@ -86,8 +87,8 @@ class Checker:
         line = any_line(data, self.number)
         if isinstance(line, HeaderLine) != (self.number == 1):
             raise BadRequestError(
-                f"Line {self.number} is out of place: the first line of an export is its header, "
-                "and no other is."
+                f"Line {self.number} is out of place: the header must be the first line of an "
+                "export, and only the first."
             )
         if isinstance(line, HeaderLine):
             self._begin(line)
@@ -99,10 +100,10 @@ class Checker:
         return True
 
     def finish(self) -> None:
-        """Check that all lines have come.
+        """Check that no lines are missing.
 
         Raises:
-            BadRequestError: Some are missing.
+            BadRequestError: The last line of the export is missing.
         """
         if not self._ended:
             raise BadRequestError(CUT_SHORT, remedy="Export it again.")
@@ -110,17 +111,17 @@ class Checker:
     def _begin(self, header: HeaderLine) -> None:
         if header.format > FORMAT:
             raise BadRequestError(
-                f"The file has format {header.format}, of local2 {header.local2}; this one reads "
-                f"formats up to {FORMAT}.",
+                f"The file has format {header.format}, from local2 {header.local2}; this local2 "
+                f"reads formats up to {FORMAT}.",
                 remedy="Update local2.",
             )
         self.records = header.records
 
     def _end(self, end: EndLine) -> None:
         if end.counts != dict(self._counts):
+            expected, found = describe_counts(end.counts), describe_counts(dict(self._counts))
             raise BadRequestError(
-                f"Line {self.number} says that there are {counted(end.counts)}; the file has "
-                f"{counted(dict(self._counts))}.",
+                f"Line {self.number} says that there are {expected}; the file has {found}.",
                 remedy="Export it again.",
             )
         self._ended = True
@@ -129,7 +130,7 @@ class Checker:
 def import_(
     settings: Settings, output: Output, file: Path, caller: Sender, *, dry_run: bool
 ) -> None:
-    imported = Imported(dry_run=dry_run)
+    imported = ImportOutcome(dry_run=dry_run)
     error = None
     try:
         run_async(_import(settings, output, file, caller, imported))
@@ -148,11 +149,11 @@ def import_(
 
 
 async def _import(
-    settings: Settings, output: Output, file: Path, caller: Sender, imported: Imported
+    settings: Settings, output: Output, file: Path, caller: Sender, imported: ImportOutcome
 ) -> None:
     with progress(output) as bar:
         task = bar.add_task("Checking", total=None)
-        total = None if file == STANDARD_INPUT else _checked(file, bar, task)
+        total = None if file == STANDARD_INPUT else _count_checked(file, bar, task)
         bar.update(task, description="Importing", completed=0, total=total)
         async with connected(settings, name=NAME, user=caller.user) as bus:
             for ask in _requests(_lines(file), dry_run=imported.dry_run):
@@ -160,38 +161,38 @@ async def _import(
                 bar.update(task, advance=len(ask.lines) or (not ask.cut))
 
 
-def _checked(file: Path, bar: Progress, task: TaskID) -> int:
-    """Return how many lines of a file are to be stored; all of them are checked."""
-    checker, wanted = Checker(), 0
+def _count_checked(file: Path, bar: Progress, task: TaskID) -> int:
+    """Check all lines of a file; return how many are to be stored."""
+    checker, count = LineChecker(), 0
     for line in _lines(file):
-        wanted += checker.wanted(line)
-        bar.update(task, completed=wanted, total=checker.records)
+        count += checker.accepts(line)
+        bar.update(task, completed=count, total=checker.records)
     checker.finish()
-    return wanted
+    return count
 
 
 def _lines(file: Path) -> Iterator[bytes]:
     try:
         if file == STANDARD_INPUT:
-            yield from _without_mark(sys.stdin.buffer)
+            yield from _without_byte_order_mark(sys.stdin.buffer)
         else:
             with file.open("rb") as source:
-                yield from _without_mark(source)
+                yield from _without_byte_order_mark(source)
     except OSError as error:
         raise InvalidArgumentsError(f"It cannot be read: {error.strerror}.") from error
 
 
-def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
+def _without_byte_order_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
     for number, line in enumerate(lines):
         yield (line if number else line.removeprefix(BOM_UTF8)).rstrip(b"\r\n")
 
 
 def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportRequest]:
-    """Yield the lines in requests that the bus carries, each checked before its request is sent."""
-    checker = Checker()
+    """Yield the lines in requests that fit the bus; each line is checked before it is sent."""
+    checker = LineChecker()
     page = ImportRequest(number=0, lines=[], dry_run=dry_run)
     size = 0
-    for line in filter(checker.wanted, lines):
+    for line in filter(checker.accepts, lines):
         full = size + len(line) > MESSAGE_LINE_BYTES or len(page.lines) == LINES
         if page.lines and (full or checker.number != page.number + len(page.lines)):
             yield page
@@ -208,7 +209,7 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
 
 
 def _pieces(line: bytes, number: int, *, dry_run: bool) -> Iterator[ImportRequest]:
-    """Yield the pieces of a line that no request holds."""
+    """Yield the pieces of a line that is too large for one request."""
     transfer = new_id()
     for part, start in enumerate(range(0, len(line), MESSAGE_LINE_BYTES)):
         yield ImportRequest(
@@ -224,6 +225,6 @@ def _pieces(line: bytes, number: int, *, dry_run: bool) -> Iterator[ImportReques
 def _show_conflicts(output: Output, conflicts: Sequence[Conflict]) -> None:
     for conflict in conflicts[:SHOWN_CONFLICTS]:
         about = conflict.topic or conflict.document
-        output.text(f"{about}: {conflict.kept} stands, {conflict.history} is history.")
+        output.text(f"{about}: {conflict.kept} is current, {conflict.history} is history.")
     if (more := len(conflicts) - SHOWN_CONFLICTS) > 0:
-        output.text(f"… and {more} more; --json lists all.")
+        output.text(f"… and {more} more; --json lists them all.")

@@ -1,7 +1,7 @@
-"""`local2 ingest`: stores conversations from JSON lines, one message a line.
+"""`local2 ingest`: store conversations from JSON lines, one message per line.
 
-A file is read completely before any of it is sent, so that a wrong line stores nothing. It is sent
-in batches; one that is sent again stores nothing twice.
+A file is read completely before any of it is sent, so that nothing is stored if a line is wrong. It
+is sent in batches; sending a batch again stores nothing twice.
 """
 
 import sys
@@ -32,13 +32,14 @@ from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
 BATCH_BYTES = 500_000
-"""Bytes of the messages in one request; the bus carries 1 MB, with the envelope."""
-LARGEST_MESSAGE = 900_000
-"""Bytes of one message as JSON, so that a request of this message alone fits into the bus's 1
-MB."""
+"""Maximum bytes of the messages in one request; the bus carries 1 MB, including the envelope."""
+MAX_MESSAGE_BYTES = 900_000
+"""Maximum bytes of one message as JSON, so that a request with only this message fits into the
+bus's 1 MB."""
 BATCH_MESSAGES = 1_000
-"""Messages in one request: they are written in one transaction, behind which other saves wait."""
-CUT_SHORT = "It was interrupted."
+"""Maximum messages in one request. They are written in one transaction, for which other saves
+wait."""
+INTERRUPTION = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is remembered twice."
 
 
@@ -58,7 +59,7 @@ class FileSession(msgspec.Struct, frozen=True, kw_only=True):
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The conversations in a file, or what is wrong with it.
 
-    `allow_again`: what was erased of them may be stored again.
+    With `allow_again`, messages that were erased may be stored again.
     """
 
     name: str
@@ -68,7 +69,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of records: new, newer, known, erased before; and what was left out and why."""
+    """Numbers of new, changed, known and erased records, and the skipped messages with reasons."""
 
     sessions: list[str]
     remembered: int = 0
@@ -78,7 +79,7 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
     erased: int = 0
 
     def plus(self, batch: IngestReport) -> Self:
-        """Return the counts after another batch."""
+        """Return the counts with those of another batch added."""
         return msgspec.structs.replace(
             self,
             remembered=self.remembered + batch.added,
@@ -89,7 +90,7 @@ class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def summary(self) -> str:
-        """Return the counts in a sentence, as the tool words them for one batch."""
+        """Return the counts in a sentence, worded as the tool words those of one batch."""
         whole = IngestReport(
             session_id="",
             ids=[],
@@ -134,7 +135,7 @@ def _parsed(file: Path, session: str | None, *, allow_again: bool) -> ParsedFile
 
 
 def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
-    """Yield the conversations in JSON lines; `session` is that of lines that name none.
+    """Yield the conversations in JSON lines; lines that name no session belong to `session`.
 
     Raises:
         BadRequestError: A line is not a message; the error names the line and the reason.
@@ -142,20 +143,20 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
     by_session: dict[str | None, list[ConversationMessage]] = {}
     for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
         if text.strip():
-            named, messages = _line(text, number)
+            named, messages = _read_line(text, number)
             by_session.setdefault(named or session, []).extend(messages)
     for named, messages in by_session.items():
         yield FileSession(id=named or session_of(messages), messages=list(numbered(messages)))
 
 
-def _line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessage]]:
-    """Return the session that a line names, and its messages: results of tools, then itself."""
+def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessage]]:
+    """Return the session that a line names, and its messages: tool results first, then its own."""
     try:
         line = msgspec.json.decode(text, type=Json)
         named = msgspec.convert(
             {"session_id": line.pop("session_id", None)}, SessionField
         ).session_id
-        messages = [_fitting(message) for message in messages_of(line)]
+        messages = [_checked_size(message) for message in messages_of(line)]
     except (
         msgspec.DecodeError,
         UnicodeDecodeError,
@@ -164,14 +165,15 @@ def _line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessag
     ) as error:
         raise BadRequestError(
             f"Line {number} is not a message: {str(error).rstrip('.')}.",
-            remedy='Nothing of this file was sent. A line is like {"role": "user", "content": "…"}',
+            remedy="Nothing of this file was sent. A line looks like "
+            '{"role": "user", "content": "…"}',
         ) from error
     return None if named is None else str(named), messages
 
 
-def _fitting(message: ConversationMessage) -> ConversationMessage:
-    if _size(message) > LARGEST_MESSAGE:
-        raise InvalidArgumentsError(f"it has more than {LARGEST_MESSAGE:,} bytes")
+def _checked_size(message: ConversationMessage) -> ConversationMessage:
+    if _size(message) > MAX_MESSAGE_BYTES:
+        raise InvalidArgumentsError(f"it has more than {MAX_MESSAGE_BYTES:,} bytes")
     return message
 
 
@@ -180,7 +182,7 @@ def _size(message: ConversationMessage) -> int:
 
 
 def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
-    """Return the messages in order, in requests as large as the limits allow."""
+    """Split the messages, in order, into batches as large as the limits allow."""
     return in_parts(messages, _size, most_bytes=BATCH_BYTES, most=BATCH_MESSAGES)
 
 
@@ -191,7 +193,7 @@ async def _send_all(
     caller: Sender,
     outcomes: list[Outcome],
 ) -> None:
-    """Send file after file, and keep `outcomes` up to date for an interruption."""
+    """Send the files one by one, and keep `outcomes` up to date in case of an interruption."""
     total = sum(len(session.messages) for file in files for session in file.sessions)
     async with connected(settings, name=NAME, user=caller.user) as bus:
         with progress(output) as bar:
@@ -199,32 +201,32 @@ async def _send_all(
             for file in files:
                 bar.update(task, description=file.name)
                 begun = len(outcomes)
-                async for outcome in _sent(bus, file, caller, bar, task):
+                async for outcome in _send_file(bus, file, caller, bar, task):
                     outcomes[begun:] = [outcome]
 
 
-async def _sent(
+async def _send_file(
     bus: Connection, file: ParsedFile, caller: Sender, bar: Progress, task: TaskID
 ) -> AsyncIterator[Outcome]:
-    """Send a file; yield what to report if it stopped now, and at last the outcome."""
+    """Send a file. Yield its outcome at the end, and before each batch that of an interruption."""
     if file.error is not None:
         yield Outcome(file=file.name, error=file.error)
         return
     done = IngestedFile(sessions=[session.id for session in file.sessions])
     for session in file.sessions:
         for batch in batches(session.messages):
-            yield _stopped(file, done, CUT_SHORT)
+            yield _stopped_outcome(file, done, INTERRUPTION)
             args: Json = {"messages": batch, "session_id": session.id}
             if file.allow_again:
                 args["allow_again"] = True
             result = await answer_on(bus, "ingest", args, caller)
             if result.error is not None:
-                yield _stopped(file, done, result.error.message)
+                yield _stopped_outcome(file, done, result.error.message)
                 return
             done = done.plus(msgspec.convert(result.data, IngestReport))
             bar.update(task, advance=len(batch))
     yield Outcome(file=file.name, content=done.summary(), data=done)
 
 
-def _stopped(file: ParsedFile, done: IngestedFile, why: str) -> Outcome:
+def _stopped_outcome(file: ParsedFile, done: IngestedFile, why: str) -> Outcome:
     return Outcome(file=file.name, error=f"{done.summary()} Then: {why} {AGAIN}")

@@ -1,4 +1,4 @@
-"""What the commands print: text and tables for people, JSON for programs, errors with remedies."""
+"""The output of commands: text and tables for people, JSON for programs, errors with remedies."""
 
 import asyncio
 import sys
@@ -20,12 +20,13 @@ from local.settings import Settings
 T = TypeVar("T")
 
 FAILED = 1
+"""Exit code of a command that failed."""
 INTERRUPTED = 130
-"""Exit codes; 130 is what shells use for Ctrl-C (128 and the number of SIGINT)."""
+"""Exit code after Ctrl-C, as shells use it: 128 plus the number of SIGINT."""
 
 
 class Output:
-    """The output of a command: `data` with --json, otherwise text and tables."""
+    """The output of a command: JSON `data` with --json, otherwise text and tables."""
 
     def __init__(self, *, json: bool = False) -> None:
         self.json = json
@@ -33,14 +34,14 @@ class Output:
         self.errors = Console(stderr=True, highlight=False)
 
     def data(self, data: object) -> None:
-        """Print one JSON document; only with --json."""
+        """Print one JSON document; do nothing without --json."""
         if self.json:
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(data)).decode() + "\n")
 
     def text(self, text: str, *, as_it_is: bool = False) -> None:
-        """Print text for people, without anything that would control the terminal.
+        """Print text for people, without terminal control characters.
 
-        `as_it_is`: with its own lines, for text that is copied or read line by line.
+        With `as_it_is`, lines are not wrapped, for text that is copied or read line by line.
         """
         if not self.json:
             self.console.print(printable(text), markup=False, soft_wrap=as_it_is)
@@ -51,7 +52,7 @@ class Output:
             self.console.print(table)
 
     def error(self, error: Local2Error) -> None:
-        """Print what was wrong and what to do, on standard error, or as JSON with --json."""
+        """Print an error and its remedy on standard error, or as JSON with --json."""
         if self.json:
             message = printable(str(error))
             self.data({"ok": False, "error": {"code": error.code, "message": message}})
@@ -67,17 +68,17 @@ class Output:
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters, because stored text comes from anybody."""
+    """Return the text without control characters, because anybody may have stored it."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
 def shown(text: str) -> str:
-    """Return the text for a line or a table with markup."""
+    """Return the text printable and escaped, for a line or a table with markup."""
     return escape(printable(text))
 
 
-class Chosen(NamedTuple):
-    """The chosen folder of settings, the tenant to ask as, and the folder of the memory."""
+class GlobalOptions(NamedTuple):
+    """The folder of the settings, the tenant to ask as, and the folder of the memory."""
 
     config: Path | None = None
     tenant: str | None = None
@@ -85,11 +86,11 @@ class Chosen(NamedTuple):
 
 
 @contextmanager
-def command(chosen: Chosen, *, json: bool = False) -> Iterator[tuple[Settings, Output]]:
-    """Read the settings for a command; turn its errors into messages and exit codes.
+def command(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Settings, Output]]:
+    """Read the settings for a command, and turn its errors into messages and exit codes.
 
-    An error ends it with exit code 1, Ctrl-C with 130. Logs go to standard error, unless the
-    command sends them to a file.
+    An error ends the command with exit code 1, Ctrl-C with 130. Logs go to standard error unless
+    the command sends them to a file.
     """
     output = Output(json=json)
     try:
@@ -107,7 +108,7 @@ def command(chosen: Chosen, *, json: bool = False) -> Iterator[tuple[Settings, O
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run on the fastest event loop that is installed."""
+    """Run a coroutine on the fastest event loop that is installed."""
     try:
         import uvloop  # noqa: PLC0415 - it does not exist for Windows
     except ImportError:

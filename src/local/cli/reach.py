@@ -1,6 +1,6 @@
-"""`local2 mcp` and `local2 hooks`: how the agents of other programs reach the memory.
+"""`local2 mcp` and `local2 hooks`: connect other programs' agents to the memory.
 
-A client's new settings are shown first, and written after a question.
+The change of a client's settings is shown first, and written after the user has confirmed it.
 """
 
 import msgspec
@@ -14,7 +14,7 @@ from local.hooks.clients.client import Scope
 from local.hooks.installing import (
     Installation,
     Plan,
-    carry_out,
+    apply_plan,
     installed,
     plan_install,
     plan_uninstall,
@@ -29,12 +29,12 @@ def serve_stdio(settings: Settings, opening: Opening) -> None:
     """Serve the client at the other end of standard input and output.
 
     Raises:
-        ConfigError: No client is there: an end is a file, on which an event loop cannot wait.
+        ConfigError: There is no client: one end is a file, on which an event loop cannot wait.
     """
     if not opening.has_client:
         raise ConfigError(
-            "Standard input and output have to be a client's pipes.",
-            remedy="Have a client start `local2 mcp`; for files, `cat FILE | local2 mcp | cat`.",
+            "Standard input and output must be pipes to a client.",
+            remedy="Let a client start `local2 mcp`; for files, use `cat FILE | local2 mcp | cat`.",
         )
     from local.mcp.stdio import serve  # noqa: PLC0415 - nothing of HTTP is imported for it
 
@@ -46,14 +46,14 @@ def serve_http(settings: Settings, output: Output) -> None:
 
     def print_address(address: Address) -> None:
         where = address.token_is_in
-        text = f"MCP: {address.url}\nAuthorization: Bearer, with the token of {where}"
+        text = f"MCP: {address.url}\nAuthorization: Bearer, with the token in {where}"
         output.text(text, as_it_is=True)
 
     run_async(serve(settings, print_address))
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """The output of `--json`. Without `--yes` nothing is `done`."""
+    """The output of `--json`. Without `--yes`, `done` is false."""
 
     file: str
     diff: str
@@ -61,21 +61,21 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def install(output: Output, name: str, scope: Scope, options: list[str], *, yes: bool) -> None:
-    """Install the hooks; `options` are those of the hooks."""
+    """Install a client's hooks, which are run with these options."""
     client = CLIENTS[name]
     plan = plan_install(client, scope, options)
-    if _carried_out(output, plan, yes=yes):
-        output.text(f"{name} has its hooks. {client.afterwards}")
+    if _confirm_and_apply(output, plan, yes=yes):
+        output.text(f"The hooks of {name} are installed. {client.afterwards}")
 
 
 def uninstall(output: Output, name: str, scope: Scope, *, yes: bool) -> None:
     plan = plan_uninstall(CLIENTS[name], scope)
-    if _carried_out(output, plan, yes=yes):
-        output.text(f"{name} has no hooks of local2 any more.")
+    if _confirm_and_apply(output, plan, yes=yes):
+        output.text(f"{name} no longer has any hooks of local2.")
 
 
-def _carried_out(output: Output, plan: Plan, *, yes: bool) -> bool:
-    """Show the plan, ask, and carry it out."""
+def _confirm_and_apply(output: Output, plan: Plan, *, yes: bool) -> bool:
+    """Show the plan, ask for confirmation, and apply it; return whether it was applied."""
     if not plan.diff:
         output.data(Change(file=str(plan.file), diff="", done=False))
         output.text(f"Nothing to change in {plan.file}.")
@@ -83,7 +83,7 @@ def _carried_out(output: Output, plan: Plan, *, yes: bool) -> bool:
     output.text(plan.diff, as_it_is=True)
     agreed = yes or (not output.json and typer.confirm("Change it?"))
     if agreed:
-        carry_out(plan)
+        apply_plan(plan)
     output.data(Change(file=str(plan.file), diff=plan.diff, done=agreed))
     return agreed
 

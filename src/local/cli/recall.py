@@ -1,4 +1,4 @@
-"""`local2 recall`, `history`, `relations`: search, and show a memory's versions and relations."""
+"""`local2 recall`, `history` and `relations`: search, and show versions and relations."""
 
 from collections.abc import Sequence
 
@@ -38,25 +38,25 @@ def _show(output: Output, recalled: RecalledItems) -> None:
     for number, item in enumerate(recalled.items, start=1):
         show_entry(output, _item_head(number, item), item.content)
         if item.explanation is not None:
-            shares = Padding(_shares(item.explanation), (0, 0, 0, len(INDENT)), expand=False)
-            output.console.print(shares)
+            components = _score_components(item.explanation)
+            output.console.print(Padding(components, (0, 0, 0, len(INDENT)), expand=False))
     if not recalled.items:
         output.text(nothing_found(recalled.reason))
     if recalled.rerank_used:
-        output.console.print("[dim]A reranker put them in this order.[/]")
+        output.console.print("[dim]A reranker determined this order.[/]")
     if recalled.degraded and recalled.items:
-        notice = f"Some were searched by their words only: {recalled.reason}"
+        notice = f"Some memories were searched by words only: {recalled.reason}"
         output.console.print(Text(printable(notice), style="yellow"))
 
 
 def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]) -> None:
     if not answered.by_model:
-        output.console.print("[dim]No model made an answer of what was found.[/]")
+        output.console.print("[dim]No model wrote an answer from these results.[/]")
         return
-    output.text(answered.text or "What was found does not answer the question.")
+    output.text(answered.text or "These results do not answer the question.")
     numbers = [str(n) for n, item in enumerate(items, start=1) if item.id in answered.ids]
     if numbers:
-        output.console.print(f"[dim]It rests on {', '.join(numbers)}.[/]")
+        output.console.print(f"[dim]The answer is based on {', '.join(numbers)}.[/]")
 
 
 def _item_head(number: int, item: RecalledItem) -> Text:
@@ -70,8 +70,8 @@ def _item_head(number: int, item: RecalledItem) -> Text:
     return head
 
 
-def _shares(explanation: Explanation) -> Text:
-    """Return the shares that are not zero, and the weight of the scope."""
+def _score_components(explanation: Explanation) -> Text:
+    """Return the score components that are not zero, and the weight of the scope."""
     parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
     return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")
 

@@ -1,4 +1,4 @@
-"""`local2 restore` and `migrate`: another ledger takes the place of the one in a data folder."""
+"""`local2 restore` and `migrate`: replace the ledger in a data folder by another one."""
 
 from pathlib import Path
 
@@ -46,12 +46,14 @@ def restore(  # noqa: PLR0913 - one parameter an option
 
 def _show(output: Output, wish: Wish, restored: Restored) -> None:
     what = f"Backup {restored.generation} of {restored.at:%Y-%m-%d %H:%M} UTC"
-    done = "is whole" if wish.dry_run else f"is restored to {wish.data_dir}"
+    done = "is complete" if wish.dry_run else f"was restored to {wish.data_dir}"
     output.text(f"{what} {done}: {restored.records} records.")
     if restored.forgotten:
-        output.text(f"{restored.forgotten} records were forgotten since, and are erased again.")
+        output.text(
+            f"{restored.forgotten} of its records were forgotten later, and were erased again."
+        )
     if restored.aside:
-        output.text(f"What was there is in {restored.aside}; delete it when all is well.")
+        output.text(f"The previous memory is in {restored.aside}; delete it when all is well.")
     for warning in restored.warnings:
         output.failure(warning)
 
@@ -64,11 +66,11 @@ def migrate(settings: Settings, output: Output, *, back: bool, yes: bool) -> Non
         if back:
             _go_back(settings, output, yes=yes)
         else:
-            run_async(_migrated(settings))
-            output.text("The ledger has the schema of this local2.")
+            run_async(_migrate(settings))
+            output.text("The ledger has the schema of this version of local2.")
 
 
-async def _migrated(settings: Settings) -> None:
+async def _migrate(settings: Settings) -> None:
     async with open_ledgers(settings.memory, content_keys(settings)) as ledgers:
         for tenant in tenants_of(settings):
             if await ledgers.find(tenant):
@@ -80,26 +82,27 @@ def _go_back(settings: Settings, output: Output, *, yes: bool) -> None:
     memory = settings.memory
     ways = ways_back(memory.data_dir, content_keys(settings))
     for way in ways:
-        output.text(_described(way))
+        output.text(_describe(way))
     if not yes:
         _confirm(output)
     aside = go_back(memory.data_dir, memory.chroma_path, ways)
     output.data(ways)
     output.text(
-        f"Today's ledger is in {aside}. Start the local2 of before: this one migrates again."
+        f"Today's ledger is in {aside}. Start the previous version of local2: this one would "
+        "migrate again."
     )
 
 
 def _confirm(output: Output) -> None:
     if output.json:
-        raise InvalidArgumentsError("With --json there is no question.", remedy="Add --yes.")
+        raise InvalidArgumentsError("With --json, nothing is asked.", remedy="Add --yes.")
     if not typer.confirm("Go back?"):
         raise typer.Exit(FAILED)
 
 
-def _described(way: WayBack) -> str:
-    lost = "It cannot be read what is lost" if way.lost is None else f"{way.lost} records are lost"
+def _describe(way: WayBack) -> str:
+    lost = "An unknown number of" if way.lost is None else f"{way.lost}"
     return (
         f"{way.name} goes back to schema {way.schema} of {way.kept_at:%Y-%m-%d %H:%M} UTC, with "
-        f"{way.records} records. {lost}, and whatever else was changed since."
+        f"{way.records} records. {lost} records and all other changes since then will be lost."
     )

@@ -1,4 +1,4 @@
-"""`local2 stories`: plays stories against a live stack, and reports what passed."""
+"""`local2 stories`: play stories against a live stack, and report which steps passed."""
 
 import sys
 import tempfile
@@ -74,16 +74,16 @@ async def _play(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def results_table(results: Sequence[StoryResult]) -> Table:
-    """Return a section a story, with a row a step; a failed one has what came instead."""
-    whole = Table("Story", "Session", "Step", "Outcome", Column("s", justify="right"))
+    """Return a table with a section per story and a row per step, with the problems of the step."""
+    table = Table("Story", "Session", "Step", "Outcome", Column("s", justify="right"))
     for result in results:
         name = result.name
         for step in result.steps:
             # As Text, because rich reads brackets in a plain string as markup.
-            whole.add_row(Text(name), Text(step.session), _step(step), _outcome(step), _time(step))
+            table.add_row(Text(name), Text(step.session), _step(step), _outcome(step), _time(step))
             name = ""
-        whole.add_section()
-    return whole
+        table.add_section()
+    return table
 
 
 def _step(step: StepResult) -> Text:
@@ -95,7 +95,7 @@ def _details(step: StepResult) -> Iterator[Text]:
         yield Text(step.reason, style="dim")
     for problem in step.problems:
         yield Text(f"expected {problem.expected}", style="red")
-        yield Text(f"came     {problem.came}", style="red")
+        yield Text(f"got      {problem.came}", style="red")
 
 
 def _outcome(step: StepResult) -> Text:

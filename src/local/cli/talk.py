@@ -1,4 +1,4 @@
-"""`local2 chat`, `ask`, `tools`, `call`: talk to the GeneratorAgent, and call tools."""
+"""`local2 chat`, `ask`, `tools` and `call`: talk to the GeneratorAgent, and call tools."""
 
 import sys
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from local.settings import Settings
 HELP = "/new starts a new session, /quit (or Ctrl-D) ends the chat."
 PROMPT = [("bold ansicyan", "you> ")]
 SCHEMA_SECONDS = 0.5
-"""Seconds to wait for the announcement of a tool; without its schema all arguments are text."""
+"""Seconds to wait for a tool's announcement. Without its schema, all arguments are sent as text."""
 
 
 def ask(
@@ -52,7 +52,7 @@ def chat(settings: Settings, *, session: str | None, user: str | None) -> None:
 async def chatting(
     settings: Settings, *, session: str | None = None, user: str | None = None
 ) -> None:
-    """Connect as the settings say, and chat."""
+    """Connect with the settings' credentials, and chat."""
     async with connected(settings, name=NAME, user=user) as bus:
         await converse(bus, Output(), session=session, user=user)
 
@@ -61,7 +61,7 @@ async def converse(
     bus: Connection, output: Output, *, session: str | None = None, user: str | None = None
 ) -> None:
     """Read lines and print answers until Ctrl-D, Ctrl-C or /quit."""
-    # Here, since only a chat needs a line editor.
+    # Imported here because only a chat needs a line editor.
     from prompt_toolkit import PromptSession  # noqa: PLC0415
     from prompt_toolkit.formatted_text import FormattedText  # noqa: PLC0415
 
@@ -80,7 +80,7 @@ async def converse(
                 session_id = new_id()
                 output.console.print("[dim]A new session.[/]")
             elif line.startswith("/") and line[1:].isalpha():
-                output.console.print(f"[dim]{HELP}[/]")  # a mistaken command is nothing to remember
+                output.console.print(f"[dim]{HELP}[/]")  # a mistyped command is not remembered
             elif line:
                 caller = Sender(agent=NAME, user=user, session_id=session_id)
                 await _turn(queries, output, line, caller)
@@ -146,7 +146,7 @@ async def _call(
 
 
 def parsed(arguments: Sequence[str], schema: Json) -> Json:
-    """Return the arguments of `key=value` words, typed by the tool's schema.
+    """Parse `key=value` words into arguments with the types of the tool's schema.
 
     The tool itself validates them.
 
@@ -158,7 +158,8 @@ def parsed(arguments: Sequence[str], schema: Json) -> Json:
         key, equals, value = argument.partition("=")
         if not equals:
             raise InvalidArgumentsError(
-                f"{argument!r} is not KEY=VALUE.", remedy="E.g. topic=user.name content=Richard"
+                f"{argument!r} is not KEY=VALUE.",
+                remedy="Write, for example, topic=user.name content=Richard",
             )
         declared = schema.get("properties", {}).get(key)
         kind = declared.get("type", "string") if isinstance(declared, dict) else "string"

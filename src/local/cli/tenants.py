@@ -1,6 +1,6 @@
-"""`local2 tenants`: accounts of the NATS server, with their agents and keys.
+"""`local2 tenants`: manage accounts of the NATS server, with their agents and keys.
 
-The commands change the folder of accounts; a running stack takes over what has changed there.
+The commands change the folder of accounts; a running stack applies the changes.
 """
 
 import asyncio
@@ -46,21 +46,22 @@ from local.tenants.tokens import TokenKey, new_signing_key, sign
 
 OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
 MAX_KEYS = 2
-"""Keys for a tenant's tokens: those that the former key has signed are valid until they expire."""
+"""Maximum number of keys for a tenant's tokens, so that tokens signed with the previous key stay
+valid until they expire."""
 EXAMPLE = """\
 An agent connects with them, in Python for example, to the `url` in .local2/runtime.json:
 
     await nats.connect(url, nkeys_seed="{file}", inbox_prefix="{inbox}")"""
-TAKEN_OVER_WITHIN = 10.0
-"""Seconds for a running stack to serve a new tenant."""
+SERVED_WITHIN = 10.0
+"""Seconds to wait until a running stack serves a new tenant."""
 
 
 def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
-    """Create accounts: from now on nobody connects without credentials."""
+    """Create accounts, so that nobody can connect without credentials."""
     folder = settings.bus.accounts
     if Entries.read(folder) is not None:
         raise InvalidArgumentsError(
-            f"There are accounts in {folder} already.", remedy="`local2 tenants list` shows them."
+            f"There are accounts in {folder} already.", remedy="`local2 tenants list` lists them."
         )
     pair = new_key_pair()
     write_secret(folder / MEMORY_SEED_FILE, f"{pair.seed}\n")
@@ -70,10 +71,10 @@ def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
     output.data({"folder": str(folder)})
     output.text(f"Accounts are in {folder}. Add a tenant: `local2 tenants add NAME`.")
     if _is_running(settings):
-        output.text("The running stack has none yet: start it again.")
+        output.text("The running stack does not use them yet: restart it.")
 
 
-def add(  # noqa: PLR0913 - what an operator says
+def add(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     output: Output,
     tenant: str,
@@ -94,22 +95,22 @@ def add(  # noqa: PLR0913 - what an operator says
         wanted = {**OWN_AGENTS, **wanted}
     elif encrypt:
         raise InvalidArgumentsError(
-            f"The tenant {tenant} is there already, and what it remembers is as it is.",
-            remedy="Only a new tenant can be encrypted: export, add another, and import.",
+            f"The tenant {tenant} already exists, and its memory cannot be encrypted later.",
+            remedy="Export it, add another tenant with --encrypt, and import it there.",
         )
     elif agent in entry.agents:
         raise InvalidArgumentsError(f"The tenant {tenant} has an agent {agent} already.")
     made = {name: _with_key(folder, tenant, name, one) for name, one in wanted.items()}
     entry = msgspec.structs.replace(entry, agents={**entry.agents, **made})
-    _write(settings, entries, tenant, entry)
-    _wait(settings, output, tenant, agent)
+    _write_entry(settings, entries, tenant, entry)
+    _wait_until_served(settings, output, tenant, agent)
     _show_agent(settings, output, tenant, agent)
     example = EXAMPLE.format(file=seed_file(folder, tenant, agent), inbox=inbox_of(agent))
     output.text(example, as_it_is=True)
 
 
 def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
-    """Remove an agent, or a tenant with all of them; what is remembered stays."""
+    """Remove an agent, or a tenant with all its agents. The tenant's memory stays."""
     folder, entries = settings.bus.accounts, _entries(settings)
     entry = _tenant(entries, tenant)
     if agent is None:
@@ -118,37 +119,37 @@ def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -
         seeds = [seed_file(folder, tenant, name) for name in entry.agents]
         for file in (*seeds, folder / tenant / SIGNING_KEY):
             file.unlink(missing_ok=True)
-        output.text(f"{tenant} is removed. What it remembers stays until it is added again.")
+        output.text(f"{tenant} is removed. Its memory stays, and is used if it is added again.")
     else:
         _agent(entry, tenant, agent)
         left = {name: one for name, one in entry.agents.items() if name != agent}
-        _write(settings, entries, tenant, msgspec.structs.replace(entry, agents=left))
+        _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, agents=left))
         seed_file(folder, tenant, agent).unlink(missing_ok=True)
         output.text(f"The agent {agent} of {tenant} is removed.")
     output.data({"tenant": tenant, "agent": agent})
 
 
 def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
-    """Give an agent another key; without an agent the tenant gets another key for tokens."""
+    """Replace an agent's key; without an agent, replace the key that signs the tenant's tokens."""
     folder, entries = settings.bus.accounts, _entries(settings)
     entry = _tenant(entries, tenant)
     if agent is None:
         key = _new_token_key(folder, tenant)
         tokens = [*entry.tokens[-(MAX_KEYS - 1) :], key]
-        _write(settings, entries, tenant, msgspec.structs.replace(entry, tokens=tokens))
+        _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, tokens=tokens))
         output.data({"tenant": tenant, "key": key.id})
-        output.text(f"Tokens of {tenant} are signed with {key.id} from now on.")
+        output.text(f"From now on, tokens of {tenant} are signed with {key.id}.")
         return
     changed = _with_key(folder, tenant, agent, _agent(entry, tenant, agent))
     entry = msgspec.structs.replace(entry, agents={**entry.agents, agent: changed})
-    _write(settings, entries, tenant, entry)
+    _write_entry(settings, entries, tenant, entry)
     _show_agent(settings, output, tenant, agent)
 
 
 def share(
     settings: Settings, output: Output, tenant: str, tool: str, others: Sequence[str]
 ) -> None:
-    """Let other tenants use a tool of one; without any, nobody else may any more."""
+    """Let other tenants use a tenant's tool; without `others`, stop sharing it."""
     entries = _entries(settings)
     entry = _tenant(entries, tenant)
     if tool in _own_tools():
@@ -160,7 +161,7 @@ def share(
         _tenant(entries, other)
     shares = {**entry.shares, checked_tool_name(tool): list(others)}
     shares = {name: to for name, to in shares.items() if to}
-    _write(settings, entries, tenant, msgspec.structs.replace(entry, shares=shares))
+    _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, shares=shares))
     output.data({"tenant": tenant, "tool": tool, "shared_with": others})
     output.text(f"{tool} of {tenant} is shared with {', '.join(others) or 'nobody'}.")
 
@@ -173,9 +174,9 @@ def token(  # noqa: PLR0913 - one parameter an option
     _tenant(entries, tenant)
     private = (settings.bus.accounts / tenant / SIGNING_KEY).read_text(encoding="utf-8")
     key, valid = entries.token_key(tenant).id, timedelta(days=days)
-    made = sign(private, key, tenant=tenant, user=user, valid_for=valid, role=role)
-    output.data({"token": made})
-    output.text(made, as_it_is=True)
+    signed = sign(private, key, tenant=tenant, user=user, valid_for=valid, role=role)
+    output.data({"token": signed})
+    output.text(signed, as_it_is=True)
 
 
 def list_tenants(settings: Settings, output: Output) -> None:
@@ -188,7 +189,7 @@ def list_tenants(settings: Settings, output: Output) -> None:
 
 
 def server_config(settings: Settings, output: Output) -> None:
-    """Print the accounts for a NATS server of your own."""
+    """Print the accounts for the configuration of your own NATS server."""
     from local.tenants.accounts import accounts  # noqa: PLC0415 - no other command needs it
 
     text = accounts(_entries(settings), _own_tools())
@@ -197,8 +198,8 @@ def server_config(settings: Settings, output: Output) -> None:
 
 
 def _own_tools() -> Sequence[str]:
-    """Return the names of the memory's tools, whether or not a role has them."""
-    from local.tools.catalog import TOOL_NAMES  # noqa: PLC0415 - takes long, for two commands
+    """Return the names of all tools of the memory, whether or not a role has them."""
+    from local.tools.catalog import TOOL_NAMES  # noqa: PLC0415 - slow, and rarely needed
 
     return sorted(TOOL_NAMES)
 
@@ -207,7 +208,7 @@ def _entries(settings: Settings) -> Entries:
     if (entries := Entries.read(settings.bus.accounts)) is None:
         raise InvalidArgumentsError(
             f"There are no accounts in {settings.bus.accounts}.",
-            remedy="Make them with `local2 tenants init`.",
+            remedy="Create them with `local2 tenants init`.",
         )
     return entries
 
@@ -215,7 +216,7 @@ def _entries(settings: Settings) -> Entries:
 def _tenant(entries: Entries, name: str) -> TenantEntry:
     if name not in entries.tenants:
         raise InvalidArgumentsError(
-            f"There is no tenant {quoted(name)}.", remedy="`local2 tenants list` shows them."
+            f"There is no tenant {quoted(name)}.", remedy="`local2 tenants list` lists them."
         )
     return entries.tenants[name]
 
@@ -224,13 +225,13 @@ def _agent(entry: TenantEntry, tenant: str, name: str) -> Agent:
     if name not in entry.agents:
         raise InvalidArgumentsError(
             f"The tenant {tenant} has no agent {quoted(name)}.",
-            remedy="`local2 tenants list` shows them.",
+            remedy="`local2 tenants list` lists them.",
         )
     return entry.agents[name]
 
 
 def _with_key(folder: Path, tenant: str, name: str, agent: Agent) -> Agent:
-    """Return the agent with a new key, whose seed is stored."""
+    """Return the agent with a new key, and store the key's seed."""
     pair = new_key_pair()
     write_seed(folder, tenant, name, pair.seed)
     return msgspec.structs.replace(agent, key=pair.public)
@@ -242,7 +243,7 @@ def _new_token_key(folder: Path, tenant: str) -> TokenKey:
     return public
 
 
-def _write(settings: Settings, entries: Entries, tenant: str, entry: TenantEntry) -> None:
+def _write_entry(settings: Settings, entries: Entries, tenant: str, entry: TenantEntry) -> None:
     changed = msgspec.structs.replace(entries, tenants={**entries.tenants, tenant: entry})
     changed.write(settings.bus.accounts)
 
@@ -271,16 +272,18 @@ def _is_running(settings: Settings) -> bool:
     return True
 
 
-def _wait(settings: Settings, output: Output, tenant: str, agent: str) -> None:
-    """Return once a running stack serves the tenant's agent."""
+def _wait_until_served(settings: Settings, output: Output, tenant: str, agent: str) -> None:
+    """Wait until the running stack, if there is one, serves the tenant's agent."""
     if settings.bus.url is not None:
-        output.text("Give your NATS server what `local2 tenants server-config` prints.")
+        output.text(
+            "Add what `local2 tenants server-config` prints to your NATS server's configuration."
+        )
     if settings.bus.url is not None or not _is_running(settings):
         return
     credentials = read_credentials(settings.bus.accounts, tenant, agent)
 
     async def served() -> bool:
-        deadline = asyncio.get_running_loop().time() + TAKEN_OVER_WITHIN
+        deadline = asyncio.get_running_loop().time() + SERVED_WITHIN
         while asyncio.get_running_loop().time() < deadline:
             try:
                 async with (

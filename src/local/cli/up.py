@@ -1,9 +1,9 @@
-"""`local2 up`: the whole stack in one process, with a chat if there is a terminal.
+"""`local2 up`: run the whole stack in one process, with a chat if there is a terminal.
 
-Three settings of the interpreter keep the event loop responsive. Objects that exist once the stack
-is open are frozen, because a full garbage collection, which a large document triggers, would
-otherwise visit all modules. Long texts are read by one thread only, and a thread gives up the
-interpreter sooner than by default: several threads would each hold up the loop for 5 ms a step.
+Three settings keep the event loop responsive. All objects that exist once the stack is open are
+frozen, because a full garbage collection, which a large document triggers, would otherwise visit
+all modules. Only one thread reads long texts, and threads release the interpreter sooner than by
+default: several threads would each block the loop for 5 ms at a time.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from local.logs import logging_to
 from local.settings import MemorySettings, Settings
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds that a thread may go on while the loop waits for the interpreter; Python's default is 5
-ms. Less would cost more in switching."""
-LOOK = 0.2
-"""Seconds between two checks whether a stack is still used, or still wanted."""
-ACCOUNTS = (
-    "There are accounts, so a chat is a tenant's: `local2 --tenant NAME chat` in another terminal. "
+"""Seconds that a thread may keep the interpreter while the loop waits for it. Python's default is
+5 ms; a shorter interval would cost more in switching."""
+POLL = 0.2
+"""Seconds between two checks whether the stack is still used."""
+CHAT_NEEDS_TENANT = (
+    "The stack has accounts, so chat as a tenant: `local2 --tenant NAME chat` in another terminal. "
     "[dim]Ctrl-C stops the stack.[/]"
 )
 
@@ -78,14 +78,14 @@ async def _with_chat(settings: Settings) -> None:
 
 
 def _announce_download(output: Output, settings: MemorySettings) -> None:
-    """Report what a start without the embedder's weights downloads; a service logs it."""
+    """Say what the start will download if the embedder's weights are missing; a service logs it."""
     weights = check_minilm(settings)
     if weights.verdict != "ok":
         output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
 
 
 async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
-    """Chat as the tenant that the settings name, if there are accounts: the memory is no tenant."""
+    """Chat; with accounts as the tenant that the settings name, as the stack itself is none."""
     from local.cli.talk import chatting, converse  # noqa: PLC0415 - a service needs no line editor
 
     if not stack.bus.by_tenant:
@@ -93,7 +93,7 @@ async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
     elif settings.bus.tenant is not None or settings.bus.credentials is not None:
         await chatting(settings)
     else:
-        output.console.print(ACCOUNTS)
+        output.console.print(CHAT_NEEDS_TENANT)
         await asyncio.Event().wait()
 
 
@@ -107,41 +107,41 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
 
 async def _service(settings: Settings) -> None:
     _favour_event_loop()
-    stop = _stopping()
+    stop = _stop_event()
     async with open_stack(settings):
         gc.freeze()
         await stop.wait()
 
 
 async def _while_used(settings: Settings, linger: float) -> None:
-    """Serve until nobody has used the stack for `linger` seconds, unless another one serves."""
+    """Serve until no client has used the stack for `linger` seconds; end if another one serves."""
     _favour_event_loop()
-    stop = _stopping()
+    stop = _stop_event()
     with Usage(settings.memory.data_dir) as usage:
 
-        def wanted() -> bool:
-            return not (stop.is_set() or usage.over(linger))
+        def is_needed() -> bool:
+            return not (stop.is_set() or usage.is_over(linger))
 
-        while wanted():
-            with suppress(FolderLockedError):  # held by one that starts, serves or stops
+        while is_needed():
+            with suppress(FolderLockedError):  # another stack starts, serves or stops
                 async with open_stack(settings, for_clients=True):
                     gc.freeze()
-                    while wanted():
-                        await _at_most(stop, LOOK)
+                    while is_needed():
+                        await _wait_at_most(stop, POLL)
                 return
             if is_running(settings):
                 return
-            await _at_most(stop, LOOK)
+            await _wait_at_most(stop, POLL)
 
 
-async def _at_most(stop: asyncio.Event, seconds: float) -> None:
-    """Wait until it is set, but not for longer."""
+async def _wait_at_most(stop: asyncio.Event, seconds: float) -> None:
+    """Wait until `stop` is set, but at most for `seconds`."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
 
 
-def _stopping() -> asyncio.Event:
-    """Set by SIGTERM and Ctrl-C."""
+def _stop_event() -> asyncio.Event:
+    """Return an event that SIGTERM and Ctrl-C set."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

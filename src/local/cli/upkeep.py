@@ -1,7 +1,7 @@
-"""`local2 doctor`, `reindex` and `backup`: find out what is missing, repair it, make copies.
+"""`local2 doctor`, `reindex` and `backup`: examine the stack, rebuild its index, make backups.
 
-The running stack does the work; where there is none, one is started for a rebuild or a backup.
-Health checks call `doctor --ready` again and again, so the checks are imported only when they run.
+The running stack does the work. If none runs, one is started for a rebuild or a backup. Health
+checks call `doctor --ready` repeatedly, so the other checks are imported only when they run.
 """
 
 import asyncio
@@ -43,20 +43,20 @@ from local.settings import Settings
 
 MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
 POLL = 0.5
-"""Seconds between two readings of the status: a progress bar moves, but a status counts all that
-waits (50 ms of 200,000), which would slow the indexing down at five times a second."""
+"""Seconds between two readings of the status: often enough for a progress bar. A status counts
+everything that waits (50 ms for 200,000 records), so that five a second would slow the indexing."""
 WORKER_PATIENCE = 60.0
-"""Seconds for the vector worker to start; the first start may download a model."""
+"""Seconds to wait for the vector worker to start; the first start may download a model."""
 BACKUP_POLL = 0.1
-"""Seconds between two readings of the progress."""
+"""Seconds between two readings of a backup's progress."""
 MEGABYTE = 1_000_000
 
 
 def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
-    # Here, since `doctor --ready` needs nothing of what it imports.
-    from local.examination import examined  # noqa: PLC0415
+    # Imported here because `doctor --ready` does not need it.
+    from local.examination import run_checks  # noqa: PLC0415
 
-    findings = run_async(examined(settings, deep=deep))
+    findings = run_async(run_checks(settings, deep=deep))
     output.data(findings)
     table = Table("", "What", "Finding")
     table.add_column("What to do", overflow="fold")
@@ -77,7 +77,7 @@ def reindex(
     output.data(status)
     if status.next is not None:
         output.text(
-            f"{status.next.waiting} records have yet to be embedded by {status.next.embedder}; "
+            f"{status.next.embedder} still has to embed {status.next.waiting} records; "
             f"until then {status.embedder} serves."
         )
         return
@@ -92,16 +92,16 @@ async def _reindex(
     settings: Settings, output: Output, embedder: str | None, *, wait: bool
 ) -> MemoryStatus:
     async with stack_bus(settings, output, "rebuilding") as bus:
-        await _worker_ready(bus)
+        await _wait_for_worker(bus)
         status = await start_reindex(bus, embedder)
         if embedder is not None:
-            return await _change(bus, output, status, embedder, wait=wait)
+            return await _change_embedder(bus, output, status, embedder, wait=wait)
         if status.problem is not None:
             raise VectorError(f"The index was not rebuilt: {status.problem}")
-        return await _follow(bus, output, status)
+        return await _show_progress(bus, output, status)
 
 
-async def _change(
+async def _change_embedder(
     bus: Connection, output: Output, status: MemoryStatus, embedder: str, *, wait: bool
 ) -> MemoryStatus:
     """Wait until another embedder serves."""
@@ -119,12 +119,12 @@ async def _change(
             await asyncio.sleep(POLL)
             status = await memory_status(bus)
     if wait and status.embedder != wanted:
-        raise VectorError(f"{wanted} does not serve: somebody gave it up meanwhile.")
+        raise VectorError(f"{wanted} does not serve: somebody cancelled the change meanwhile.")
     return status
 
 
-async def _worker_ready(bus: Connection) -> None:
-    """Wait for the vector worker; one with another embedder counts: a reindex corrects that."""
+async def _wait_for_worker(bus: Connection) -> None:
+    """Wait for the vector worker, with whichever embedder, since a reindex corrects that."""
     deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE
     while (status := await memory_status(bus)).embedder is None:
         if asyncio.get_running_loop().time() > deadline:
@@ -132,7 +132,7 @@ async def _worker_ready(bus: Connection) -> None:
         await asyncio.sleep(POLL)
 
 
-async def _follow(bus: Connection, output: Output, status: MemoryStatus) -> MemoryStatus:
+async def _show_progress(bus: Connection, output: Output, status: MemoryStatus) -> MemoryStatus:
     with _progress(output, "Indexing") as progress:
         task = progress.add_task("Indexing", total=status.indexed + status.waiting)
         while status.waiting:
@@ -167,7 +167,8 @@ def backup(
     folder = folder or settings.memory.backup_folder
     if folder is None:
         raise InvalidArgumentsError(
-            "No folder is named.", remedy="Name one, or set backup_folder in config/memory.yaml."
+            "No backup folder is given.",
+            remedy="Name one, or set backup_folder in config/memory.yaml.",
         )
     if recipient and Path(recipient).expanduser().is_file():
         recipient = str(Path(recipient).expanduser().resolve())  # the stack runs elsewhere
@@ -181,11 +182,13 @@ def backup(
         f"{_megabytes(report.size)} are new; {report.removed} earlier backups were deleted."
     )
     if report.turns_waiting:
-        output.failure(f"{report.turns_waiting} turns wait to be stored, and are not in it.")
+        output.failure(
+            f"{report.turns_waiting} turns still wait to be stored, and are not in the backup."
+        )
 
 
 async def _backup(settings: Settings, output: Output, request: BackupRequest) -> BackupReport:
-    async with stack_bus(settings, output, "backing up", asked=backup_status, operator=True) as bus:
+    async with stack_bus(settings, output, "backing up", probe=backup_status, operator=True) as bus:
         status = await begin_backup(bus, request)
         with _bytes_progress(output) as progress:
             task = progress.add_task("Backing up", total=None)
@@ -213,19 +216,20 @@ async def stack_bus(
     output: Output,
     doing: str,
     *,
-    asked: Callable[[Connection], Awaitable[object]] = memory_status,
+    probe: Callable[[Connection], Awaitable[object]] = memory_status,
     operator: bool = False,
 ) -> AsyncIterator[Connection]:
-    """Connect to the running stack; where there is none, start one without models.
+    """Connect to the running stack; if there is none, start one without models.
 
-    `asked`: what a serving stack answers. `operator`: connect as the operator, and not as a tenant.
+    `probe` is a request that a serving stack answers. With `operator`, connect as the operator
+    instead of as a tenant.
     """
     async with AsyncExitStack() as resources:
         try:
             bus = await resources.enter_async_context(
                 connected(settings, name="cli", operator=operator)
             )
-            await asked(bus)
+            await probe(bus)
         except (StackNotRunningError, NoRespondersError):
             from local.app import open_stack  # noqa: PLC0415 - needed without a stack only
 

@@ -1,4 +1,4 @@
-"""The bus for programs outside the stack: commands, stories and other front ends."""
+"""Bus access for programs outside the stack: commands, stories and other front ends."""
 
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.outputs import READ_OUTPUT_TOOL, fit_result

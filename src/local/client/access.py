@@ -1,6 +1,6 @@
-"""Access to the running stack: connecting with the settings' credentials, asking its services.
+"""Connect to the running stack with the settings' credentials, and send requests to its services.
 
-Services are no tools: they answer with a payload, or with an error, which is raised here.
+Services are not tools: they reply with a payload or with an error, which `ask` raises.
 """
 
 import asyncio
@@ -43,24 +43,25 @@ async def connected(
 ) -> AsyncIterator[Connection]:
     """Connect to the running stack, for this user and as the tenant that the settings name.
 
-    `operator`: connect as the operator, where there are accounts; this needs the memory's own
-    credentials.
+    With `operator`, and if the stack has accounts, connect with the memory's own credentials.
 
     Raises:
-        StackNotRunningError: None runs, or it does not answer within `patience` seconds.
-        ForbiddenError: It has accounts, and refuses the credentials.
+        StackNotRunningError: No stack runs, or it does not answer within `patience` seconds.
+        ForbiddenError: The stack has accounts and refuses the credentials.
         ConfigError: The credentials cannot be read.
     """
-    own = operator and Entries.read(settings.bus.accounts) is not None
+    as_operator = operator and Entries.read(settings.bus.accounts) is not None
     credentials = (
-        memory_credentials(settings.bus.accounts) if own else credentials_of(settings.bus, user)
+        memory_credentials(settings.bus.accounts)
+        if as_operator
+        else credentials_of(settings.bus, user)
     )
     url = running_url(settings)
     async with connect(url, name=name, patience=patience, credentials=credentials) as bus:
         yield bus
 
 
-async def ask(  # noqa: PLR0913 - what a request consists of
+async def ask(  # noqa: PLR0913 - the parts of a request
     bus: Connection,
     subject: str,
     payload: msgspec.Struct,
@@ -69,30 +70,31 @@ async def ask(  # noqa: PLR0913 - what a request consists of
     *,
     timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
 ) -> T:
-    """Ask, and return the payload of the answer.
+    """Send a request to a service and return the payload of its reply.
 
     Raises:
-        RequestError: The request is refused; or another error, by its code.
-        BusError: There is no answer, none with such a payload, or the answering service has a
-            fault.
+        RequestError: The service refuses the request.
+        OverloadedError: The service is overloaded.
+        UnavailableError: The service cannot answer at the moment.
+        BusError: There is no reply, its payload has another form, or the service failed.
     """
     request = encode(seal_from(caller, payload, type="request"))
-    answer = await bus.request(subject, request, timeout=timeout, headers=bearer(caller.token))
-    if ERROR_CODE not in (answer.headers or {}):
-        return decode(answer.data, into).payload
-    problem = decode(answer.data, ErrorReply).payload
+    reply = await bus.request(subject, request, timeout=timeout, headers=bearer(caller.token))
+    if ERROR_CODE not in (reply.headers or {}):
+        return decode(reply.data, into).payload
+    problem = decode(reply.data, ErrorReply).payload
     error = error_of(problem.code, problem.message, problem.retry_after)
-    known = isinstance(error, RequestError | OverloadedError | UnavailableError)
-    raise error if known else BusError(problem.message)
+    is_for_caller = isinstance(error, RequestError | OverloadedError | UnavailableError)
+    raise error if is_for_caller else BusError(problem.message)
 
 
-async def ending_with(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of work over the bus; fail if the connection ends, as its answers are lost.
+async def await_while_connected(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
+    """Await work over the bus; fail once the connection is lost, since its replies are lost, too.
 
-    Work that begins during a reconnect waits for it.
+    Work that starts during a reconnect waits for the reconnect.
 
     Raises:
-        StackNotRunningError: The connection was lost meanwhile.
+        StackNotRunningError: The connection was lost before the work was done.
     """
     if bus.lost.is_set():
         return await work

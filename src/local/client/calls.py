@@ -1,7 +1,7 @@
-"""One caller's calls of tools, over a connection that follows the stack to another address.
+"""One caller's tool calls, over a connection that reconnects when the stack's address changes.
 
-An error is raised as the exception of its code, and data is typed. Standing facts are read and
-written by their keys: `await memory.topics["user.name"]`.
+Error results are raised as the exceptions of their codes, and data is converted to Structs. Topics
+are read and written by their keys: `await memory.topics["user.name"]`.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import msgspec
 from local.bus.connection import Connection
 from local.bus.identity import bearer
 from local.bus.streams import publish_durably
-from local.client.access import ask, connected, ending_with
+from local.client.access import ask, await_while_connected, connected
 from local.client.embedded import ensure_stack, is_elsewhere
 from local.client.tools import ask_tool
 from local.errors import (
@@ -36,15 +36,15 @@ from local.protocol.payloads import Feedback, Json, ToolResult
 from local.settings import Settings
 from local.tenants.credentials import OwnTokens
 
-ERASING = 3600.0
-"""Seconds for an erasure: of a million records it takes minutes."""
+ERASURE_TIMEOUT = 3600.0
+"""Seconds that an erasure may take: erasing a million records takes minutes."""
 BINARY = (bytes, bytearray, memoryview)
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 T = TypeVar("T")
 
 
 def check_named(**who: str | None) -> None:
-    """Raise InvalidArgumentsError if a user, an agent or a session is given but blank."""
+    """Raise InvalidArgumentsError for a user, agent or session that is given but blank."""
     for field, name in who.items():
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise InvalidArgumentsError(
@@ -53,10 +53,10 @@ def check_named(**who: str | None) -> None:
 
 
 def encoded(args: Json) -> Json:
-    """Return each argument as strict JSON: msgspec would make base64 of bytes, and null of NaN.
+    """Return each argument as strict JSON; msgspec would turn bytes into base64 and NaN into null.
 
     Raises:
-        InvalidArgumentsError: One of them is no JSON.
+        InvalidArgumentsError: An argument cannot be represented in JSON.
     """
     return {name: _encoded(name, value) for name, value in args.items()}
 
@@ -69,8 +69,11 @@ def _encoded(name: str, value: Any) -> msgspec.Raw:
         raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
 
 
-class Following:
-    """A connection to the stack of some settings, while its context lasts, in the current loop."""
+class StackConnection:
+    """A connection to the stack that the settings name, bound to the current event loop.
+
+    It is open while its context lasts.
+    """
 
     def __init__(self, settings: Settings, *, name: str, user: str | None = None) -> None:
         self._settings = settings
@@ -82,8 +85,9 @@ class Following:
         self._url = ""
         self._closed = False
         self.tokens = OwnTokens(settings.bus)
-        self.believed = not (settings.bus.credentials or settings.bus.token)
-        """Whether the user is the one that a request names, or a token can be made here."""
+        self.can_name_users = not (settings.bus.credentials or settings.bus.token)
+        """Whether a request may name any user: the stack has no accounts, or this client can make
+        the user's token."""
         self.loop = asyncio.get_running_loop()
 
     async def __aenter__(self) -> Self:
@@ -95,15 +99,15 @@ class Following:
         await self._connection.aclose()
 
     async def bus(self) -> Connection:
-        """Return the connection. A lost one reconnects by itself if the address is the same.
+        """Return the connection. A lost one reconnects by itself while the address is the same.
 
-        Where no stack runs, one is started, unless the settings name one elsewhere.
+        If no stack runs, start one, unless the settings name a stack elsewhere.
 
         Raises:
-            StackNotRunningError: None runs or starts, or it does not answer.
-            ForbiddenError: It refuses the credentials.
+            StackNotRunningError: No stack runs or starts, or it does not answer.
+            ForbiddenError: The stack refuses the credentials.
             ConfigError: The credentials cannot be read.
-            BusError: The context has ended, or this is another loop.
+            BusError: The context has ended, or this is another event loop.
         """
         self._check_usable()
         if self._bus is not None and not self._bus.lost.is_set():
@@ -113,14 +117,15 @@ class Following:
                 await ensure_stack(self._settings)
             url = running_url(self._settings)
             if self._bus is None or url != self._url:
-                self._bus = await self._opened()
+                self._bus = await self._reconnect()
                 self._url = url
             return self._bus
 
     async def has_ended(self) -> bool:
-        """Return whether the stack has ended, and another one has not started yet.
+        """Return whether the stack has ended and no other one has started yet.
 
-        Its server outlives it by a moment, and a killed process exists until it is reaped.
+        Neither its bus server nor its process id tells: the server outlives the stack by a moment,
+        and a killed process exists until it is reaped.
         """
         if is_elsewhere(self._settings.bus) or self._bus is None:
             return False
@@ -134,16 +139,16 @@ class Following:
         if self._closed:
             raise BusError(
                 "This memory is closed: the context that opened it has ended.",
-                remedy="Use it inside of `async with local2.connect(…)`.",
+                remedy="Use it inside `async with local2.connect(…)`.",
             )
         if asyncio.get_running_loop() is not self.loop:
             raise BusError(
-                "This memory was opened in another event loop, and works in that one only.",
-                remedy="Open one in each loop, or call it with "
+                "This memory was opened in another event loop, and works only in that one.",
+                remedy="Open one in each loop, or call this one with "
                 "`asyncio.run_coroutine_threadsafe(…, memory.loop)`.",
             )
 
-    async def _opened(self) -> Connection:
+    async def _reconnect(self) -> Connection:
         await self._connection.aclose()
         self._bus = None
         return await self._connection.enter_async_context(
@@ -152,45 +157,45 @@ class Following:
 
 
 class Calls:
-    """Calls of `caller` over one connection, each within `timeout` seconds."""
+    """The calls of one `caller` over one connection, each limited to `timeout` seconds."""
 
-    def __init__(self, following: Following, caller: Sender, timeout: float) -> None:
+    def __init__(self, stack: StackConnection, caller: Sender, timeout: float) -> None:
         self.caller = caller
-        self._following = following
+        self._stack = stack
         self._timeout = timeout
 
     def of(self, **named: str | None) -> "Calls":
-        """Return the calls of a caller that differs in these fields, over the same connection."""
+        """Return calls for the caller with these fields replaced, over the same connection."""
         given = {name: value for name, value in named.items() if value is not None}
         caller = msgspec.structs.replace(self.caller, **given)
-        return Calls(self._following, caller, self._timeout)
+        return Calls(self._stack, caller, self._timeout)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The only loop in which calls are possible."""
-        return self._following.loop
+        """The event loop that calls must run in."""
+        return self._stack.loop
 
-    def may_be(self, user: str) -> bool:
-        """Return whether a request may name the user without a token of that user."""
-        return user == self.caller.user or self._following.believed
+    def can_act_as(self, user: str) -> bool:
+        """Return whether a request may name this user without the user's token."""
+        return user == self.caller.user or self._stack.can_name_users
 
     async def bus(self) -> Connection:
-        return await self._following.bus()
+        return await self._stack.bus()
 
-    async def proven(self) -> Sender:
-        """Return the caller, with a token where one can be made here."""
-        token = self.caller.token or await self._following.tokens.of(self.caller.user)
+    async def caller_with_token(self) -> Sender:
+        """Return the caller, with a token if this client has one or can make one."""
+        token = self.caller.token or await self._stack.tokens.of(self.caller.user)
         return msgspec.structs.replace(self.caller, token=token)
 
     async def request(self, subject: str, payload: msgspec.Struct, into: type[T]) -> T:
-        """Ask a service of the memory that is no tool.
+        """Send a request to a service of the memory that is not a tool.
 
         Raises:
-            Local2Error: It refused, or could not be reached.
+            Local2Error: The service refused it, or could not be reached.
         """
-        caller = await self.proven()
+        caller = await self.caller_with_token()
         bus = await self.bus()
-        return await ending_with(
+        return await await_while_connected(
             bus, ask(bus, subject, payload, into, caller, timeout=self._timeout)
         )
 
@@ -198,21 +203,21 @@ class Calls:
         """Call a tool.
 
         Raises:
-            Local2Error: It failed, or could not be reached; the class is that of the code.
+            Local2Error: The tool failed or could not be reached; the error code decides the class.
         """
-        sent = encoded(args)
+        encoded_args = encoded(args)
         seconds = self._timeout if within is None else within
-        caller = await self.proven()
+        caller = await self.caller_with_token()
         bus = await self.bus()
         try:
-            result = await ending_with(
-                bus, ask_tool(bus, tool, sent, caller=caller, timeout=seconds)
+            result = await await_while_connected(
+                bus, ask_tool(bus, tool, encoded_args, caller=caller, timeout=seconds)
             )
         except UnknownToolError as error:
-            if not await self._following.has_ended():
+            if not await self._stack.has_ended():
                 raise
             raise StackNotRunningError(
-                "The stack has just ended.", remedy="Ask again: another one is started."
+                "The stack has just ended.", remedy="Ask again: another stack is started then."
             ) from error
         if result.error is not None:
             raise error_of(result.error.code, result.error.message, result.error.retry_after)
@@ -221,7 +226,7 @@ class Calls:
         return result
 
     async def ask(self, into: type[T], tool: str, *, within: float | None = None, **args: Any) -> T:
-        """Return the data of a tool's result; an argument that is None has the tool's default.
+        """Return the data of a tool's result. Arguments that are None get the tool's defaults.
 
         Raises what `call` raises.
         """
@@ -231,15 +236,15 @@ class Calls:
             return msgspec.convert(result.data, into)
         except msgspec.ValidationError as error:
             raise ToolFailedError(
-                f"The tool {quoted(tool)} answered with something else: {error}.",
+                f"The tool {quoted(tool)} returned data of another form: {error}.",
                 remedy="Use a client of the same version as the stack.",
             ) from error
 
     async def rate(self, rating: Feedback) -> None:
-        """Publish a rating, and return once JetStream has it."""
-        caller = await self.proven()
-        of = {"session_id": rating.session_id or caller.session_id, "query_id": rating.query_id}
-        message = seal_from(msgspec.structs.replace(caller, **of), rating, type="feedback")
+        """Publish a rating, and return once JetStream has stored it."""
+        caller = await self.caller_with_token()
+        turn = {"session_id": rating.session_id or caller.session_id, "query_id": rating.query_id}
+        message = seal_from(msgspec.structs.replace(caller, **turn), rating, type="feedback")
         await publish_durably(
             await self.bus(),
             subjects.RESPONSE_FEEDBACK,
@@ -248,12 +253,14 @@ class Calls:
         )
 
     async def forget(self, **chosen: Any) -> Receipt:
-        """Erase what the arguments of the tool choose."""
-        return await self.ask(Receipt, "forget", within=max(ERASING, self._timeout), **chosen)
+        """Erase what these arguments of the tool `forget` choose."""
+        return await self.ask(
+            Receipt, "forget", within=max(ERASURE_TIMEOUT, self._timeout), **chosen
+        )
 
 
 class Topics:
-    """The standing facts of a memory."""
+    """The topics of a memory, by their keys."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -263,7 +270,7 @@ class Topics:
 
 
 class Topic:
-    """A standing fact; awaited, it is the value, or None."""
+    """A topic. Awaiting it returns its value, or None."""
 
     def __init__(self, calls: Calls, key: str) -> None:
         self._calls = calls
@@ -276,7 +283,7 @@ class Topic:
         return (await self._calls.ask(RecalledTopic, "recall_topic", topic=self.key)).content
 
     async def set(self, value: str) -> SavedTopic:
-        """Make this the value; the former one stays in the history."""
+        """Replace the value; the former one stays in the history."""
         return await self._calls.ask(SavedTopic, "save_topic", topic=self.key, content=value)
 
     async def history(self) -> list[Version]:
@@ -285,5 +292,5 @@ class Topic:
         return found.versions
 
     async def delete(self) -> Receipt:
-        """Erase it for good, with all its versions."""
+        """Erase the topic for good, with all its versions."""
         return await self._calls.forget(topic=self.key)

@@ -1,11 +1,11 @@
-"""The stack of clients that need one: started where none runs, and shared by all of them.
+"""Start a stack for clients that need one, if none runs, and share it among all of them.
 
-It is a process of its own, so that it outlives the client that started it for as long as another
-one uses it, and ends by itself after the last one.
+The stack is a separate process. It outlives the client that started it for as long as another
+client uses it, and ends by itself after the last one.
 
-Its clients share a lock on a file in the data folder. The operating system releases a client's lock
-when the client ends, in whatever way. So a stack that can take the lock for itself has no client
-left.
+Its clients hold a shared lock on a file in the data folder. The operating system releases a
+client's lock when the client ends, however it ends. So a stack that gets the exclusive lock has no
+clients left.
 """
 
 import asyncio
@@ -29,21 +29,21 @@ from local.home import CLIENTS_LOCK, make_private, running_url
 from local.settings import BusSettings, McpSettings, Settings
 
 POLL = 0.05
-"""Seconds between two attempts to share the lock while a stack stops, and between two checks while
-one starts."""
+"""Seconds between attempts to share the lock while a stack stops, and between checks while one
+starts."""
 LOG = Path("logs", "embedded.log")
 STARTING = "starting.lock"
-"""Held by the one client that starts the stack; the others wait for it."""
+"""Lock file held by the one client that starts the stack, while the other clients wait."""
 START_PATIENCE = 60.0
-"""Seconds for a stack to start, or for the one before it to stop."""
+"""Seconds to wait for a stack to start, or for the previous one to stop."""
 PROBE_PATIENCE = 1.0
-"""Seconds for a server on this machine to accept a connection."""
+"""Seconds to wait for a server on this machine to accept a connection."""
 LAST_LINES = 10
-"""Lines of the log in the error of a stack that did not start."""
+"""Number of log lines quoted in the error when a stack did not start."""
 
 
 class FileLock:
-    """A lock on a file, released when the context ends, or the process does."""
+    """A lock on a file, released when the context or the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,7 +61,10 @@ class FileLock:
         os.close(self._lock)
 
     def take(self, *, shared: bool = False) -> bool:
-        """Return whether the lock is held from now on; at once, and also if it was held before."""
+        """Try to take the lock without waiting; return whether it is now held.
+
+        A lock that is already held is converted.
+        """
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
             fcntl.flock(self._lock, kind | fcntl.LOCK_NB)
@@ -74,17 +77,17 @@ class FileLock:
 
 
 class Usage(FileLock):
-    """The lock, for a client or for the stack."""
+    """The lock that a stack's clients share, used either by a client or by the stack."""
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir / CLIENTS_LOCK)
         self._last = time.time()
 
     async def begin(self, *, within: float) -> None:
-        """As a client: use the stack from now on; wait for one that is stopping.
+        """As a client: start using the stack; wait if one is stopping.
 
         Raises:
-            StackNotRunningError: It has not stopped within so many seconds.
+            StackNotRunningError: The stopping stack has not ended within `within` seconds.
         """
         deadline = asyncio.get_running_loop().time() + within
         while not self.take(shared=True):
@@ -100,17 +103,17 @@ class Usage(FileLock):
         """As a client: record that the stack was used just now."""
         os.utime(self._lock)
 
-    def over(self, linger: float) -> bool:
-        """As the stack: return whether it was unused for so many seconds; then no client can begin.
+    def is_over(self, linger: float) -> bool:
+        """As the stack: return whether no client has used it for `linger` seconds.
 
-        No client can begin until the context ends: it would count on a stack that is stopping.
-        Where another stack has found this, it is over for this one, too.
+        If so, the stack keeps the lock, so that no client can begin and count on a stack that is
+        stopping. If another stack holds the lock for this reason, return True as well.
         """
         if not self.take():
             self._last = time.time()
-            another = not self.take(shared=True)
+            other_stack_stops = not self.take(shared=True)
             self.leave()
-            return another
+            return other_stack_stops
         if time.time() - max(self._last, os.fstat(self._lock).st_mtime) >= linger:
             return True
         self.leave()
@@ -119,14 +122,14 @@ class Usage(FileLock):
 
 @asynccontextmanager
 async def stack_running(settings: Settings, *, linger: float = 0) -> AsyncIterator[None]:
-    """Have a stack for as long as the context lasts, unless the settings name one elsewhere.
+    """Keep a stack running while the context lasts, unless the settings name a stack elsewhere.
 
     Args:
-        settings: They name the data folder; a stack that is started has the same settings.
-        linger: Seconds that a stack which is started stays after its last use.
+        settings: They name the data folder. A newly started stack gets the same settings.
+        linger: Seconds that a newly started stack stays after its last use.
 
     Raises:
-        StackNotRunningError: It did not start; the error has the last lines of its log.
+        StackNotRunningError: It did not start; the error quotes the last lines of its log.
         UnwritableError: The data folder cannot be written to.
     """
     if is_elsewhere(settings.bus):
@@ -139,31 +142,32 @@ async def stack_running(settings: Settings, *, linger: float = 0) -> AsyncIterat
 
 
 def is_elsewhere(bus: BusSettings) -> bool:
-    """Return whether the settings name a stack elsewhere: nothing is started then."""
+    """Return whether the settings name a stack elsewhere, so that none is started here."""
     return bus.url is not None or bus.credentials is not None
 
 
 async def ensure_stack(settings: Settings, *, linger: float = 0) -> None:
-    """Return once a stack answers, started if necessary; the caller counts as using it already.
+    """Start a stack if none answers, and return once one does. The caller must hold `Usage`.
 
     Raises what `stack_running` raises.
     """
     deadline = asyncio.get_running_loop().time() + START_PATIENCE
     started: subprocess.Popen[bytes] | None = None
     with FileLock(settings.memory.data_dir / STARTING) as starting:
-        while not await _answers(settings):
+        while not await _is_answering(settings):
             if asyncio.get_running_loop().time() > deadline:
-                raise _not_started(settings, f"does not answer after {START_PATIENCE:g} s")
+                raise _start_error(settings, f"does not answer after {START_PATIENCE:g} s")
             code = started.returncode if started else 0
             if code:
-                raise _not_started(settings, f"did not start (exit code {code})")
-            if code == 0 and starting.take():  # none yet, or it gave way to another one
+                raise _start_error(settings, f"did not start (exit code {code})")
+            # Code 0: none was started yet, or it ended because another stack had the folder.
+            if code == 0 and starting.take():
                 started = await asyncio.to_thread(start_stack, settings, linger=linger)
             await asyncio.sleep(POLL)
 
 
 def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]:
-    """Start a stack without waiting for it; if another one has the folder, it ends with code 0.
+    """Start a stack without waiting for it. It exits with code 0 if another one has the folder.
 
     Raises:
         UnwritableError: Its log cannot be written.
@@ -183,18 +187,18 @@ def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # it must not stop with a client's terminal or session
+            start_new_session=True,  # it must not stop with the client's terminal or session
         )
-    # A thread that is not a daemon could not end before it; without a wait it becomes a zombie.
+    # Without a wait it would become a zombie; a non-daemon thread would keep this process alive.
     Thread(target=started.wait, name="embedded stack", daemon=True).start()
     return started
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """Return the environment that gives a stack these settings, whatever is set here.
+    """Return the environment that gives a stack these settings, whatever this process has set.
 
-    What proves who its clients are is left out. The stack imports no module from the folder that it
-    runs in, and wraps no error over several lines.
+    The client's token is left out. The stack must not import modules from its working folder
+    (PYTHONSAFEPATH), nor wrap an error over several lines (COLUMNS).
     """
     bus = msgspec.structs.replace(settings.bus, token=None)
     settings = msgspec.structs.replace(settings, bus=bus, mcp=McpSettings())
@@ -210,8 +214,12 @@ def _environment(settings: Settings) -> dict[str, str]:
     return {**inherited, **overrides, "PYTHONSAFEPATH": "1", "COLUMNS": "10000"}
 
 
-async def _answers(settings: Settings) -> bool:
-    """Return whether a stack runs: the file of a killed one may name a process of today."""
+async def _is_answering(settings: Settings) -> bool:
+    """Return whether a stack accepts connections.
+
+    The runtime file alone proves nothing: after a kill it may name the process id of another
+    program.
+    """
     with suppress(OSError, TimeoutError, StackNotRunningError):
         address = urlsplit(running_url(settings))
         async with asyncio.timeout(PROBE_PATIENCE):
@@ -221,10 +229,10 @@ async def _answers(settings: Settings) -> bool:
     return False
 
 
-def _not_started(settings: Settings, what: str) -> StackNotRunningError:
+def _start_error(settings: Settings, what: str) -> StackNotRunningError:
     log = settings.memory.data_dir.absolute() / LOG
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
     return StackNotRunningError(
         "\n".join((f"The stack on {settings.memory.data_dir.absolute()} {what}.", *lines)),
-        remedy=f"Mend what its log says, {log}.",
+        remedy=f"Fix what its log says, {log}.",
     )

@@ -1,4 +1,4 @@
-"""Stores and finds items over the bus, in as many messages as they need."""
+"""Store and find items over the bus, split into as many messages as they need."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Self
@@ -27,7 +27,7 @@ from local.protocol.items import (
 from local.protocol.payloads import in_parts
 
 MESSAGE_BYTES = 800_000
-"""Bytes of the items in one message; the bus carries 1 MB."""
+"""Maximum bytes of the items in one message; the bus carries 1 MB."""
 
 
 class Items:
@@ -38,15 +38,18 @@ class Items:
         self._calls = calls
 
     def in_session(self, session_id: str) -> Self:
-        """Return the same items; what is stored belongs to a session, and is forgotten with it."""
+        """Return the same items; those stored through it belong to the session.
+
+        Forgetting the session erases them.
+        """
         return type(self)(self._calls.of(session_id=session_id), self.collection)
 
     async def put(self, items: Sequence[ItemPut]) -> None:
-        """Store items, and delete those without a value; the items of one message all or none.
+        """Store items, and delete those without a value. A message is stored whole or not at all.
 
         Raises:
-            TooLargeError: One is larger than a message; nothing was stored.
-            Local2Error: They were refused, or there is no answer.
+            TooLargeError: An item is larger than a message; nothing was stored.
+            Local2Error: The items were refused, or there is no reply.
         """
         for item in items:
             check_size(item)
@@ -55,7 +58,7 @@ class Items:
             await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
 
     async def get(self, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
-        """Return the items under these keys; None where there is none."""
+        """Return the items under these keys, and None for each key without an item."""
         found: list[StoredItem | None] = []
         while len(found) < len(keys):
             wanted = list(keys[len(found) : len(found) + MAX_ITEMS_PER_REQUEST])
@@ -64,7 +67,7 @@ class Items:
         return found
 
     async def search(self, wanted: SearchItems) -> list[StoredItem]:
-        """Return the matching items, in as many messages as they need."""
+        """Return the matching items, fetched in as many messages as they need."""
         found: list[StoredItem] = []
         while True:
             rest, seen = wanted.limit - len(found), wanted.offset + len(found)
@@ -81,7 +84,7 @@ class Items:
         before: str | None = None,
         at_once: int = MAX_ITEMS_PER_REQUEST,
     ) -> AsyncIterator[StoredItem]:
-        """Yield the items of one namespace by their keys, the last first, read as they are used."""
+        """Yield the items of one namespace by descending key, fetched as they are used."""
         while True:
             wanted = SearchItems(
                 collection=self.collection,
@@ -98,14 +101,17 @@ class Items:
                 return
 
     async def namespaces(self, wanted: ListNamespaces) -> list[tuple[str, ...]]:
-        """Return the namespaces that hold items and match."""
+        """Return the matching namespaces that hold items."""
         found = await self._calls.request(subjects.MEMORY_ITEMS_LIST, wanted, NamespacesFound)
         return found.namespaces
 
     async def delete(
         self, *, keys: Sequence[ItemKey] = (), namespaces: Sequence[tuple[str, ...]] = ()
     ) -> int:
-        """Delete items, and whole namespaces with all within them, at once; return how many."""
+        """Delete items, and namespaces with everything within them, in one transaction.
+
+        Returns how many items were deleted.
+        """
         request = DeleteItems(
             collection=self.collection, keys=list(keys), namespaces=list(namespaces)
         )

@@ -1,4 +1,4 @@
-"""What an operator does over the bus: status, readiness, reindex, letters, backups, transfers."""
+"""Operator requests over the bus: status, readiness, reindex, dead letters, backups, transfers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,51 +29,51 @@ from local.settings import Settings
 from local.tenants.directory import Entries
 
 RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
-"""Only these are stored, so publishing any other message again would change nothing."""
+"""Subjects whose messages are stored. Publishing any other message again would change nothing."""
 REINDEX_TIMEOUT = 60.0
-"""Seconds for the answer to a reindex, which comes once the index has been emptied."""
+"""Seconds to wait for the reply to a reindex, which is sent once the index has been emptied."""
 READY_PATIENCE = 2.0
-"""Seconds to wait for a server; one that runs answers at once."""
+"""Seconds to wait for a server; a running one answers at once."""
 PAGE_PATIENCE = 60.0
-"""Seconds for a page, which may wait behind other work."""
+"""Seconds to wait for a page of an export or import, which may queue after other work."""
 
 
 async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
-    """Yield all letters, oldest first.
+    """Yield all dead letters, oldest first.
 
     Raises:
         ForbiddenError: The caller may not see them.
         BusError: The memory does not answer.
     """
     number = 0
-    while (found := await _of_letters(bus, "next", number + 1)) is not None:
+    while (found := await _request_letter(bus, "next", number + 1)) is not None:
         number = found.sequence
         yield found
 
 
 async def letter_at(bus: Connection, number: int) -> StoredLetter:
-    """Return the letter of this number.
+    """Return the dead letter with this number.
 
     Raises:
-        InvalidArgumentsError: There is none.
+        InvalidArgumentsError: No letter has this number.
         BusError: The memory does not answer.
     """
-    if (found := await _of_letters(bus, "show", number)) is None:
+    if (found := await _request_letter(bus, "show", number)) is None:
         raise InvalidArgumentsError(f"There is no dead letter {number}.")
     return found
 
 
 async def publish_again(bus: Connection, stored: StoredLetter) -> None:
-    """Publish the message of a letter again; return once JetStream has stored it.
+    """Publish the message of a dead letter again; return once JetStream has stored it.
 
     Raises:
-        BadRequestError: The message is incomplete, or neither a turn nor a rating.
+        BadRequestError: The message is incomplete, or is neither a turn nor a rating.
         BusError: The stream did not store it; the letter stays.
     """
     letter = stored.letter
     if letter.cut:
         raise BadRequestError(
-            f"Of dead letter {stored.sequence} only the beginning was kept.",
+            f"Only the beginning of dead letter {stored.sequence} was kept.",
             remedy="Let its source publish the message again, and drop the letter.",
         )
     if letter.subject not in RETRIED_SUBJECTS:
@@ -86,68 +86,73 @@ async def publish_again(bus: Connection, stored: StoredLetter) -> None:
 
 
 async def drop_letter(bus: Connection, number: int) -> None:
-    """Delete one letter.
+    """Delete one dead letter.
 
     Raises:
-        InvalidArgumentsError: There is none.
+        InvalidArgumentsError: No letter has this number.
         BusError: The memory does not answer.
     """
-    await _of_letters(bus, "drop", number)
+    await _request_letter(bus, "drop", number)
 
 
-async def _of_letters(bus: Connection, action: LetterAction, number: int) -> StoredLetter | None:
+async def _request_letter(
+    bus: Connection, action: LetterAction, number: int
+) -> StoredLetter | None:
     wanted = LetterRequest(action=action, number=number)
     return (await ask(bus, subjects.MEMORY_DEAD_LETTERS, wanted, LetterFound)).found
 
 
 async def memory_status(bus: Connection) -> MemoryStatus:
-    """Return whether ledger and index agree, and what is wrong if they do not."""
+    """Return whether ledger and index agree, and if not, what is wrong."""
     return await ask(bus, subjects.MEMORY_STATUS, Empty(), MemoryStatus)
 
 
 async def start_reindex(bus: Connection, embedder: str | None = None) -> MemoryStatus:
-    """Empty the index and fill it again; `waiting` of later statuses counts down.
+    """Empty the index and fill it again; `waiting` in later statuses counts down.
 
-    With an embedder, another index is filled while the present one serves: see `next` in later
-    statuses.
+    With an embedder, fill another index while the present one serves; see `next` in later statuses.
     """
     wanted = Reindex(embedder=embedder)
     return await ask(bus, subjects.MEMORY_REINDEX, wanted, MemoryStatus, timeout=REINDEX_TIMEOUT)
 
 
 async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
-    """Start a backup; without a folder, only return how far one is.
+    """Start a backup, or without a folder only return the progress of the running one.
 
     Raises:
-        ForbiddenError: The caller may not.
+        ForbiddenError: The caller may not make backups.
         InvalidArgumentsError: The folder, or the number to keep, is wrong.
-        OverloadedError: A backup is running.
-        BusError: Nobody answers.
+        OverloadedError: A backup is already running.
+        BusError: The memory does not answer.
     """
     return await ask(bus, subjects.MEMORY_BACKUP, request, BackupStatus)
 
 
 async def backup_status(bus: Connection) -> BackupStatus:
-    """Return how far the running backup is, and how the one before ended."""
+    """Return the progress of the running backup, and how the previous one ended."""
     return await begin_backup(bus, BackupRequest())
 
 
 async def readiness(settings: Settings) -> Readiness:
-    """Return whether the stack serves everybody; with accounts, whether it serves each tenant.
+    """Return whether the stack serves requests; with accounts, those of every tenant.
 
     Raises:
         BusError: No stack answers.
-        ForbiddenError: It refuses the credentials.
+        ForbiddenError: The stack refuses the credentials.
         ConfigError: The accounts cannot be read.
     """
     entries = Entries.read(settings.bus.accounts)
-    asked = [subjects.MEMORY_READY]
+    ready_subjects = [subjects.MEMORY_READY]
     if entries is not None:
-        asked = [subjects.from_tenant(name, subjects.MEMORY_READY) for name in entries.tenants]
+        ready_subjects = [
+            subjects.from_tenant(tenant, subjects.MEMORY_READY) for tenant in entries.tenants
+        ]
     async with connected(settings, name="cli", patience=READY_PATIENCE, operator=True) as bus:
-        answers = await asyncio.gather(*(ask(bus, one, Empty(), Readiness) for one in asked))
-    reasons = [reason for answer in answers for reason in answer.reasons]
-    return Readiness(ready=all(answer.ready for answer in answers), reasons=reasons)
+        replies = await asyncio.gather(
+            *(ask(bus, subject, Empty(), Readiness) for subject in ready_subjects)
+        )
+    reasons = [reason for reply in replies for reason in reply.reasons]
+    return Readiness(ready=all(reply.ready for reply in replies), reasons=reasons)
 
 
 async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:
@@ -155,17 +160,17 @@ async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) ->
 
     Raises:
         InvalidArgumentsError: The scope needs an identity that the caller lacks.
-        BusError: There is no answer, or none with a page.
+        BusError: There is no reply, or it holds no page.
     """
     return await ask(bus, subjects.MEMORY_EXPORT, wanted, ExportPage, caller, timeout=PAGE_PATIENCE)
 
 
 async def import_lines(bus: Connection, wanted: ImportRequest, caller: Sender) -> ImportReport:
-    """Store the lines, all or none.
+    """Store all the lines or none.
 
     Raises:
         BadRequestError: A line was refused.
-        BusError: There is no answer, or nothing could be stored.
+        BusError: There is no reply, or nothing could be stored.
     """
     return await ask(
         bus, subjects.MEMORY_IMPORT, wanted, ImportReport, caller, timeout=PAGE_PATIENCE

@@ -1,6 +1,6 @@
-"""The memory for programs in Python: `local2.connect`.
+"""The memory for Python programs: `local2.connect`.
 
-Each method is a call of one of the memory's tools, whose answer it returns as a Struct.
+Each method calls one of the memory's tools and returns its answer as a Struct.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from local.client.calls import Calls, Following, Topics, check_named
+from local.client.calls import Calls, StackConnection, Topics, check_named
 from local.client.embedded import stack_running
 from local.client.items import Items
 from local.config_files import load_settings
@@ -43,7 +43,7 @@ from local.settings import Settings
 
 
 @asynccontextmanager
-async def connect(  # noqa: PLR0913 - who asks, and where
+async def connect(  # noqa: PLR0913 - the caller and the stack
     *,
     user: str | None = None,
     agent: str | None = None,
@@ -56,42 +56,44 @@ async def connect(  # noqa: PLR0913 - who asks, and where
     timeout: float = 10.0,  # noqa: ASYNC109 - of each call
     settings: Settings | None = None,
 ) -> AsyncIterator["Memory"]:
-    """Use a memory while the context lasts; where no stack runs, one is started for as long.
+    """Open a memory while the context lasts. If no stack runs, one is started for that time.
 
     Args:
-        user: Who asks; without accounts it is believed.
-        agent: Which agent asks.
+        user: The user who asks. A stack without accounts trusts this name.
+        agent: The agent that asks.
         session: The session of calls that name none.
-        home: The folder of the memory. None: that of the project, else the user's own.
-        url: The bus of a stack elsewhere; then none is started.
-        credentials: The file of an agent's credentials, of a stack with accounts.
-        tenant: The tenant whose credentials to use, where the folder itself has the accounts.
+        home: The folder of the memory. None means that of the project, else that of the user.
+        url: The bus of a stack elsewhere. No stack is started then.
+        credentials: An agent's credentials file, for a stack with accounts.
+        tenant: The tenant whose credentials to use, if the folder itself has the accounts.
         token: Proves who the user is, on a stack with accounts.
         timeout: Seconds that a call may take.
         settings: They replace those of the home.
 
     Raises:
         StackNotRunningError: The stack does not start, or does not answer.
-        ForbiddenError: It refuses the credentials.
+        ForbiddenError: The stack refuses the credentials.
         ConfigError: A setting is wrong, or the credentials cannot be read.
         UnwritableError: The folder cannot be written to.
         InvalidArgumentsError: The user, the agent or the session is blank.
     """
     check_named(user=user, agent=agent, session=session)
     settings = settings or load_settings(home=home_of(home))
-    settings = _asking(settings, credentials, url=url, tenant=tenant, token=token)
+    settings = _with_bus_settings(settings, credentials, url=url, tenant=tenant, token=token)
     async with AsyncExitStack() as resources:
         if not structlog.is_configured():
             resources.enter_context(logging_to(level="error"))
         await resources.enter_async_context(stack_running(settings))
-        following = Following(settings, name=agent or "local2 client", user=user)
-        await resources.enter_async_context(following)
+        stack = StackConnection(settings, name=agent or "local2 client", user=user)
+        await resources.enter_async_context(stack)
         caller = Sender(user=user, agent=agent, session_id=session)
-        yield Memory(Calls(following, caller, timeout))
+        yield Memory(Calls(stack, caller, timeout))
 
 
-def _asking(settings: Settings, credentials: Path | str | None, **bus: str | None) -> Settings:
-    """Return the settings, with the named ones in their place."""
+def _with_bus_settings(
+    settings: Settings, credentials: Path | str | None, **bus: str | None
+) -> Settings:
+    """Return the settings with these bus settings replaced; None keeps a value."""
     named: dict[str, Any] = {name: value for name, value in bus.items() if value is not None}
     if credentials is not None:
         named["credentials"] = Path(credentials).expanduser()
@@ -99,10 +101,10 @@ def _asking(settings: Settings, credentials: Path | str | None, **bus: str | Non
 
 
 class Memory:
-    """One caller's memory. What it stores is on disk when a method returns.
+    """One caller's memory. What a method stores is on disk when the method returns.
 
-    Every method raises the error of the code in its answer; it raises BusTimeoutError if no answer
-    comes in time, and StackNotRunningError if there is no stack any more.
+    An error reply is raised as the exception of its code. Every method also raises BusTimeoutError
+    if no reply arrives in time, and StackNotRunningError if the stack has ended.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -122,19 +124,19 @@ class Memory:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop in which it was opened; it can be used in no other."""
+        """The event loop in which the memory was opened, and the only one it works in."""
         return self._calls.loop
 
-    def may_be(self, user: str) -> bool:
-        """Return whether `of` this user needs no token."""
-        return self._calls.may_be(user)
+    def can_act_as(self, user: str) -> bool:
+        """Return whether `of` accepts this user without a token."""
+        return self._calls.can_act_as(user)
 
     @property
     def topics(self) -> Topics:
-        """Standing facts by their keys."""
+        """Facts under fixed keys: `await memory.topics["user.name"]`."""
         return Topics(self._calls)
 
-    async def remember(  # noqa: PLR0913 - what a fact consists of
+    async def remember(  # noqa: PLR0913 - the parts of a fact
         self,
         text: str,
         *,
@@ -148,10 +150,10 @@ class Memory:
 
         Args:
             text: The fact, in a sentence that makes sense by itself.
-            topic: Its key, if it has one: a newer fact of the key replaces it.
-            scope: Whom it belongs to. None means the user, or everybody where no user is named.
-            memory_type: What kind of fact it is.
-            durability: `core` never fades, `standard` slowly, `ephemeral` soon.
+            topic: Its key, if it has one. A newer fact under the key replaces it.
+            scope: Who it belongs to. None means the user, or everybody if no user is named.
+            memory_type: The kind of fact.
+            durability: `core` never fades, `standard` fades slowly, `ephemeral` soon.
             importance: How much it matters, 0 to 1.
         """
         return await self._calls.ask(
@@ -165,7 +167,7 @@ class Memory:
             importance=importance,
         )
 
-    async def recall(  # noqa: PLR0913 - what a search consists of
+    async def recall(  # noqa: PLR0913 - the parts of a search
         self,
         query: str,
         *,
@@ -178,19 +180,19 @@ class Memory:
         min_relevance: float | None = None,
         synthesize: bool | None = None,
     ) -> RecalledItems:
-        """Find what was said, answered, documented, stated or noted; `items` are best first.
+        """Find messages, answers, documents, facts and notes; `items` are best first.
 
         Args:
             query: What to look for, in any words.
-            limit: How many items at most.
-            scope: Where to search: `session`, `history`, `user`, `agent`, `tenant`, or `any` of
-                them.
+            limit: Maximum number of items.
+            scope: Where to search: `session`, `history`, `user`, `agent`, `tenant`, or `any` for
+                all of them.
             kinds: The kinds to find; None means all.
-            since: Leave out what is older than this date or time, e.g. 2026-05-01.
-            until: Leave out what is newer than this one.
-            as_of: Search as at this time: what happened later is left out.
-            min_relevance: The least share of the best item's score.
-            synthesize: Whether to `answer` the query from what was found, too.
+            since: Leave out everything older than this date or time, e.g. 2026-05-01.
+            until: Leave out everything newer than this date or time.
+            as_of: Search as of this time: leave out everything that happened later.
+            min_relevance: Minimum score of an item, as a fraction of the best item's score.
+            synthesize: Whether to also write an `answer` to the query from the items.
         """
         return await self._calls.ask(
             RecalledItems,
@@ -207,19 +209,20 @@ class Memory:
         )
 
     async def save(self, text: str, metadata: Json | None = None) -> SavedMemory:
-        """Store a note about something that happened or was found out."""
+        """Store a note about something that happened or was learned."""
         return await self._calls.ask(SavedMemory, "save_memory", content=text, metadata=metadata)
 
     async def search(self, query: str, *, limit: int | None = None) -> FoundMemories:
-        """Find earlier questions with their answers, and notes that were saved."""
+        """Find earlier questions with their answers, and saved notes."""
         return await self._calls.ask(FoundMemories, "search_memory", query=query, top_k=limit)
 
     async def ingest(self, messages: Sequence[Json], *, session: str | None = None) -> IngestReport:
-        """Store a conversation word for word; sending it again, or longer, adds what is new.
+        """Store a conversation word for word. Sent again, or continued, it adds only what is new.
 
         Args:
-            messages: In the roles of chat models, e.g. `{"role": "user", "content": "…"}`.
-            session: Which conversation it is.
+            messages: Messages with the roles of chat models, e.g.
+                `{"role": "user", "content": "…"}`.
+            session: The session id of the conversation.
         """
         return await self._calls.ask(
             IngestReport, "ingest", messages=list(messages), session_id=session
@@ -228,39 +231,39 @@ class Memory:
     async def load_session(
         self, session: str | None = None, *, limit: int | None = None
     ) -> SessionContent:
-        """Return a session to continue: its newest messages, its notes, and what matters most."""
+        """Return what continuing a session needs: its newest messages, its notes, top memories."""
         return await self._calls.ask(
             SessionContent, "load_session", session_id=session, limit=limit
         )
 
     async def note(self, text: str, *, role: str | None = None) -> SessionNotes:
-        """Note something for the rest of the session; returns all its notes."""
+        """Add a note for the rest of the session; return all its notes."""
         return await self._calls.ask(SessionNotes, "note", content=text, role=role)
 
     async def top_memories(self) -> list[TopMemory]:
-        """Return what matters most, whatever the question: to begin a session with."""
+        """Return the memories that matter most whatever the question, to begin a session with."""
         result = await self._calls.ask(dict[str, list[TopMemory]], "top_memories")
         return result["memories"]
 
-    async def forget(  # noqa: PLR0913 - what can be chosen
+    async def forget(  # noqa: PLR0913 - the choices
         self,
         *,
         everything: bool = False,
         session: str | None = None,
         topic: str | None = None,
-        id: str | None = None,  # noqa: A002 - as it is called everywhere
+        id: str | None = None,  # noqa: A002 - its name everywhere
         dry_run: bool = False,
         allow_again: bool = False,
     ) -> Receipt:
-        """Erase for good what the user said or stated, everywhere; the receipt lists what.
+        """Erase for good what the user said or stated; the receipt lists what was erased.
 
         Args:
-            everything: All of it.
-            session: What was said in this session.
-            topic: This standing fact, with all its versions.
-            id: This record, with its turn or document.
+            everything: Erase all of it.
+            session: Erase what was said in this session.
+            topic: Erase this topic with all its versions.
+            id: Erase this record with its turn or document.
             dry_run: Only report what would be erased.
-            allow_again: A later import may store it again.
+            allow_again: Let a later import store it again.
         """
         return await self._calls.forget(
             everything=everything,
@@ -274,10 +277,11 @@ class Memory:
     async def feedback(
         self, query_id: str, score: float, *, comment: str | None = None, session: str | None = None
     ) -> None:
-        """Rate the answer of a turn, from -1 to 1: searches find better answers first.
+        """Rate the answer of a turn from -1 to 1. Searches rank better answers higher.
 
         Raises:
-            InvalidArgumentsError: The score is invalid; a published rating gets no answer.
+            InvalidArgumentsError: The score is out of range. This is checked here because a
+                published rating gets no reply.
         """
         if not -1 <= score <= 1:
             raise InvalidArgumentsError(f"score: expected a number from -1 to 1, got {score}.")
@@ -285,9 +289,9 @@ class Memory:
         await self._calls.rate(rating)
 
     def items(self, collection: str) -> Items:
-        """The items that an application stores exactly, under namespaces and keys."""
+        """Return the items that an application stores verbatim under namespaces and keys."""
         return Items(self._calls, collection)
 
     async def call(self, tool: str, /, **args: Any) -> ToolResult:
-        """Call any tool on the bus: `content` of the result is text, `data` is structured."""
+        """Call any tool on the bus. The result's `content` is text, its `data` is structured."""
         return await self._calls.call(tool, args)

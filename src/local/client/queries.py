@@ -1,4 +1,4 @@
-"""Asks the GeneratorAgent over the bus: a query, pieces of its answer, the finished turn."""
+"""Send queries to the GeneratorAgent, and receive its answer in pieces and as a finished turn."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from local.protocol.generation import read_generation
 from local.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 
 ACCEPT_TIMEOUT = 5.0
-"""Seconds for the acknowledgement of a query, which the GeneratorAgent sends before it does
-anything."""
+"""Seconds to wait for the acknowledgement of a query, which the GeneratorAgent sends before
+anything else."""
 
 OnDelta = Callable[[str], None]
 
@@ -40,7 +40,7 @@ class QueryClient:
         self._subscription: Subscription | None = None
 
     async def __aenter__(self) -> Self:
-        # One at a time: the pieces of an answer stay in order, and its end comes last.
+        # One message at a time keeps the pieces of an answer in order, before the finished turn.
         self._subscription = await self._bus.subscribe(subjects.RESPONSES, self._receive, limit=1)
         await self._bus.flush()
         return self
@@ -57,17 +57,17 @@ class QueryClient:
         on_delta: OnDelta = lambda _: None,
         timeout: float = 300.0,  # noqa: ASYNC109 - it depends on the model
     ) -> Generation:
-        """Ask, and return the finished turn; its `error` is the reason if there is no answer.
+        """Send a query and return the finished turn; its `error` says why there is no answer.
 
         Args:
             text: The query.
             caller: Who is asking, and in which session.
-            on_delta: Called with each piece of the answer as it comes.
+            on_delta: Called with each piece of the answer as it arrives.
             timeout: Seconds to wait for the whole answer.
 
         Raises:
             NoRespondersError: No GeneratorAgent is on the bus.
-            BusTimeoutError: The answer did not come in time.
+            BusTimeoutError: The answer did not arrive in time.
             BadRequestError: The GeneratorAgent refused the query, for example because it is empty.
         """
         query_id = new_id()
@@ -79,7 +79,7 @@ class QueryClient:
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
         except TimeoutError as error:
-            raise BusTimeoutError(f"No answer came within {timeout:g} s.") from error
+            raise BusTimeoutError(f"No answer arrived within {timeout:g} s.") from error
         finally:
             del self._answers[query_id], self._listeners[query_id]
 
@@ -90,7 +90,7 @@ class QueryClient:
         )
         accepted = decode(acknowledgement.data, ToolResult).payload
         if accepted.error is not None:
-            raise _refused(accepted.error)
+            raise _refusal(accepted.error)
 
     async def _receive(self, message: BusMessage) -> None:
         try:
@@ -116,8 +116,11 @@ def _query(text: str, caller: Sender) -> Envelope[Query]:
     return seal_from(caller, query, type="query")
 
 
-def _refused(error: ErrorReply) -> Local2Error:
-    """Return the error; the memory, which receives queries, too, replies if no agent answers."""
+def _refusal(error: ErrorReply) -> Local2Error:
+    """Return the exception for a refused query.
+
+    Without a GeneratorAgent it is the memory that replies, since it receives queries, too.
+    """
     if error.code == NoRespondersError.code:
         return NoRespondersError(error.message)
     if error.code == OverloadedError.code:

@@ -1,7 +1,7 @@
-"""Tools as their callers see them: which are on the bus, how to call one, how far a call is.
+"""The caller's side of tools: list those on the bus, call one, follow its progress.
 
-Tools are known from their announcements on `tool.schema` only, so that a tool of any team can join
-at any time. A caller that gives up a call reports that, and the tool ends it.
+Tools are known only from their announcements on `tool.schema`, so that any team's tool can join at
+any time. A caller that gives up a call sends a cancellation, and the tool ends it.
 """
 
 import asyncio
@@ -40,16 +40,17 @@ from local.protocol.payloads import Empty, Json, ToolProgress, ToolRequest, Tool
 from local.protocol.tool_messages import read_schema
 
 OnProgress = Callable[[ToolProgress], Awaitable[None]]
-MOST_TOOLS = 10_000
-"""Names; a flood of announcements must not fill the process. At this limit only the memory's own
-tools and known ones are still accepted."""
-MOST_REFUSALS = 1_000
-"""Different refusals that are logged, each once; more would let a sender fill the log."""
+MAX_TOOLS = 10_000
+"""Maximum number of tools, so that a flood of announcements cannot fill the process. At this limit
+only the memory's own tools and known ones are still accepted."""
+MAX_REFUSALS = 1_000
+"""Maximum number of different refusals that are logged, each once, so that no sender can fill the
+log."""
 QUIET = 0.2
-"""Seconds without an announcement after which all tools are taken to have answered; hosts answer at
-once, or within `tool_host.SCHEMA_REQUEST_WINDOW`."""
+"""Seconds without an announcement after which all tools count as announced. Hosts answer at once,
+or within `tool_host.SCHEMA_REQUEST_WINDOW`."""
 SETTLED_AFTER = 2.0
-"""Seconds to wait for announcements at most, since new tools may go on coming."""
+"""Maximum seconds to wait for announcements, since new tools may keep arriving."""
 
 log = structlog.get_logger()
 
@@ -63,7 +64,7 @@ async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
     on_progress: OnProgress | None = None,
 ) -> ToolResult:
-    """Call a tool and return its result; a failure is a result, too, with its code.
+    """Call a tool and return its result; a failure becomes a result with an error code.
 
     The arguments are those of `ask_tool`.
     """
@@ -84,28 +85,28 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
     timeout: float = 10.0,  # noqa: ASYNC109 - it becomes the request's deadline
     on_progress: OnProgress | None = None,
 ) -> ToolResult:
-    """Call a tool and return the result that it answers with; cancelling this cancels the tool.
+    """Call a tool and return the result it replies with. Cancelling this cancels the tool.
 
     Args:
         bus: The connection to use.
         tool: The tool's name.
         args: Its arguments, which the tool itself validates.
-        caller: The caller that the envelope names, and the turn; the server decides the tenant.
-        timeout: Seconds to wait; the tool does not begin after them.
+        caller: The caller and the turn for the envelope. The server decides the tenant.
+        timeout: Seconds to wait. The tool does not start after they have passed.
         on_progress: Called with each progress report of the tool.
 
     Raises:
-        UnknownToolError: No host serves it.
-        BusTimeoutError: It did not answer in time.
-        BusError: It cannot be asked.
-        RequestError: It was not asked, because the arguments cannot be sent.
+        UnknownToolError: No host serves the tool.
+        BusTimeoutError: The tool did not answer in time.
+        BusError: The request cannot be sent.
+        RequestError: The arguments cannot be sent, so the tool was not called.
     """
     request = _request(args, caller, timeout)
     try:
         async with receiving_progress(bus, tool, request.id, on_progress):
             return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
     except asyncio.CancelledError:
-        await take_back(bus, tool, request.id, caller)
+        await cancel_call(bus, tool, request.id, caller)
         raise
     except NoRespondersError as error:
         raise _unknown(tool) from error
@@ -118,7 +119,7 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
 async def receiving_progress(
     bus: Connection, tool: str, request_id: str, on_progress: OnProgress | None
 ) -> AsyncIterator[None]:
-    """Receive a call's progress reports in their order; with None, nothing."""
+    """Pass a call's progress reports on in their order; do nothing if `on_progress` is None."""
     if on_progress is None:
         yield
         return
@@ -136,8 +137,8 @@ async def receiving_progress(
         await subscription.stop(grace=1.0)
 
 
-async def take_back(bus: Connection, tool: str, request_id: str, caller: Sender) -> None:
-    """Report that the answer is no longer wanted; there is no reply."""
+async def cancel_call(bus: Connection, tool: str, request_id: str, caller: Sender) -> None:
+    """Tell the tool that its answer is no longer wanted; there is no reply."""
     cancel = seal_from(caller, Empty(), type="cancel", correlation_id=request_id)
     with suppress(Local2Error):
         subject = subjects.tool_cancel(tool)
@@ -147,7 +148,7 @@ async def take_back(bus: Connection, tool: str, request_id: str, caller: Sender)
 def _request(args: Json, caller: Sender, seconds: float) -> Envelope[ToolRequest[Json]]:
     deadline = utc_now() + timedelta(seconds=seconds)
     request = seal_from(caller, ToolRequest(args=args), type="request", deadline_utc=deadline)
-    # Some tools answer with the id of the request as correlation_id, others copy the field.
+    # Some tools reply with the request's id as correlation_id, others copy its correlation_id.
     return msgspec.structs.replace(request, correlation_id=request.id)
 
 
@@ -158,10 +159,11 @@ def _unknown(tool: str) -> UnknownToolError:
 
 
 class Toolbox:
-    """The tools on the bus, while its context lasts; at its start, tools are asked to announce.
+    """The tools on the bus, kept up to date while its context lasts.
 
-    `tenant`: whose tools, for the memory of several. `on_change` is called when a tool is new, or
-    its announcement has changed.
+    On entry it asks all tools to announce themselves. `tenant` selects the tools of one tenant, for
+    a memory that serves several. `on_change` is called when a tool is new or its announcement has
+    changed.
     """
 
     def __init__(
@@ -217,7 +219,7 @@ class Toolbox:
     async def settle(
         self, quiet: float = QUIET, at_most: float = SETTLED_AFTER
     ) -> list[ToolSchema]:
-        """Wait until no schema comes for `quiet` seconds, but not longer than `at_most`."""
+        """Wait until no announcement arrives for `quiet` seconds, but not longer than `at_most`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + at_most
         while loop.time() < deadline:
@@ -230,7 +232,7 @@ class Toolbox:
         return self.schemas
 
     async def find(self, tool: str, *, within: float) -> ToolSchema | None:
-        """Wait for the schema of a tool; None if it is not announced in time."""
+        """Wait for a tool's announcement; return None if there is none within `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while tool not in self._schemas:
@@ -249,8 +251,8 @@ class Toolbox:
         elif schema.name in self._own:
             self._refuse(message, f"{schema.name} is the name of a tool of the memory.")
             return
-        elif schema.name not in self._schemas and len(self._schemas) >= MOST_TOOLS:
-            self._refuse(message, f"More than {MOST_TOOLS:,} tools were announced.")
+        elif schema.name not in self._schemas and len(self._schemas) >= MAX_TOOLS:
+            self._refuse(message, f"More than {MAX_TOOLS:,} tools were announced.")
             return
         before, self._schemas[schema.name] = self._schemas.get(schema.name), schema
         self._changed.set()
@@ -258,14 +260,14 @@ class Toolbox:
             self._on_change()
 
     def _is_own(self, schema: ToolSchema, message: BusMessage) -> bool:
-        """Return whether it is the memory's own; only the stack can check the signature."""
+        """Return whether the tool is the memory's own; only the stack can check the signature."""
         secret = self._bus.secret
         return schema.reads_memory and (not secret or is_genuine(secret, message))
 
     def _refuse(self, message: BusMessage, reason: str) -> None:
-        """Log each refusal once: tools announce themselves again and again."""
+        """Log each refusal once, since tools announce themselves repeatedly."""
         header = header_of(message.data)
         refusal = (header.source if header else "", reason)
-        if refusal not in self._refused and len(self._refused) < MOST_REFUSALS:
+        if refusal not in self._refused and len(self._refused) < MAX_REFUSALS:
             self._refused.add(refusal)
             log.warning("announcement_refused", source=refusal[0], reason=reason)

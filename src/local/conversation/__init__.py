@@ -1,4 +1,4 @@
-"""The content of one conversation, and what a model sees of it (docs/conversation.md).
+"""One conversation's messages, and the part of them that a model sees (docs/conversation.md).
 
-`message` and `conversation` come first; `managed` keeps a conversation within its budget of tokens.
+Start with `message` and `conversation`; `managed` keeps a conversation within a token budget.
 """

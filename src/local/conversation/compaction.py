@@ -1,9 +1,10 @@
-"""Compaction: when and in which stages a context is shortened, and how old messages become one.
+"""Compaction: when a context is shortened, in which stages, and how summaries replace messages.
 
-When and how to compact, and what a model sees, can each be replaced. The stages are those of
-`fitting`, which cut without a model, and summarization: everything older than the newest rounds
-becomes one message. The same is done at once when a model's server refuses a request as too large.
-There the bytes have to go, most of them those of images, whatever the messages count in tokens.
+The strategies that decide when to compact, how, and what a model sees can each be replaced. The
+stages are those of `fitting`, which cut without a model, and summarization, which turns everything
+older than the newest rounds into one message. Summarization also runs at once when a model's server
+refuses a request as too large. Then bytes have to be saved, whatever the messages count in tokens,
+and most bytes are those of images.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,29 +25,30 @@ REQUEST_BYTES: Mapping[str, int] = {
     "google": 20_000_000,
     "openai": 50_000_000,
 }
-"""The largest request of each provider, in bytes, as they document it."""
+"""Maximum bytes of a request, by provider, as each documents it."""
 RECOVERY_IMAGES = 5
-"""Images that stay after a refused request, where `max_retained_images` is None."""
+"""Images that stay after a refused request if `max_retained_images` is None."""
 RECOVERY_TEXT_SHARE = 0.5
-"""The most that a summary may have of the tokens that it replaces after a refused request.
-Otherwise a short prefix might be replaced by a summary of its own size."""
+"""Maximum size of a summary after a refused request, as a share of the tokens that it replaces.
+Otherwise a summary might be as long as the short prefix it replaces."""
 ROOM_FRACTION = 4
-"""One in four tokens: the least share of the target that summarised messages get beside a long
-tail, and the most of that room for the instruction, for the open question, and for images."""
+"""Divisor for a quarter. Beside a long tail, summarised messages get at least a quarter of the
+target. The instruction, the open question and the images each get at most a quarter of that
+room."""
 
 
 class SummaryLimits(Struct, frozen=True, kw_only=True):
-    """The limits of a summary, and of the images that remain, the newest ones."""
+    """The limits of a summary and of the images that stay, newest first."""
 
     images: int | None = None
     image_bytes: int | None = None
-    """Bytes of their URLs and data URIs together."""
+    """Maximum bytes of the images' URLs and data URIs together."""
     text_share: float = 1.0
-    """The most that the summary may have of the tokens of the text that it replaces."""
+    """Maximum size of the summary, as a share of the tokens of the text that it replaces."""
 
 
 class Summarization:
-    """Summarises what is older than the newest rounds."""
+    """Summarises the messages older than the newest rounds."""
 
     async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
         config = job.config.active_context.summarization
@@ -64,9 +66,9 @@ def payload_bytes(messages: Iterable[Message]) -> int:
 async def recover_from_refusal(messages: Sequence[Message], job: Job) -> Compaction:
     """Summarise the messages before the newest rounds, whatever they count in tokens.
 
-    The newest rounds stay as they are. Of the other images the newest stay: as many as
-    `max_retained_images` allows, in half of the bytes that the provider accepts beside the newest
-    rounds. For an unknown provider it is half of what was refused.
+    The newest rounds stay as they are. Of the earlier images, the newest stay: at most
+    `max_retained_images`, in half of the bytes that the newest rounds leave of the provider's
+    limit. For an unknown provider, the size of the refused request counts as the limit.
     """
     config = job.config.active_context.summarization
     boundary = protected_from(messages, max(config.grace_recent_messages, 1))
@@ -85,18 +87,20 @@ async def recover_from_refusal(messages: Sequence[Message], job: Job) -> Compact
 async def summarize(
     prefix: Sequence[Message], tail: Sequence[Message], limits: SummaryLimits, job: Job
 ) -> list[Message]:
-    """Replace the prefix by system message, instruction, summary and open question.
+    """Replace the prefix by its system message, instruction, summary and open question.
 
-    Together they get the rest of the target after the tail, and at least a quarter of it. The
+    Together they get what the tail leaves of the target, and at least a quarter of the target. The
     instruction is the user's first message. The open question is the user's last message, if the
-    tail holds only the work on it. Both stay word for word, up to a quarter of the room each;
-    images have a quarter. Where nothing is left to summarise, only images are removed.
+    tail holds only the work on it. Both stay word for word, up to a quarter of the room each; the
+    images get another quarter. If nothing is left to summarise, only images are removed.
     """
     config = job.config.active_context.summarization
     system = prefix[:1] if prefix and prefix[0].role == "system" else []
-    first, last = _word_for_word(prefix, tail, instruction=config.include_original_instruction)
-    apart = {message.message_id for message in (*system, *first, *last)}
-    rest = [message for message in prefix if message.message_id not in apart]
+    first, last = _instruction_and_question(
+        prefix, tail, instruction=config.include_original_instruction
+    )
+    kept_ids = {message.message_id for message in (*system, *first, *last)}
+    rest = [message for message in prefix if message.message_id not in kept_ids]
     target = job.target_tokens
     room = max(target - job.tokens((*system, *tail)), target // ROOM_FRACTION)
     image_tokens = max(job.config.image_token_estimate, 1)
@@ -107,37 +111,37 @@ async def summarize(
         [shorten(with_images(m, images), room // ROOM_FRACTION, job.count) for m in some]
         for some in (first, last)
     )
-    moved = [image for image in images if not _has(image, (*first, *last))]
+    moved = [image for image in images if not _contains_image(image, (*first, *last))]
     left = room - job.tokens((*first, *last)) - len(moved) * image_tokens
     replaced = job.tokens(with_images(message, ()) for message in rest)
-    longest = int(replaced * limits.text_share) + heading_tokens(job)
-    most = min(config.output_max_tokens, max(left, room // ROOM_FRACTION), longest)
-    summary = await summary_of(rest, most, job)
+    share_limit = int(replaced * limits.text_share) + heading_tokens(job)
+    max_tokens = min(config.output_max_tokens, max(left, room // ROOM_FRACTION), share_limit)
+    summary = await summary_of(rest, max_tokens, job)
     return [*system, *first, msgspec.structs.replace(summary, images=moved or None), *last]
 
 
-def _word_for_word(
+def _instruction_and_question(
     prefix: Sequence[Message], tail: Sequence[Message], *, instruction: bool
 ) -> tuple[list[Message], list[Message]]:
     """Return the user's first message and the open question, each in a list that may be empty.
 
-    A first message that is the newest of all is the question itself, and no instruction.
+    If the first message is also the newest of all, it is the question, and there is no instruction.
     """
     questions = [message for message in prefix if is_from_user(message)]
-    alone = questions[:1] == list((tail or prefix)[-1:])
-    first = questions[:1] if instruction and not alone else []
+    is_newest = questions[:1] == list((tail or prefix)[-1:])
+    first = questions[:1] if instruction and not is_newest else []
     answered = any(map(is_from_user, tail)) or questions[-1:] == first
     return first, [] if answered else questions[-1:]
 
 
-def _has(image: str, messages: Iterable[Message]) -> bool:
+def _contains_image(image: str, messages: Iterable[Message]) -> bool:
     return any(image in images_of(message) for message in messages)
 
 
 def _newest_images(
     messages: Sequence[Message], limits: SummaryLimits, at_most: int
 ) -> Collection[str]:
-    """Return the newest images that fit, in their order, each once."""
+    """Return the newest images that fit, without duplicates, in the order of the messages."""
     newest = [image for message in reversed(messages) for image in reversed(images_of(message))]
     if limits.images is not None:
         at_most = min(at_most, limits.images)
@@ -160,7 +164,7 @@ PROCESSORS: Mapping[Stage, Processor] = {
 
 
 class MemoryState(Struct, frozen=True, kw_only=True):
-    """The input of a trigger: the context's size, and the latest event."""
+    """The input of a trigger: the context's size and the latest event."""
 
     event: str
     tokens: int
@@ -168,7 +172,7 @@ class MemoryState(Struct, frozen=True, kw_only=True):
 
 
 class TriggerStrategy(Protocol):
-    """Decides whether a compaction is due. Called after every trigger event, so it must be fast."""
+    """Decides whether a compaction is due. Runs after every trigger event, so it must be fast."""
 
     def is_due(self, state: MemoryState, config: ManagedMemoryConfig) -> bool: ...
 
@@ -180,22 +184,22 @@ class ProcessStrategy(Protocol):
 
 
 class RetrievalStrategy(Protocol):
-    """Chooses what of the context `get_messages` returns."""
+    """Chooses the messages of the context that `get_messages` returns."""
 
     def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]: ...
 
 
 class Threshold:
-    """Due as soon as the context has more than `threshold_tokens`."""
+    """Makes a compaction due as soon as the context has more than `threshold_tokens`."""
 
     def is_due(self, state: MemoryState, config: ManagedMemoryConfig) -> bool:
         return state.tokens > config.threshold_tokens
 
 
 class Pipeline:
-    """Runs the stages in the order of `processor_order`, until the context fits its target.
+    """Runs the stages in the order of `processor_order` until the context fits its target.
 
-    The result of a stage that saves nothing is dropped: it would only lose information.
+    The result of a stage that saves no tokens is dropped, since it would only lose information.
     """
 
     def __init__(self, processors: Mapping[Stage, Processor] = PROCESSORS) -> None:
@@ -216,7 +220,7 @@ class Pipeline:
 
 
 class WholeContext:
-    """Returns all of it, because compaction or the sliding window has chosen already."""
+    """Returns the whole context, which compaction or the sliding window has already limited."""
 
     def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
         return messages

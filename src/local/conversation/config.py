@@ -1,8 +1,8 @@
-"""How a managed conversation stays within its budget of tokens.
+"""The configuration of a managed conversation: how it stays within its token budget.
 
-These are plain dataclasses, as in the reference: with positional arguments, `dataclasses.asdict`
-and fields that may be set. Since they may be set, impossible values are refused twice: when a
-configuration is made, and when a memory takes it.
+These are plain dataclasses, as in the reference, with positional arguments, `dataclasses.asdict`
+and mutable fields. Since fields can change, impossible values are refused twice: when a
+configuration is created, and when a memory receives it.
 """
 
 from collections.abc import Sequence
@@ -21,22 +21,22 @@ EVENTS = (
 )  # fmt: skip
 
 
-def _check_minimum(least: int, **values: int) -> None:
+def _check_minimum(minimum: int, **values: int) -> None:
     for name, value in values.items():
-        if value < least:
-            raise ConversationError(f"{name} is {value}.", remedy=f"Give at least {least}.")
+        if value < minimum:
+            raise ConversationError(f"{name} is {value}.", remedy=f"Give at least {minimum}.")
 
 
-def _one_of(names: Sequence[str]) -> str:
+def _choices(names: Sequence[str]) -> str:
     return f"One of: {', '.join(names)}."
 
 
 @dataclass
 class ToolTruncationConfig:
-    """The cutting of old tool results, to `max_tokens` each.
+    """Cuts old tool results to `max_tokens` each.
 
-    `grace_recent_messages` counts assistant messages: from the N-th last on all messages stay
-    whole. 200 tokens show what a result was, and cost little where a turn has many of them.
+    `grace_recent_messages` counts assistant messages: from the N-th last one on, all messages stay
+    whole. 200 tokens show what a result was, and cost little when a turn has many results.
     """
 
     enabled: bool = True
@@ -54,15 +54,16 @@ class ToolTruncationConfig:
 
 @dataclass
 class SummarizationConfig:
-    """The summary of old messages, of at most `output_max_tokens`.
+    """Replaces old messages by a summary of at most `output_max_tokens`.
 
     Attributes:
-        grace_recent_messages: Counts assistant messages: from the N-th last on all stay.
-        include_original_instruction: The user's first message stays word for word.
-        include_image_payload_bytes: The summarising model reads the content of data URIs, and not
-            just their types.
-        max_retained_images: How many images of summarised messages stay, the newest first. None
-            means as many as a quarter of the room holds, and 5 after a refused payload.
+        grace_recent_messages: Counts assistant messages: from the N-th last one on, all messages
+            stay.
+        include_original_instruction: Whether the user's first message stays word for word.
+        include_image_payload_bytes: Whether the summarising model reads the content of data URIs,
+            and not just their types.
+        max_retained_images: How many images of summarised messages stay, newest first. None means
+            as many as a quarter of the room holds, and 5 after a refused payload.
     """
 
     enabled: bool = True
@@ -86,14 +87,14 @@ class SummarizationConfig:
 
 @dataclass
 class BackwardPackingConfig:
-    """From the newest message back, whole rounds stay while they fit."""
+    """Keeps whole rounds, from the newest one back, while they fit."""
 
     enabled: bool = True
 
 
 @dataclass
 class ActiveContextPolicyConfig:
-    """The way to shorten the context: by compaction in stages, or by a sliding window."""
+    """How the context is shortened: by compaction in stages, or by a sliding window."""
 
     enabled: bool = True
     mode: Mode = "compaction"
@@ -111,13 +112,17 @@ class ActiveContextPolicyConfig:
         self.tool_truncation.check()
         self.summarization.check()
         if self.mode not in get_args(Mode):
-            raise ConversationError(f"{self.mode!r} is no mode.", remedy=_one_of(get_args(Mode)))
+            raise ConversationError(
+                f"{self.mode!r} is not a mode.", remedy=_choices(get_args(Mode))
+            )
         if unknown := {*self.processor_order, *self.excluded_processors} - {*STAGES}:
-            raise ConversationError(f"{min(unknown)!r} is no processor.", remedy=_one_of(STAGES))
+            raise ConversationError(
+                f"{min(unknown)!r} is not a processor.", remedy=_choices(STAGES)
+            )
         if not 0 <= self.min_reduction_ratio < 1:
             raise ConversationError(
                 f"min_reduction_ratio is {self.min_reduction_ratio:g}.",
-                remedy="Give the share to save: from 0, and less than 1.",
+                remedy="Give the share to save: at least 0 and less than 1.",
             )
 
     @property
@@ -137,9 +142,9 @@ class ActiveContextPolicyConfig:
 
 @dataclass
 class ManagedMemoryConfig:
-    """When to compact, and how. Without a `token_counter` tokens are estimated from the text.
+    """When to compact, and how. Without a `token_counter`, tokens are estimated from the text.
 
-    The defaults of this and the other configurations are the reference's.
+    All defaults in this module are those of the reference.
     """
 
     threshold_tokens: int = 150_000
@@ -155,18 +160,18 @@ class ManagedMemoryConfig:
         self.check()
 
     def check(self) -> None:
-        """Refuse impossible values, here and in all parts.
+        """Refuse impossible values in this configuration and its parts.
 
         Raises:
-            ConversationError: A number is out of bounds, or a name is unknown.
+            ConversationError: A number is out of range, or a name is unknown.
         """
         self.active_context.check()
         _check_minimum(1, threshold_tokens=self.threshold_tokens)
         _check_minimum(0, image_token_estimate=self.image_token_estimate)
         if unknown := {*self.trigger_events, *self.cache_invalidation_events} - {*EVENTS}:
-            raise ConversationError(f"{min(unknown)!r} is no event.", remedy=_one_of(EVENTS))
+            raise ConversationError(f"{min(unknown)!r} is not an event.", remedy=_choices(EVENTS))
 
     @property
     def compaction_target_tokens(self) -> int:
-        """The tokens that a compaction reduces the conversation to."""
+        """The number of tokens that a compaction reduces the conversation to."""
         return round(self.threshold_tokens * (1 - self.active_context.min_reduction_ratio))

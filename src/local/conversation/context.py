@@ -1,9 +1,9 @@
-"""What a model sees of a conversation, counted: messages with their tokens, and dicts of them.
+"""The messages that a model sees, with their token counts and a cache of their dicts.
 
-Both are updated message by message. Counting and converting a whole history for every prompt would
-make each turn slower than the one before. Tokens are counted by any function of a message, or
-estimated; a model's own count of each prompt corrects the estimate. A tokenizer would be exact for
-one model only.
+Both are updated message by message: counting and converting a whole history for every prompt would
+make each turn slower than the previous one. Any function of a message may count tokens. The default
+estimates them, and a model's own count of each prompt corrects the estimate. A tokenizer would be
+exact for only one model.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,45 +19,45 @@ from local.protocol.payloads import Json
 TokenCounter = Callable[[Message], int]
 
 CHARACTERS_PER_TOKEN = 4
-"""Of English prose and JSON. Characters beyond Latin count as a token each."""
+"""Characters per token in English prose and JSON. Each character beyond Latin counts as a token."""
 MESSAGE_TOKENS = 4
-"""What a message costs besides its text: role and separators."""
+"""Tokens of a message besides its text: role and separators."""
 IMAGE_TOKENS = 800
-"""What an image costs: the reference's default of `image_token_estimate`."""
-LAST_LATIN = 0x24F
-"""The end of the Unicode block Latin Extended-B."""
+"""Tokens of an image: the reference's default of `image_token_estimate`."""
+LATIN_END = 0x24F
+"""The last code point of the Unicode block Latin Extended-B."""
 MIN_FACTOR, MAX_FACTOR = 0.25, 4.0
-"""Bounds of the correction. Beyond a factor of four a report is more likely wrong (a server that
-counts without its cache) than the estimate."""
+"""Bounds of the correction. Beyond a factor of four, the report is more likely to be wrong than the
+estimate, as from a server that leaves its cache out of the count."""
 LEARNING_RATE = 0.3
-"""The weight of the newest report. A higher one follows a new language faster, a lower one is
-disturbed less by a single prompt."""
+"""Weight of the newest report. A higher weight adapts to a new language faster; a lower one makes
+single prompts matter less."""
 
 
 def estimate(message: Message, image_tokens: int = IMAGE_TOKENS) -> int:
-    """Estimate how many tokens a message has for a model."""
+    """Estimate how many tokens a message costs."""
     text, others = text_and_parts(message.content)
-    tokens = MESSAGE_TOKENS + tokens_of(text) + len(others) * image_tokens
+    tokens = MESSAGE_TOKENS + estimate_tokens(text) + len(others) * image_tokens
     for call in message.tool_calls or ():
-        tokens += MESSAGE_TOKENS + tokens_of(call.name) + tokens_of(call.arguments)
+        tokens += MESSAGE_TOKENS + estimate_tokens(call.name) + estimate_tokens(call.arguments)
     for request in message.agent_calls or ():
-        tokens += MESSAGE_TOKENS + tokens_of(f"{request.agent_name}{request.request}")
+        tokens += MESSAGE_TOKENS + estimate_tokens(f"{request.agent_name}{request.request}")
     for detail in message.reasoning_details or ():
-        tokens += tokens_of(msgspec.json.encode(detail).decode())
+        tokens += estimate_tokens(msgspec.json.encode(detail).decode())
     return tokens + len(message.images or ()) * image_tokens
 
 
-def tokens_of(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Estimate how many tokens a text has."""
     if text.isascii():
         return -(-len(text) // CHARACTERS_PER_TOKEN)
     characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    beyond = int(np.count_nonzero(characters > LAST_LATIN))
+    beyond = int(np.count_nonzero(characters > LATIN_END))
     return beyond + -(-(len(text) - beyond) // CHARACTERS_PER_TOKEN)
 
 
 class CalibratedCounter:
-    """A TokenCounter that learns from what a model reports of whole prompts."""
+    """A TokenCounter that learns from the token counts that a model reports for whole prompts."""
 
     def __init__(self, count: TokenCounter = estimate) -> None:
         self._count = count
@@ -67,7 +67,7 @@ class CalibratedCounter:
         return round(self._count(message) * self.factor)
 
     def observe(self, counted: int, reported: int) -> None:
-        """Learn from a prompt: what this counter counted, and what the model reported."""
+        """Learn from a prompt that this counter and the model have both counted."""
         if counted > 0 and reported > 0:
             factor = self.factor * ((1 - LEARNING_RATE) + LEARNING_RATE * reported / counted)
             self.factor = min(max(factor, MIN_FACTOR), MAX_FACTOR)
@@ -76,7 +76,7 @@ class CalibratedCounter:
 class Context:
     """Messages in their order, with the sum of their tokens.
 
-    Adding, changing and removing a message takes the same time at any length.
+    Adding, changing or removing a message takes constant time.
     """
 
     def __init__(self, count: TokenCounter) -> None:
@@ -93,7 +93,7 @@ class Context:
         return list(self._messages.values())
 
     def count(self, message: Message) -> int:
-        """Return the tokens of a message; those of a message in the context are known."""
+        """Return the tokens of a message; a message in the context is not counted again."""
         key = message.message_id
         return self._tokens[key] if self._messages.get(key) is message else self._count(message)
 
@@ -107,7 +107,7 @@ class Context:
         self.tokens += tokens
 
     def replace(self, message_id: str, message: Message) -> None:
-        """Replace a message, unless it is not here because it was summarised."""
+        """Replace a message. Do nothing if it is no longer here because it was summarised."""
         if message_id not in self._messages:
             return
         if message_id == message.message_id:
@@ -119,7 +119,7 @@ class Context:
             )
 
     def remove(self, message_id: str) -> None:
-        """Remove a message, unless it is not here because it was summarised."""
+        """Remove a message. Do nothing if it is no longer here because it was summarised."""
         if self._messages.pop(message_id, None) is not None:
             self.tokens -= self._tokens.pop(message_id)
 
@@ -129,12 +129,12 @@ class Context:
             self.append(message)
 
     def recount(self) -> None:
-        """Count all tokens again, because the counter may have learned since."""
+        """Count all tokens again, since the counter may have learned meanwhile."""
         self.replace_all(self.messages)
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
-    """The uses of the cache, and the sizes of its sources."""
+    """How often the cache was used, and the sizes of history, context and cache."""
 
     valid: bool
     hits: int
@@ -143,14 +143,14 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     context_messages: int
     raw_messages: int
     tokens: int
-    """Of the context."""
+    """Tokens of the context."""
     handed_out_tokens: int
-    """Of what `get_messages` returns."""
+    """Tokens of the messages that `get_messages` returns."""
     compaction_due: bool
 
 
 class Cache:
-    """The dicts that `get_messages` returned last, for as long as they are still valid."""
+    """The dicts that `get_messages` returned last, while they are valid."""
 
     def __init__(self) -> None:
         self.hits = self.misses = 0
@@ -164,7 +164,7 @@ class Cache:
         return self._messages is not None
 
     def get(self, make: Callable[[], list[Json]]) -> list[Json]:
-        """Return dicts of the caller's own; `make` is called if there are none, or old ones."""
+        """Return copies of the dicts; call `make` first if there are none."""
         if self._messages is None:
             self.misses += 1
             self._messages = make()
@@ -182,7 +182,7 @@ class Cache:
 
 
 def _copy(message: Json) -> Json:
-    """Return a deep copy that shares texts: most of a conversation is text, which cannot change."""
+    """Return a deep copy that shares strings, since most of a conversation is immutable text."""
     return {
         name: value if isinstance(value, str) else deepcopy(value)
         for name, value in message.items()

@@ -31,7 +31,7 @@ FIELD_NAMES = frozenset(MessageFields.__annotations__)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All state of a conversation. `context` is what a model sees, if that is not all of it."""
+    """The whole state of a conversation. `context` is what a model sees; None means all of it."""
 
     messages: list[Message]
     context: list[Message] | None = None
@@ -43,10 +43,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationMemory:
-    """Messages in their order. Returned dicts are `Message.to_llm_dict()`."""
+    """A list of messages. Returned dicts are those of `Message.to_llm_dict()`."""
 
     def __init__(self, description: str | None = None) -> None:
-        """`description`: the system message to begin with."""
+        """Begin with `description` as the system message, if it is given."""
         self._by_id: dict[str, Message] = {}
         self.event_context: EventContext | None = None
         if description:
@@ -63,18 +63,18 @@ class ConversationMemory:
         """Append a message, or make one from these fields; return its id.
 
         Raises:
-            ConversationError: There is neither a message nor a role, there are both a message and
-                fields, or the id is taken.
+            ConversationError: Neither a message nor a role is given, both a message and fields are
+                given, or the id is taken.
         """
         message = _new_message(message, fields)
         if message.message_id in self._by_id:
-            raise ConversationError(f"There is a message {message.message_id} already.")
+            raise ConversationError(f"The message {message.message_id} already exists.")
         self._by_id[message.message_id] = message
         self._on_change("add", message)
         return message.message_id
 
     def update(self, message_id: str, **fields: Unpack[MessageFields]) -> None:
-        """Change fields of a message; a field given as None stays as it is.
+        """Change fields of a message. A field given as None keeps its value.
 
         Raises:
             ConversationError: There is no such message or field.
@@ -96,7 +96,7 @@ class ConversationMemory:
         return [message.to_llm_dict() for message in reversed(newest)]
 
     def get_messages(self) -> list[Json]:
-        """Return what a model sees."""
+        """Return the messages that a model sees."""
         messages = self.retrieve_all()
         self._on_change("get_messages")
         return messages
@@ -112,7 +112,7 @@ class ConversationMemory:
         return [message.to_llm_dict() for message in newest]
 
     def remove_by_id(self, message_id: str) -> bool:
-        """Remove a message; return whether there was one."""
+        """Remove a message; return whether it existed."""
         message = self._by_id.pop(message_id, None)
         if message is not None:
             self._on_change("remove_by_id", message)
@@ -121,15 +121,15 @@ class ConversationMemory:
     def replace_memory(
         self, idx: int, message: Message | None = None, **fields: Unpack[MessageFields]
     ) -> None:
-        """Put another message in a place: the given one, or a new one from these fields.
+        """Replace the message at an index by the given one, or by a new one from these fields.
 
         Raises:
-            ConversationError: There is no such place, or for the reasons of `add`.
+            ConversationError: The index is out of range, or for the reasons that `add` has.
         """
         old = self._at(idx)
         new = _new_message(message, fields)
         if new.message_id != old.message_id and new.message_id in self._by_id:
-            raise ConversationError(f"There is a message {new.message_id} already.")
+            raise ConversationError(f"The message {new.message_id} already exists.")
         self._by_id = {
             (new if message is old else message).message_id: new if message is old else message
             for message in self._by_id.values()
@@ -137,17 +137,17 @@ class ConversationMemory:
         self._on_change("replace_memory", new)
 
     def delete_memory(self, idx: int) -> None:
-        """Remove a message by its place.
+        """Remove the message at an index.
 
         Raises:
-            ConversationError: There is no such place.
+            ConversationError: The index is out of range.
         """
         message = self._at(idx)
         del self._by_id[message.message_id]
         self._on_change("delete_memory", message)
 
     def reset_memory(self) -> None:
-        """Forget all but a leading system message, and emit an event."""
+        """Remove everything except a leading system message, and emit an event."""
         first = next(iter(self._by_id.values()), None)
         self._by_id = {first.message_id: first} if first and first.role == "system" else {}
         self._on_change("reset_memory")
@@ -160,23 +160,23 @@ class ConversationMemory:
         return Snapshot(messages=list(self._by_id.values()))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Replace everything by the content of a snapshot."""
+        """Replace the whole state by that of a snapshot."""
         self._by_id = {message.message_id: message for message in snapshot.messages}
         self._on_change("restore")
 
     def _at(self, idx: int) -> Message:
         if not -len(self._by_id) <= idx < len(self._by_id):
-            raise ConversationError(f"There are {len(self._by_id)} messages, and no place {idx}.")
+            raise ConversationError(f"There are {len(self._by_id)} messages, and no index {idx}.")
         return next(islice(self._by_id.values(), idx % len(self._by_id), None))
 
     def _on_change(self, event: str, message: Message | None = None) -> None:
-        """Called after every event, with the name of its method and the message concerned."""
+        """Hook for subclasses: called after every change with the method's name and the message."""
 
 
 def _new_message(message: Message | None, fields: MessageFields) -> Message:
     if message is not None:
         if fields:
-            raise ConversationError("Give a message, or fields of one, not both.")
+            raise ConversationError("Give either a message or its fields, not both.")
         if not isinstance(message, Message):
             raise ConversationError(f"Expected a Message, got a {type(message).__name__}.")
         return message
@@ -189,4 +189,4 @@ def _new_message(message: Message | None, fields: MessageFields) -> Message:
 def _check_names(fields: MessageFields) -> None:
     if not FIELD_NAMES.issuperset(fields):
         unknown = ", ".join(sorted(fields.keys() - FIELD_NAMES))
-        raise ConversationError(f"A message has no {unknown} to set.")
+        raise ConversationError(f"These are not fields of a message that can be set: {unknown}.")

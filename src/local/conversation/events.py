@@ -1,8 +1,7 @@
-"""Events of a conversation's memory, and the bus that delivers them to their handlers.
+"""Events of a conversation's memory, and the in-process bus that delivers them to handlers.
 
-A conversation's methods are synchronous, so that any code can use them, while a handler may want to
-write to a network. The bus stands between the two, within the process, and keeps the order of the
-events.
+A conversation's methods are synchronous, so that any code can call them, while a handler may need
+to write to a network. The bus connects the two and keeps the events in order.
 """
 
 import asyncio
@@ -21,14 +20,17 @@ log = structlog.get_logger()
 
 
 class MemoryResetEvent(msgspec.Struct, frozen=True):
-    """A conversation was cleared; whatever was planned from it no longer holds."""
+    """A conversation was cleared, so anything planned from it is obsolete."""
 
     session_id: str
     agent_name: str
 
 
 class CompactionEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The progress of a compaction. `duration` is in seconds; the counts after it are 0 before."""
+    """The progress of a compaction. `duration` is in seconds.
+
+    The `post_` counts are 0 until the compaction is completed.
+    """
 
     session_id: str
     agent_name: str
@@ -45,7 +47,7 @@ MemoryEvent = MemoryResetEvent | CompactionEvent
 
 
 class EventSink(Protocol):
-    """Accepts events without waiting, as an `EventBus` does: the sender may not be a coroutine."""
+    """Accepts events without waiting, because senders may be synchronous. `EventBus` is one."""
 
     def emit(self, event: MemoryEvent) -> None: ...
 
@@ -61,7 +63,7 @@ class EventContext(msgspec.Struct, frozen=True, kw_only=True):
 class CompactionProgress:
     """Emits the events of one compaction: started at once, then completed or failed.
 
-    Without a context nothing is emitted.
+    Without a context it emits nothing.
     """
 
     def __init__(self, context: EventContext | None, *, tokens: int, messages: int) -> None:
@@ -100,17 +102,17 @@ class CompactionProgress:
 
 
 EventType = type | str
-"""The class of an event, or the name of it."""
+"""The class of an event, or the class's name."""
 Handler = Callable[[Any], Awaitable[None] | None]
 
 
 class EventBus:
-    """Hands every event to every handler of its type, in the order in which they were emitted.
+    """Passes every event to every handler of its type, in the order in which they were emitted.
 
-    A plain function is called at once. An async one is awaited in a task, event by event; what is
-    emitted while no loop runs waits until one does. A handler that fails is logged, and still
-    receives the next event. As a context manager the bus waits at its end until every event is
-    handled.
+    A plain function is called at once. An async function is awaited in a task, event by event;
+    events that are emitted while no loop runs wait until one does. If a handler fails, the failure
+    is logged and the handler still receives the next event. On exit from its context, the bus waits
+    until all events are handled.
     """
 
     def __init__(self) -> None:
@@ -118,17 +120,17 @@ class EventBus:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def subscribe(self, event_type: EventType, handler: Handler) -> None:
-        """Call a handler with all events of a class, given by itself or by its name."""
+        """Call a handler with all events of a class, given as the class or its name."""
         self._listeners.append(_Listener(event_type, handler))
 
     def unsubscribe(self, event_type: EventType, handler: Handler) -> None:
-        """Send no new events to a handler; those emitted before still arrive."""
+        """Send no new events to a handler; it still receives those emitted before."""
         for listener in self._listeners:
             if (listener.event_type, listener.handler) == (event_type, handler):
                 listener.unsubscribed = True
 
     def emit(self, event: object) -> None:
-        """Send an event to all its handlers, without waiting. May be called in any thread."""
+        """Send an event to all its handlers without waiting. Any thread may call this."""
         for listener in [*self._listeners]:
             if listener.accepts(event):
                 listener.receive(event)
@@ -137,7 +139,7 @@ class EventBus:
                 self._loop.call_soon_threadsafe(self._deliver)
 
     async def settle(self) -> None:
-        """Return when every handler has handled all events that were emitted."""
+        """Wait until every handler has handled all emitted events."""
         while self._deliver():
             deliveries = {listener.delivery for listener in self._listeners}
             tasks = deliveries - {None, asyncio.current_task()}
@@ -152,7 +154,7 @@ class EventBus:
         await self.settle()
 
     def _deliver(self) -> bool:
-        """Start deliveries that do not run yet; False if no loop runs in this thread."""
+        """Start deliveries that do not run yet; return False if no loop runs in this thread."""
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -205,8 +207,8 @@ class _Listener:
     async def _run(self) -> None:
         """Handle events one by one.
 
-        Each is removed only when it is handled, so that an event whose handling a stopping loop
-        interrupts is handled again in the next loop.
+        An event is removed only after it was handled. If a stopping loop interrupts the handler,
+        the next loop handles the event again.
         """
         task = asyncio.current_task()
         while self.waiting:

@@ -1,8 +1,8 @@
-"""Fits messages into a number of tokens without a model: it cuts texts, and leaves out old rounds.
+"""Fit messages into a token budget without a model, by cutting texts and dropping old rounds.
 
-A cut removes the middle of a text: its beginning tells what it is, and its end how it came out.
-Every cut leaves a mark with the number of missing characters, so that no model takes a part for the
-whole.
+A cut removes the middle of a text: the beginning shows what it is, and the end how it turned out.
+Every cut leaves a mark with the number of missing characters, so that no model mistakes a part for
+the whole.
 """
 
 import re
@@ -16,16 +16,16 @@ from local.conversation.message import Message, ToolCallMsg, is_from_user, is_su
 from local.conversation.parts import Content, as_json, text_and_parts
 from local.conversation.stages import Job, open_round, protected_from, rounds
 
-MIN_TEXT = 40
-"""Characters that every cut leaves: fewer would not show what the text was about."""
+MIN_TEXT_CHARACTERS = 40
+"""Minimum characters that every cut leaves: fewer would not show what the text was about."""
 BEGINNING_SHARE = 2 / 3
-"""Share of the remaining characters that comes from the beginning; the rest comes from the end."""
+"""Share of the remaining characters taken from the beginning; the rest is taken from the end."""
 SUMMARY_FRACTION = 4
-"""One in four tokens of the budget is reserved for a summary. Otherwise long tool results, which
+"""Divisor: a quarter of the budget is reserved for a summary. Otherwise long tool results, which
 can be cut, would push out the only trace of all earlier messages."""
-MAX_ARGUMENTS = 40
-"""Characters of a call's arguments that stay in the bare form of a message: enough for a name or a
-short query, and too few to matter for the size."""
+MAX_ARGUMENT_CHARACTERS = 40
+"""Maximum characters of a call's arguments when a message is reduced to its text: enough for a name
+or a short query, and too few to matter for the size."""
 
 _EARLIER_CUT = re.compile(r" \[… ([0-9]{1,3}(?:,[0-9]{3}){0,4}) characters left out …\] ")
 
@@ -46,7 +46,7 @@ class ToolTruncation:
 
 
 class BackwardPacking:
-    """The last resort of a compaction: rounds that do not fit are left out."""
+    """Drops the oldest rounds that do not fit: the last resort of a compaction."""
 
     async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
         return pack_rounds(messages, job.target_tokens, job.count)
@@ -58,15 +58,15 @@ def limit_tokens(
     """Fit messages into `threshold_tokens`, for a model that cannot wait for a compaction.
 
     Returns the newest rounds that fit the target of a compaction, with older tool results cut as a
-    compaction cuts them. What must stay (see `pack_rounds`) may exceed the target, but not
-    `threshold_tokens`: first its texts are cut, then images, reasoning and long arguments are
-    removed, then everything but the system message and the last question.
+    compaction cuts them. Messages that must stay (see `pack_rounds`) may exceed the target, but not
+    `threshold_tokens`. To fit them, their texts are cut first, then images, reasoning and long
+    arguments are removed, then everything but the system message and the last question.
     """
     limit = config.threshold_tokens
     fitted = pack_rounds(
-        messages, config.compaction_target_tokens, count, _truncation(messages, config, count)
+        messages, config.compaction_target_tokens, count, _tool_truncation(messages, config, count)
     )
-    for reduce in (_cut_texts, _bare, _essential, _clipped):
+    for reduce in (_cut_texts, _drop_all_but_text, _keep_essential, _clip_all):
         if sum(map(count, fitted)) <= limit:
             return fitted
         fitted = reduce(fitted, limit, count)
@@ -83,12 +83,12 @@ def pack_rounds(
 ) -> list[Message]:
     """Keep as many of the newest rounds as fit into `budget` tokens.
 
-    A leading system message, the newest round, a round that waits for answers and the user's last
-    message always stay. A summary stays too, cut to a quarter of the budget if necessary. If these
-    exceed the budget, their tool results are cut. `prepare` may shorten every other message.
+    A leading system message, the newest round, a round that waits for tool results and the user's
+    last message always stay. A summary stays too, cut to a quarter of the budget if necessary. If
+    these exceed the budget, their tool results are cut. `prepare` may shorten every other message.
     """
     pieces = rounds(messages)
-    included = _required(pieces)
+    included = _required_rounds(pieces)
     _include_summaries(pieces, included, budget, count)
     required = [message for index in sorted(included) for message in pieces[index]]
     cut = {m.message_id: m for m in shorten_tool_results(required, budget, count)}
@@ -109,7 +109,7 @@ def pack_rounds(
 def shorten_tool_results(
     messages: Sequence[Message], budget: int, count: TokenCounter
 ) -> list[Message]:
-    """Cut all tool results by the same share, so that the messages fit the budget if they can."""
+    """Cut all tool results by the same share, to fit the messages into the budget if possible."""
     excess = sum(map(count, messages)) - budget
     if excess <= 0:
         return list(messages)
@@ -122,16 +122,16 @@ def shorten_tool_results(
 
 
 def shorten(message: Message, tokens: int, count: TokenCounter) -> Message:
-    """Return the message with as much of its text as fits into so many tokens.
+    """Return the message with as much of its text as fits into `tokens`.
 
-    A message that fits, or that would not become smaller, is returned as it is.
+    A message that fits already, or that a cut would not make smaller, is returned unchanged.
     """
     shorter, whole = message, count(message)
     counted = whole
     text, others = text_and_parts(message.content)
     room = len(text)
-    while counted > tokens and room > MIN_TEXT:
-        room = max(MIN_TEXT, min(room * max(tokens, 1) // counted, room * 9 // 10))
+    while counted > tokens and room > MIN_TEXT_CHARACTERS:
+        room = max(MIN_TEXT_CHARACTERS, min(room * max(tokens, 1) // counted, room * 9 // 10))
         cut = _cut_middle(text, room)
         content: Content = [{"type": "text", "text": cut}, *others] if others else cut
         shorter = msgspec.structs.replace(message, content=content)
@@ -142,23 +142,23 @@ def shorten(message: Message, tokens: int, count: TokenCounter) -> Message:
 def share_out(
     messages: Sequence[Message], budget: int, count: TokenCounter, cut: Shorten = shorten
 ) -> list[Message]:
-    """Fit messages into a budget together, in their order.
+    """Divide a token budget among messages, cut each to its share, and return them in order.
 
-    The shortest are served first, so that what they do not need goes to the longer ones.
+    The shortest messages get their shares first, and what they do not need goes to the longer ones.
     """
     fitted = list(messages)
-    by_length = sorted(range(len(messages)), key=lambda place: count(messages[place]))
-    for done, place in enumerate(by_length):
+    by_length = sorted(range(len(messages)), key=lambda index: count(messages[index]))
+    for done, index in enumerate(by_length):
         share = max(budget, 0) // (len(messages) - done)
-        fitted[place] = cut(messages[place], share, count)
-        budget -= count(fitted[place])
+        fitted[index] = cut(messages[index], share, count)
+        budget -= count(fitted[index])
     return fitted
 
 
-def _truncation(
+def _tool_truncation(
     messages: Sequence[Message], config: ManagedMemoryConfig, count: TokenCounter
 ) -> Callable[[Message], Message]:
-    """Return what the stage `tool_truncation` does, for one message at a time."""
+    """Return a function that does the stage `tool_truncation` for one message."""
     policy = config.active_context
     if "tool_truncation" not in policy.enabled_stages:
         return lambda message: message
@@ -175,18 +175,20 @@ def _truncation(
 
 
 def _cut_texts(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
-    """Cut the longest texts, but not that of a leading system message."""
+    """Cut the longest texts, except that of a leading system message."""
     system = messages[:1] if messages and messages[0].role == "system" else ()
     rest = messages[len(system) :]
     return [*system, *share_out(rest, limit - sum(map(count, system)), count)]
 
 
-def _bare(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+def _drop_all_but_text(
+    messages: Sequence[Message], limit: int, count: TokenCounter
+) -> list[Message]:
     return _cut_texts([_text_only(message) for message in messages], limit, count)
 
 
-def _essential(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
-    """Keep a leading system message and the last question, or else the assistant's last text."""
+def _keep_essential(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+    """Keep a leading system message and the last question, or else the last other message."""
     system = [messages[0]] if messages[0].role == "system" else []
     questions = [message for message in messages if is_from_user(message)]
     others = [message for message in messages[len(system) :] if message.role != "tool"]
@@ -194,12 +196,12 @@ def _essential(messages: Sequence[Message], limit: int, count: TokenCounter) -> 
     return _cut_texts([*system, *last], limit, count)
 
 
-def _clipped(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+def _clip_all(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
     return share_out(messages, limit, count, _clip)
 
 
 def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:
-    """Return the beginning of its text, or just an ellipsis."""
+    """Return the message with the beginning of its text, or just an ellipsis."""
     text = text_and_parts(message.content)[0]
     while text and count(message) > tokens:
         text = text[: len(text) * 3 // 4]
@@ -208,7 +210,7 @@ def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:
 
 
 def _text_only(message: Message) -> Message:
-    """Drop everything but text; the names of called tools and agents stay."""
+    """Drop everything but the text and the names of called tools and agents."""
     text, others = text_and_parts(message.content)
     if left_out := len(others) + len(message.images or ()):
         text = f"{text}\n[… images or files left out: {left_out} …]".lstrip()
@@ -227,8 +229,8 @@ def _text_only(message: Message) -> Message:
 
 
 def _short_call(call: ToolCallMsg) -> ToolCallMsg:
-    """Replace long arguments; they stay JSON, because models' servers parse them."""
-    if len(call.arguments) <= MAX_ARGUMENTS:
+    """Replace long arguments by a placeholder, in JSON because models' servers parse it."""
+    if len(call.arguments) <= MAX_ARGUMENT_CHARACTERS:
         return call
     left_out = {"left_out": f"{len(call.arguments):,} characters"}
     return msgspec.structs.replace(call, arguments=as_json(left_out))
@@ -236,35 +238,39 @@ def _short_call(call: ToolCallMsg) -> ToolCallMsg:
 
 def _short_request(request: object) -> object:
     text = request if isinstance(request, str) else as_json(request)
-    if len(text) <= MAX_ARGUMENTS:
+    if len(text) <= MAX_ARGUMENT_CHARACTERS:
         return request
-    return f"{text[:MAX_ARGUMENTS]} [… {len(text) - MAX_ARGUMENTS:,} characters left out …]"
+    left_out = len(text) - MAX_ARGUMENT_CHARACTERS
+    return f"{text[:MAX_ARGUMENT_CHARACTERS]} [… {left_out:,} characters left out …]"
 
 
-def _required(pieces: Sequence[Sequence[Message]]) -> set[int]:
-    """Return the places of the rounds that always stay, without summaries."""
+def _required_rounds(pieces: Sequence[Sequence[Message]]) -> set[int]:
+    """Return the indexes of the rounds that always stay, except summaries."""
     system = [0] if pieces and pieces[0][0].role == "system" else []
     questions = [i for i, piece in enumerate(pieces) if any(map(is_from_user, piece))]
-    waiting = open_round(pieces)
-    called = [] if waiting is None else [waiting]
-    return {*system, *questions[-1:], *called, *range(len(pieces))[-1:]}
+    waiting_index = open_round(pieces)
+    waiting = [] if waiting_index is None else [waiting_index]
+    return {*system, *questions[-1:], *waiting, *range(len(pieces))[-1:]}
 
 
 def _include_summaries(
     pieces: list[Sequence[Message]], included: set[int], budget: int, count: TokenCounter
 ) -> None:
-    """Cut each summary to its room, and include it if it fits then."""
+    """Cut each summary to its room, and include it if it fits afterwards."""
     for index, piece in enumerate(pieces):
         if index not in included and is_summary(piece[0]):
-            room = _room_of_summary([m for i in included for m in pieces[i]], budget, count)
+            room = _summary_room([m for i in included for m in pieces[i]], budget, count)
             summary = shorten(piece[0], room, count)
             if count(summary) <= room:
                 pieces[index] = [summary]
                 included.add(index)
 
 
-def _room_of_summary(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
-    """Return the room that others leave; a quarter of the budget if tool results can be cut."""
+def _summary_room(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
+    """Return the tokens for a summary: those that the others leave.
+
+    It is at least a quarter of the budget if cutting tool results can free that many.
+    """
     results = sum(count(message) for message in others if message.role == "tool")
     rest = budget - sum(map(count, others)) + results
     return min(max(rest - results, budget // SUMMARY_FRACTION), rest)

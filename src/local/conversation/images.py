@@ -1,6 +1,6 @@
-"""The images of a message: which it has, which may stay, and files as data URIs.
+"""List a message's images, remove some of them, and embed image files as data URIs.
 
-A path is embedded only on demand: otherwise the writer of a message would decide which files of
+A path is embedded only on demand. Otherwise the author of a message would decide which files of
 this machine are read.
 """
 
@@ -17,11 +17,11 @@ from local.conversation.parts import text_and_parts, text_or_parts, url_of
 from local.errors import ConversationError
 
 MAX_IMAGE_BYTES = 20_000_000
-"""The largest image file that is read. Bounds memory, where a file is held once more as base64; it
-is also the smallest limit that a provider documents for a whole request."""
+"""Maximum bytes of an image file. This bounds memory, which also holds the file as base64, and is
+the smallest limit that a provider documents for a whole request."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-"""How a URL or data URI begins. Two letters at least: `C:` is a drive."""
+"""The beginning of a URL or data URI. At least two letters, since `C:` is a drive."""
 _IMAGE_TYPES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -31,13 +31,13 @@ _IMAGE_TYPES = {
 
 
 def images_of(message: Message) -> list[str]:
-    """Return URLs, data URIs and paths, from the field and from the parts of the content."""
+    """Return the URLs, data URIs and paths in the `images` field and in the content's parts."""
     parts = text_and_parts(message.content)[1]
     return [*(message.images or ()), *filter(None, map(url_of, parts))]
 
 
 def with_images(message: Message, allowed: Collection[str]) -> Message:
-    """Return the message without images other than these; the same object if it has no others."""
+    """Return the message with only these images; the same object if it has no others."""
     if all(image in allowed for image in images_of(message)):
         return message
     content = message.content
@@ -48,12 +48,12 @@ def with_images(message: Message, allowed: Collection[str]) -> Message:
 
 
 async def embedded(message: Message) -> Message:
-    """Return the message with data URIs in place of those of its `images` that are paths.
+    """Return the message with paths in its `images` replaced by data URIs.
 
-    The paths are opened as they stand, so do not call it for a sender who may not read files here.
+    The paths are opened unchecked, so do not call this for a sender who may not read files here.
 
     Raises:
-        ConversationError: A file cannot be read, is too large, or is no PNG, JPEG, GIF or WebP.
+        ConversationError: A file cannot be read, is too large, or is not a PNG, JPEG, GIF or WebP.
     """
     if not message.images or all(map(_SCHEME.match, message.images)):
         return message
@@ -68,10 +68,10 @@ def _data_uri(path: Path) -> str:
     try:
         size = path.stat().st_size
         if not path.is_file():
-            raise ConversationError(f"The image {path} is no file.")
+            raise ConversationError(f"The image {path} is not a file.")
         if size > MAX_IMAGE_BYTES:
             raise ConversationError(
-                f"The image {path} has {size:,} bytes, over {MAX_IMAGE_BYTES:,}."
+                f"The image {path} has {size:,} bytes; the maximum is {MAX_IMAGE_BYTES:,}."
             )
         data = path.read_bytes()
     except (OSError, ValueError) as error:
@@ -80,10 +80,10 @@ def _data_uri(path: Path) -> str:
 
 
 def _image_type(data: bytes, path: Path) -> str:
-    """Return the type by the content, because a file's name may be wrong."""
+    """Return the type that the content shows, because a file's name may be wrong."""
     for beginning, type_ in _IMAGE_TYPES.items():
         if data.startswith(beginning):
             return type_
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
-    raise ConversationError(f"The image {path} is no PNG, JPEG, GIF or WebP.")
+    raise ConversationError(f"The image {path} is not a PNG, JPEG, GIF or WebP.")

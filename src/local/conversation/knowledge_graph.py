@@ -1,7 +1,6 @@
-"""A memory of facts in triplets; each fact is a message of its own that states it in a sentence.
+"""A memory of facts as triplets; each fact is a message that states it in a sentence.
 
-Because facts are messages, everything that works for a conversation works for them: looking up,
-changing, removing, saving.
+Because facts are messages, they can be looked up, changed, removed and saved like a conversation.
 """
 
 import asyncio
@@ -17,13 +16,14 @@ from local.errors import ConversationError
 from local.llm.models import StructuredModel
 from local.protocol.memories import Triplet
 
-PIECE = 6_000
-"""Characters of a text that a model reads at once: with its answer well within 8,192 tokens."""
+PIECE_CHARACTERS = 6_000
+"""Maximum characters of text that a model reads at once. With its answer they are well within 8,192
+tokens."""
 MAX_NAMES = 100
-"""Known names that a model is given with each text, the newest first. They let it call one thing by
-one name; each takes a few tokens of the same context."""
-MAX_PART = 300
-"""Characters of a subject, predicate or object. A longer text is no name, and the tool
+"""Maximum number of known names given to a model with each text, newest first. They let it call one
+thing by one name; each takes a few tokens of the context."""
+MAX_PART_CHARACTERS = 300
+"""Maximum characters of a subject, predicate or object. A longer text is not a name, and the tool
 `add_knowledge` would refuse it."""
 
 INSTRUCTION = """\
@@ -49,7 +49,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
 class KGMemory(ConversationMemory):
     """A conversation whose messages may be facts.
 
-    A message whose text is changed is no longer a fact.
+    A message whose text was changed is no longer a fact.
     """
 
     def __init__(
@@ -59,7 +59,10 @@ class KGMemory(ConversationMemory):
         *,
         within: float = 60.0,
     ) -> None:
-        """`within`: the model's seconds for each piece of a text; without a model rules extract."""
+        """Extract facts with `model`, or without one by rules.
+
+        The model has `within` seconds for each piece of a text.
+        """
         self._model = model
         self._within = within
         self._ids_by_key: dict[tuple[str, str, str], str] | None = None
@@ -71,17 +74,17 @@ class KGMemory(ConversationMemory):
         return [triplet for _, triplet in self._facts()]
 
     def add_fact(self, role: str, subject: str, predicate: str, obj: str) -> str:
-        """Add a fact that `role` stated; return its message's id, the old one for a known fact.
+        """Add a fact that `role` stated; return its message's id, which a known fact keeps.
 
         Raises:
             ConversationError: There is no such role, or a part is blank.
         """
-        author = _role(role)
+        author = _checked_role(role)
         triplet = Triplet(subject=subject, predicate=predicate, object=obj).tidied()
         parts: Mapping[str, str] = msgspec.structs.asdict(triplet)
         if blank := [name for name, part in parts.items() if not part]:
             raise ConversationError(f"The {blank[0]} of the fact is blank.")
-        if (known := self._known().get(triplet.key())) is not None:
+        if (known := self._fact_ids().get(triplet.key())) is not None:
             return known
         return self.add(
             Message(role=author, content=triplet.sentence(), structured_data=dict(parts))
@@ -90,29 +93,31 @@ class KGMemory(ConversationMemory):
     async def extract_and_update_from_text(
         self, input_text: str, role: str = "user"
     ) -> Sequence[Triplet]:
-        """Add all facts that the text states, or none if that fails; return the new ones.
+        """Add all facts that the text states, or none if extraction fails; return the new ones.
 
         Raises:
             ConversationError: There is no such role.
-            ModelError: The model does not answer, or not in time; it may later.
-            ModelRefusedError: It has no answer to this text.
+            ModelError: The model did not answer in time; trying again may help.
+            ModelRefusedError: The model has no answer to this text.
         """
-        speaker = f"the {_role(role)}"
+        speaker = f"the {_checked_role(role)}"
         if self._model is None:
             found = await asyncio.to_thread(lambda: list(extract_facts(input_text, speaker)))
         else:
             found = [
                 triplet
                 for piece in _pieces(input_text)
-                for triplet in await self._read(self._model, piece, speaker)
+                for triplet in await self._extract_with_model(self._model, piece, speaker)
             ]
-        known = len(self.triplets)
+        known_count = len(self.triplets)
         for triplet in found:
-            if _is_short(triplet):
+            if _is_valid(triplet):
                 self.add_fact(role, triplet.subject, triplet.predicate, triplet.object)
-        return self.triplets[known:]
+        return self.triplets[known_count:]
 
-    async def _read(self, model: StructuredModel, text: str, speaker: str) -> Sequence[Triplet]:
+    async def _extract_with_model(
+        self, model: StructuredModel, text: str, speaker: str
+    ) -> Sequence[Triplet]:
         newest = (name for fact in reversed(self.triplets) for name in (fact.subject, fact.object))
         names = list(islice(dict.fromkeys(newest), MAX_NAMES))
         answer = await model.answer_as(
@@ -123,8 +128,8 @@ class KGMemory(ConversationMemory):
         )
         return answer.facts
 
-    def _known(self) -> dict[tuple[str, str, str], str]:
-        """Return the ids of the facts' messages, by what the facts state."""
+    def _fact_ids(self) -> dict[tuple[str, str, str], str]:
+        """Return the ids of the facts' messages by the keys of their triplets."""
         if self._ids_by_key is None:
             self._ids_by_key = {}
             for id_, triplet in self._facts():
@@ -146,11 +151,11 @@ class KGMemory(ConversationMemory):
         super()._on_change(event, message)
 
 
-def _role(name: str) -> Role:
+def _checked_role(name: str) -> Role:
     for role in ROLES:
         if role == name:
             return role
-    raise ConversationError(f"{name!r} is no role.", remedy=f"One of: {', '.join(ROLES)}.")
+    raise ConversationError(f"{name!r} is not a role.", remedy=f"One of: {', '.join(ROLES)}.")
 
 
 def _triplet_of(message: Message) -> Triplet | None:
@@ -161,19 +166,19 @@ def _triplet_of(message: Message) -> Triplet | None:
     return triplet if triplet.sentence() == message.content else None
 
 
-def _is_short(triplet: Triplet) -> bool:
-    """Return whether no part is blank, or longer than a name or a verb phrase."""
+def _is_valid(triplet: Triplet) -> bool:
+    """Return whether no part is blank or too long for a name or a verb phrase."""
     parts = msgspec.structs.astuple(triplet.tidied())
-    return all(0 < len(part) <= MAX_PART for part in parts)
+    return all(0 < len(part) <= MAX_PART_CHARACTERS for part in parts)
 
 
 def _pieces(text: str) -> Iterator[str]:
     """Yield the text in pieces that end between sentences, or else between words."""
     rest = text.strip()
-    while len(rest) > PIECE:
-        cut = max(rest.rfind("\n", 0, PIECE), rest.rfind(". ", 0, PIECE) + 1)
-        cut = cut if cut > 0 else rest.rfind(" ", 0, PIECE)
-        cut = cut if cut > 0 else PIECE
+    while len(rest) > PIECE_CHARACTERS:
+        cut = max(rest.rfind("\n", 0, PIECE_CHARACTERS), rest.rfind(". ", 0, PIECE_CHARACTERS) + 1)
+        cut = cut if cut > 0 else rest.rfind(" ", 0, PIECE_CHARACTERS)
+        cut = cut if cut > 0 else PIECE_CHARACTERS
         yield rest[:cut]
         rest = rest[cut:].lstrip()
     if rest:

@@ -1,9 +1,9 @@
-"""A conversation whose part for a model stays within a budget of tokens.
+"""A conversation of which a model sees only as much as fits a token budget.
 
 A compaction may call a model, so it is awaited, while the methods of a conversation are synchronous
-and return at once. So there are three views of one conversation: the history, which stays complete;
-the context, which compactions shorten; and the window, the part of a context that is too large
-which is handed out before its compaction.
+and return at once. Hence there are three views of one conversation: the history, which stays
+complete; the context, which compactions shorten; and the window, the part of an oversized context
+that is returned until it is compacted.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from local.conversation.stages import Compaction, CompactionRuntime, Job
 from local.protocol.payloads import Json
 
 CACHE_KEEPING_EVENTS = ("add", "remove_by_id", "delete_memory", "get_messages")
-"""Events that the configuration may let the cache survive. Every other event makes it invalid."""
+"""Events after which the configuration may keep the cache. Every other event invalidates it."""
 
 
 class ManagedConversationMemory(ConversationMemory):
-    """A conversation whose history stays complete, and whose context is compacted.
+    """A conversation whose history stays complete and whose context is compacted.
 
-    Synchronous methods only mark that a compaction is due; `compact_if_needed` does it. Until then
+    Synchronous methods only mark a compaction as due; `compact_if_needed` runs it. Until then,
     `get_messages` leaves out what exceeds `threshold_tokens`, while the context keeps it for the
-    compaction. In the mode `sliding_window` there is nothing to wait for: `get_messages` removes
-    old rounds from the context for good.
+    compaction. The mode `sliding_window` needs no compaction: `get_messages` removes old rounds
+    from the context for good.
     """
 
     def __init__(
@@ -61,39 +61,38 @@ class ManagedConversationMemory(ConversationMemory):
         self._retrieval = retrieval_strategy or WholeContext()
         self._context = Context(self._count)
         self._window: Context | None = None
-        """The part of the context that is handed out while it has more tokens than the limit."""
+        """The part of the context that is returned while the context exceeds the limit."""
         self._cache = Cache()
         self._due = False
         self._revision = 0
-        """Grows with every change that is not an addition, so that a compaction notices such
-        changes."""
+        """Counts the changes that are not additions, so that a compaction can detect them."""
         self._compacting = asyncio.Lock()
         super().__init__(description)
 
     @property
     def context(self) -> Sequence[Message]:
-        """What a model sees, before the retrieval strategy chooses from it."""
+        """The messages from which the retrieval strategy chooses those that a model sees."""
         return self._context.messages
 
     @property
     def tokens(self) -> int:
-        """The tokens of the context."""
+        """The number of tokens in the context."""
         return self._context.tokens
 
     def get_messages(self) -> list[Json]:
-        """Return what a model sees: at most `threshold_tokens`, if the policy is enabled."""
+        """Return the messages for a model: at most `threshold_tokens`, if the policy is enabled."""
         self._on_change("get_messages")
         policy = self.config.active_context
         if self._due and policy.enabled and policy.mode == "sliding_window":
             target = self.config.compaction_target_tokens
             self._replace_context(pack_rounds(self._context.messages, target, self._context.count))
-        self._limit()
-        return self._cache.get(lambda: [message.to_llm_dict() for message in self._chosen()])
+        self._update_window()
+        return self._cache.get(lambda: [message.to_llm_dict() for message in self._retrieved()])
 
-    def _limit(self) -> None:
-        """Update the window of what fits from the last one, so that a long history costs once."""
+    def _update_window(self) -> None:
+        """Update the window from the previous one, so that a long history is fitted only once."""
         shown = self._shown
-        if self._is_too_much(shown.tokens):
+        if self._exceeds_limit(shown.tokens):
             self._window = Context(self._count)
             self._window.replace_all(limit_tokens(shown.messages, self.config, shown.count))
             self._cache.invalidate()
@@ -102,19 +101,19 @@ class ManagedConversationMemory(ConversationMemory):
     def _shown(self) -> Context:
         return self._context if self._window is None else self._window
 
-    def _chosen(self) -> Sequence[Message]:
+    def _retrieved(self) -> Sequence[Message]:
         if isinstance(self._retrieval, WholeContext):
             return self._shown.messages
         chosen = self._retrieval.retrieve(self._context.messages, self._job(None))
-        if self._is_too_much(sum(map(self._count, chosen))):
+        if self._exceeds_limit(sum(map(self._count, chosen))):
             return limit_tokens(chosen, self.config, self._count)
         return chosen
 
-    def _is_too_much(self, tokens: int) -> bool:
+    def _exceeds_limit(self, tokens: int) -> bool:
         return self.config.active_context.enabled and tokens > self.config.threshold_tokens
 
     def retrieve_all(self) -> list[Json]:
-        """Return the same as `get_messages`; `get_raw_messages` has the rest."""
+        """Return the same as `get_messages`; `get_raw_messages` returns the full history."""
         return self.get_messages()
 
     def retrieve_recent(self, n: int = 1) -> list[Json]:
@@ -128,11 +127,11 @@ class ManagedConversationMemory(ConversationMemory):
         return found if n is None else found[len(found) - min(max(n, 0), len(found)) :]
 
     def get_raw_messages(self) -> list[Message]:
-        """Return the full history, whatever was compacted."""
+        """Return the full history, which compactions do not change."""
         return list(self.messages)
 
     def get_cache_stats(self) -> CacheStats:
-        self._limit()
+        self._update_window()
         return CacheStats(
             valid=self._cache.valid,
             hits=self._cache.hits,
@@ -141,21 +140,21 @@ class ManagedConversationMemory(ConversationMemory):
             context_messages=len(self._context),
             raw_messages=len(self),
             tokens=self._context.tokens,
-            handed_out_tokens=sum(map(self._count, self._chosen())),
+            handed_out_tokens=sum(map(self._count, self._retrieved())),
             compaction_due=self._due,
         )
 
     def recount(self) -> None:
-        """Count the context's tokens again, after the counter has learned."""
+        """Count the context's tokens again after the counter has learned."""
         self._context.recount()
         self._window = None
-        self._after("recount")
+        self._after_event("recount")
 
     async def compact_if_needed(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Compact the context if a trigger has marked it as due; return whether it became smaller.
+        """Compact the context if a trigger has made that due; return whether it became smaller.
 
-        Messages that are added meanwhile stay, unchanged, at the end. If anything else changes
-        meanwhile, the result is dropped, because a summary might contain what was just removed.
+        Messages added meanwhile stay unchanged at the end. If anything else changes meanwhile, the
+        result is dropped, because a summary might contain what was just removed.
         """
         async with self._compacting:
             policy = self.config.active_context
@@ -164,10 +163,10 @@ class ManagedConversationMemory(ConversationMemory):
             return await self._compact(self._process.process, runtime)
 
     async def compact_for_payload_error(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Make the context smaller in bytes, after a request was refused as too large.
+        """Make the context smaller in bytes after a request was refused as too large.
 
-        The newest rounds stay as they are; what precedes them is summarised, and only the newest of
-        its images stay. Returns whether the serialised messages became smaller.
+        The newest rounds stay as they are. Earlier messages are summarised, and only the newest of
+        their images stay. Returns whether the serialised messages became smaller.
         """
         async with self._compacting:
             policy = self.config.active_context
@@ -202,7 +201,7 @@ class ManagedConversationMemory(ConversationMemory):
         self._context.replace_all(messages)
         self._window = None
         self._revision += 1
-        self._after("compaction")
+        self._after_event("compaction")
 
     def snapshot(self) -> Snapshot:
         messages, context = list(self.messages), self._context.messages
@@ -217,10 +216,10 @@ class ManagedConversationMemory(ConversationMemory):
         old = self._at(idx)
         super().replace_memory(idx, message, **fields)
         self._context.replace(old.message_id, self._at(idx))
-        self._after("replace_memory")
+        self._after_event("replace_memory")
 
     def _on_change(self, event: str, message: Message | None = None) -> None:
-        """Repeat a change of the history on the context, if that still has the message."""
+        """Apply a change of the history to the context, if the context still has the message."""
         if event not in {"add", "get_messages"}:
             self._revision += 1
             self._window = None
@@ -238,10 +237,10 @@ class ManagedConversationMemory(ConversationMemory):
                 self._cache.append(message)
             else:
                 self._cache.invalidate()
-        self._after(event)
+        self._after_event(event)
 
-    def _after(self, event: str) -> None:
-        """Drop a cache that is no longer valid, and let the trigger decide."""
+    def _after_event(self, event: str) -> None:
+        """Invalidate the cache if necessary, and let the trigger decide about a compaction."""
         if event in self.config.cache_invalidation_events or event not in CACHE_KEEPING_EVENTS:
             self._cache.invalidate()
         if self._due or event in self.config.trigger_events:

@@ -1,7 +1,7 @@
-"""One entrance to the three kinds of conversation memory, and the file of each.
+"""One interface to the three kinds of conversation memory, and the files they are saved to.
 
-The file is JSON with a version. It is written beside its place and moved there, so that a crash
-leaves either the old file or the new one.
+A file is JSON with a version. It is written to a temporary file in the same folder and then
+renamed, so that a crash leaves either the old file or the new one.
 """
 
 import dataclasses
@@ -26,11 +26,11 @@ from local.protocol.payloads import Json
 
 MemoryType = Literal["conversation_history", "managed_conversation", "kg"]
 VERSION = 1
-"""Of the form of the file. A file of a newer version is refused, not guessed at."""
+"""Version of the file format. A file of a newer version is refused."""
 
 
 class MemoryManager:
-    """Makes a memory of the requested type, and passes every call on to it."""
+    """Creates a memory of the requested type, and delegates every call to it."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class MemoryManager:
         memory_config: ManagedMemoryConfig | None = None,
         token_counter: TokenCounter | None = None,
     ) -> None:
-        """Make the memory.
+        """Create the memory.
 
         Args:
             memory_type: Without a `model`, `kg` extracts facts by rules.
             description: The system message to begin with.
             model: Extracts facts for `kg`.
-            memory_config: For `managed_conversation`.
+            memory_config: The configuration of `managed_conversation`.
             token_counter: Replaces that of the configuration.
 
         Raises:
@@ -111,24 +111,24 @@ class MemoryManager:
         )
 
     async def compact_if_needed(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Compact if that is due; return whether the conversation became smaller."""
+        """Compact the conversation if that is due; return whether it became smaller."""
         if isinstance(self.memory, ManagedConversationMemory):
             return await self.memory.compact_if_needed(runtime)
         return False
 
     async def compact_for_payload_error(self, runtime: CompactionRuntime | None = None) -> bool:
-        """Shorten a request that was refused as too large; return whether it became smaller."""
+        """Shorten the context after a request was refused; return whether it became smaller."""
         if isinstance(self.memory, ManagedConversationMemory):
             return await self.memory.compact_for_payload_error(runtime)
         return False
 
     def save_to_file(self, filepath: str | Path, additional_state: Json | None = None) -> None:
-        """Write everything to a JSON file, which only its owner may read.
+        """Write everything to a JSON file that only its owner may read.
 
-        Blocks: call it in a thread, and leave the memory alone until it returns.
+        This blocks: call it in a thread, and do not use the memory until it returns.
 
         Raises:
-            ConversationError: It cannot be written, or not without loss; an existing file stays as
+            ConversationError: It cannot be written, or not without loss. An existing file stays as
                 it was.
         """
         saved = SavedConversation(
@@ -140,10 +140,11 @@ class MemoryManager:
         save(Path(filepath), saved)
 
     def load_from_file(self, filepath: str | Path) -> Json | None:
-        """Replace everything by what was saved; return the additional state. Blocks, too.
+        """Replace everything by the content of a file; return the additional state. This blocks.
 
         Raises:
-            ConversationError: It is no saved conversation, or one of another memory type.
+            ConversationError: The file is not a saved conversation, or is one of another memory
+                type.
         """
         saved = load(Path(filepath))
         if saved.memory_type != self.memory_type:
@@ -156,7 +157,7 @@ class MemoryManager:
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """The content of every version of the file."""
+    """The part of the file that every version has."""
 
     version: Annotated[int, msgspec.Meta(ge=1)]
 
@@ -171,12 +172,12 @@ class SavedConversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 def save(path: Path, saved: SavedConversation) -> None:
-    """Write the file. Blocks until it is on disk.
+    """Write the file, and return once it is on disk.
 
-    A link stays a link: the file that it points to is written.
+    A symbolic link stays a link: the file that it points to is written.
 
     Raises:
-        ConversationError: The disk refuses it, or reading it back would not give the same.
+        ConversationError: The disk refuses it, or it could not be read back without loss.
     """
     try:
         _write(Path(os.path.realpath(path)), _encoded(saved))
@@ -200,11 +201,11 @@ def load(path: Path) -> SavedConversation:
             return msgspec.json.decode(data, type=SavedConversation)
     except (ValueError, RecursionError) as error:
         raise ConversationError(
-            f"{path} is no saved conversation, or a damaged one: {error}.",
+            f"{path} is not a saved conversation, or is damaged: {error}.",
             remedy="Load another file, or begin a new conversation.",
         ) from error
     raise ConversationError(
-        f"{path} has version {version} of the form; this local2 knows {VERSION}.",
+        f"{path} has version {version} of the file format; this local2 knows {VERSION}.",
         remedy="Update local2.",
     )
 
@@ -212,7 +213,7 @@ def load(path: Path) -> SavedConversation:
 def _encoded(saved: SavedConversation) -> bytes:
     data = msgspec.json.encode(saved)
     if msgspec.json.decode(data, type=SavedConversation) != saved:
-        raise ValueError("something in it has no equal in JSON, such as a tuple, bytes or NaN")
+        raise ValueError("it has a value that JSON cannot represent, such as a tuple, bytes or NaN")
     return data
 
 

@@ -1,4 +1,4 @@
-"""One message of a conversation, in its own form and in those of models and their replies."""
+"""One message of a conversation, and its conversion to and from the forms that models use."""
 
 import re
 from copy import deepcopy
@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 import msgspec
 
 from local.conversation.parts import (
-    REASONING,
+    REASONING_FIELDS,
     Content,
     as_json,
     as_parts,
@@ -28,13 +28,21 @@ T = TypeVar("T")
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
 SUMMARY = "conversation_summary"
-"""The `name` of a message that replaces those before it."""
+"""The `name` of a message that summarises those before it."""
 MAX_NAME = 64
-"""Characters of a message's name that OpenAI's chat API accepts."""
-REPLY = ("role", "content", "refusal", "tool_calls", "agent_calls", "structured_data", "images")
-"""The fields of a model's reply that are read."""
+"""Maximum characters of a message's name in OpenAI's chat API."""
+REPLY_FIELDS = (
+    "role",
+    "content",
+    "refusal",
+    "tool_calls",
+    "agent_calls",
+    "structured_data",
+    "images",
+)
+"""The fields that are read from a model's reply."""
 
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
+_REFUSED_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 """The characters that OpenAI's chat API refuses in a message's name."""
 
 
@@ -48,21 +56,21 @@ class ToolCallMsg(msgspec.Struct, frozen=True):
     arguments: str
 
     def to_dict(self) -> Json:
-        """`{"id", "type", "function": {"name", "arguments"}}`."""
+        """Return `{"id", "type", "function": {"name", "arguments"}}`."""
         function = {"name": self.name, "arguments": self.arguments}
         return {"id": self.call_id or self.id, "type": self.type, "function": function}
 
     @classmethod
     def calling(cls, name: str, arguments: Json, *, id_: str) -> Self:
-        """Make the call of a function with these arguments."""
+        """Return a call of the tool with these arguments."""
         return cls(id=id_, call_id=id_, type="function", name=name, arguments=as_json(arguments))
 
     @classmethod
     def from_dict(cls, call: Json) -> Self:
-        """Read OpenAI's form, or this Struct's own fields; arguments may be an object.
+        """Read OpenAI's form, or this Struct's own fields. The arguments may be an object.
 
         Raises:
-            ConversationError: It names no tool, or its fields have other types.
+            ConversationError: The call names no tool, or its fields have other types.
         """
         function = call.get("function") or call
         arguments = function.get("arguments") or "{}"
@@ -86,7 +94,7 @@ class AgentCallMsg(msgspec.Struct, frozen=True):
     request: Any
 
     def to_dict(self) -> Json:
-        """`{"agent_name", "request"}`."""
+        """Return `{"agent_name", "request"}`."""
         return {"agent_name": self.agent_name, "request": deepcopy(self.request)}
 
 
@@ -100,7 +108,7 @@ class MessageContent(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.next_action is not None and self.next_action not in ACTIONS:
             raise ConversationError(
-                f"{quoted(self.next_action)} is no next action.",
+                f"{quoted(self.next_action)} is not a next action.",
                 remedy=f"One of: {', '.join(ACTIONS)}.",
             )
 
@@ -113,9 +121,9 @@ class MessageContent(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True):
     """One message. `images` are URLs, data URIs or paths.
 
-    A list as content holds parts, each with a type and the field that it names, such as `{"type":
-    "text", "text": …}`. Any other list is data, and so is a dict. `reasoning_details` are sent back
-    to the model as it gave them.
+    A list as content holds parts, each with a type and the field that the type names, such as
+    `{"type": "text", "text": …}`. Any other list is data, and so is a dict. `reasoning_details` are
+    returned to the model as it gave them.
     """
 
     role: Role
@@ -132,15 +140,15 @@ class Message(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ConversationError(
-                f"{quoted(self.role)} is no role.", remedy=f"One of: {', '.join(ROLES)}."
+                f"{quoted(self.role)} is not a role.", remedy=f"One of: {', '.join(ROLES)}."
             )
 
     def to_llm_dict(self) -> Json:
-        """Return role, content and whatever else is set, for a model's adapter.
+        """Return role, content and all other fields that are set, for a model's adapter.
 
-        The dict is the caller's own. Content that is data becomes JSON text. Images become parts of
-        the content, `{"type": "image_url", "image_url": {"url": …}}`; a path among them stays a
-        path, see `images.embedded`.
+        The dict shares nothing with the message. Data as content becomes JSON text. Images become
+        parts of the content, `{"type": "image_url", "image_url": {"url": …}}`. A path stays a path;
+        see `images.embedded`.
         """
         fields: Json = {"role": self.role, "content": self._content()}
         if self.name:
@@ -156,18 +164,18 @@ class Message(msgspec.Struct, frozen=True):
         return fields
 
     def to_api_format(self) -> Json:
-        """Return the form that OpenAI's chat API and its like accept.
+        """Return the form that OpenAI's chat API and compatible ones accept.
 
         `{"role", "content", "name"?, "tool_calls"?, "tool_call_id"?, "reasoning_details"?}`. The
-        content is text or parts; it is null only beside tool calls, and only a user's has images.
-        Requests to agents and the name of a tool message are left out.
+        content is text or parts; it is null only beside tool calls, and only user messages have
+        images. Requests to agents and the names of tool messages are left out.
         """
         fields = self.to_llm_dict()
         fields.pop("agent_calls", None)
         if self.role == "tool":
             fields.pop("name", None)
         elif "name" in fields:
-            fields["name"] = _NOT_IN_NAMES.sub("_", fields["name"])[:MAX_NAME]
+            fields["name"] = _REFUSED_IN_NAMES.sub("_", fields["name"])[:MAX_NAME]
         if self.role != "user" and isinstance(fields["content"], list):
             fields["content"] = [part for part in fields["content"] if part.get("type") == "text"]
         if not fields["content"]:
@@ -183,7 +191,8 @@ class Message(msgspec.Struct, frozen=True):
         Images may be URLs, or parts with URLs. A refusal becomes the content.
 
         Raises:
-            ConversationError: It is empty, names no tool in a call, or has other types.
+            ConversationError: The reply is empty, a call names no tool, or a field has another
+                type.
         """
         try:
             whole = "choices" in response_dict
@@ -200,19 +209,18 @@ class Message(msgspec.Struct, frozen=True):
                 f"The model's reply cannot be read: {echoed(repr(error))}."
             ) from error
         if all(value is None for value in fields.values()):
-            raise ConversationError("The model's reply says nothing.")
+            raise ConversationError("The model's reply is empty.")
         return _converted({**identity, **fields}, cls)
 
     @classmethod
     def from_harmonized_response(
         cls, response: object, *, name: str | None = None, message_id: str | None = None
     ) -> Self:
-        """Read an adapter's reply object, whose attributes are named as the reply's fields.
+        """Read an adapter's reply object, whose attributes are named like the reply's fields.
 
-        Raises:
-            ConversationError: As in `from_response_dict`.
+        Raises what `from_response_dict` raises.
         """
-        names = (*REPLY, "reasoning_details", *REASONING)
+        names = (*REPLY_FIELDS, "reasoning_details", *REASONING_FIELDS)
         fields = {field: getattr(response, field, None) for field in names}
         for field in ("tool_calls", "agent_calls"):
             fields[field] = [call_fields(call) for call in fields[field] or ()] or None
@@ -231,12 +239,12 @@ def is_summary(message: Message) -> bool:
 
 
 def is_from_user(message: Message) -> bool:
-    """Return whether the user wrote it: a summary has the user's role, but is not the user's."""
+    """Return whether the user wrote the message; a summary only has the user's role."""
     return message.role == "user" and message.name != SUMMARY
 
 
 def text_of(message: Message) -> str:
-    """Return its text and its requests to tools and agents, a line each."""
+    """Return the message's text and its requests to tools and agents, one per line."""
     text = text_and_parts(message.content)[0]
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls or ()]
     requests = [f"asks {call.agent_name}: {call.request}" for call in message.agent_calls or ()]
@@ -244,7 +252,7 @@ def text_of(message: Message) -> str:
 
 
 def _reply_fields(reply: Json) -> Json:
-    """Return the fields of a message that a reply sets; None for the others."""
+    """Return a reply's fields for a message; those that it does not set are None."""
     content = reply.get("content")
     calls = [ToolCallMsg.from_dict(call) for call in reply.get("tool_calls") or ()]
     requests = [

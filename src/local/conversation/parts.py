@@ -1,7 +1,7 @@
-"""What a message may contain, and how APIs of models write it: text, data, or parts.
+"""The content of a message (text, data or parts) and the forms that model APIs write it in.
 
-These are plain functions of open JSON. Messages are made of what they return, so that the rest of
-the package reads messages only.
+These are plain functions on open JSON. Messages are built from what they return, so that the rest
+of the package reads only messages.
 """
 
 from typing import Any
@@ -12,12 +12,12 @@ from local.protocol.payloads import Json
 
 Content = str | Json | list[Json]
 
-REASONING = ("reasoning", "reasoning_content", "thinking")
-"""The names that servers use for the text of a reasoning; none of them is standard."""
+REASONING_FIELDS = ("reasoning", "reasoning_content", "thinking")
+"""The fields that servers use for reasoning text; none of them is standard."""
 
 
 def text_or_parts(content: Content | None) -> str | list[Json] | None:
-    """Return the content if it is text or parts, else its JSON text."""
+    """Return the content if it is text or parts, else as JSON text."""
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list) and all(map(_is_part, content)):
@@ -41,14 +41,14 @@ def as_parts(content: str | list[Json] | None) -> list[Json]:
 
 
 def url_of(part: Json) -> str | None:
-    """Return the URL of a part that is an image."""
+    """Return the URL of an image part; None for any other part."""
     image = part.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
     return url if isinstance(url, str) else None
 
 
 def urls_of(images: list[Any] | None) -> list[Any] | None:
-    """Return the URLs of parts. Everything else stays, for the check of types."""
+    """Return image parts as their URLs. Everything else stays, for the type check."""
     if not isinstance(images, list):
         return images
     return [url_of(image) if isinstance(image, dict) else image for image in images]
@@ -59,16 +59,19 @@ def as_json(value: object) -> str:
 
 
 def reasoning_of(reply: Json) -> Any:
-    """Return the details as a model gave them, to be sent back; else the text in their form."""
+    """Return the reasoning details as the model gave them, or else its reasoning text as details.
+
+    They are sent back to the model.
+    """
     if reply.get("reasoning_details"):
         return reply["reasoning_details"]
-    texts = (reply.get(name) for name in REASONING)
+    texts = (reply.get(name) for name in REASONING_FIELDS)
     text = next((text for text in texts if isinstance(text, str) and text), None)
     return [{"type": "reasoning.text", "text": text}] if text else None
 
 
 def call_fields(call: Any) -> Json:
-    """Return a call as a dict, whether it came as one or as an object with such attributes."""
+    """Return a call as a dict, whether it is one or an object with these attributes."""
     if isinstance(call, dict):
         return call
     names = ("id", "call_id", "type", "name", "arguments", "function", "agent_name", "request")
@@ -79,7 +82,7 @@ def call_fields(call: Any) -> Json:
 
 
 def _is_part(part: Json) -> bool:
-    """Return whether it has what its type names, as in OpenAI's parts, or a source (Anthropic)."""
+    """Return whether it has the field that its type names (OpenAI), or a source (Anthropic)."""
     type_ = part.get("type")
     return isinstance(type_, str) and (type_ in part or isinstance(part.get("source"), dict))
 

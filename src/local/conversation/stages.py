@@ -1,8 +1,8 @@
-"""What all stages of a compaction share: their job, and the rounds that no stage splits.
+"""What all stages of a compaction share: the job they receive, and the rounds they never split.
 
 A round is an assistant message and everything up to the last tool message that answers its calls.
-Every other message is a round of its own. Models' servers refuse a call without its answer, and an
-answer without its call, so a conversation may only be cut between rounds.
+Every other message is a round by itself. Models' servers refuse a call without its result and a
+result without its call, so a conversation may be cut only between rounds.
 """
 
 from bisect import bisect_right
@@ -19,20 +19,20 @@ from local.llm.models import ChatModel
 
 
 class CompactionRuntime(Struct, frozen=True, kw_only=True):
-    """The caller's means for a compaction. Without a model, summaries are extracted."""
+    """What the caller provides for a compaction. Without a model, summaries are extracted."""
 
     model: ChatModel | None = None
     context_tokens: int | None = None
-    """The model's context, if that is known."""
+    """The size of the model's context, if known."""
     provider: str | None = None
-    """The provider of the conversation's model; decides how many bytes a request may have."""
+    """The provider of the conversation's model, which limits the bytes of a request."""
     within: float = 600.0
-    """Seconds the model has for each of its answers. Generous, because a local model reads a long
-    history for minutes, while nobody waits for a compaction; a model that hangs is given up."""
+    """Seconds that the model has for each answer. This is generous: a local model takes minutes to
+    read a long history, and nobody waits for a compaction. A model that hangs is given up."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """The material of a stage."""
+    """The input of a stage."""
 
     config: ManagedMemoryConfig
     count: TokenCounter
@@ -47,10 +47,10 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Processor(Protocol):
-    """One stage: it makes messages fewer or shorter, and never splits a round."""
+    """One stage, which makes messages fewer or shorter and never splits a round."""
 
     async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
-        """Return what remains; messages that stay as they were are the same objects."""
+        """Return the remaining messages; unchanged ones are the same objects."""
         ...
 
 
@@ -59,19 +59,20 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
     messages: list[Message]
     stages: list[str]
-    """Names of the stages that made a difference, in their order."""
+    """Names of the stages that saved tokens, in their order."""
 
 
 def rounds(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """Return the messages in their order, round by round."""
-    cuts = [*_starts(messages), len(messages)]
+    """Split the messages into rounds, in their order."""
+    cuts = [*_round_starts(messages), len(messages)]
     return [messages[start:end] for start, end in pairwise(cuts)]
 
 
 def protected_from(messages: Sequence[Message], grace: int) -> int:
-    """Return the index from which all messages stay: the `grace`-th last assistant round.
+    """Return the index from which all messages stay: the start of the `grace`-th last round.
 
-    0 if there are fewer assistant messages. A round that waits for answers always stays.
+    Only rounds of the assistant count; the index is 0 if there are fewer. A round that waits for
+    tool results always stays.
     """
     pieces = rounds(messages)
     cuts = list(accumulate(map(len, pieces), initial=0))
@@ -85,14 +86,17 @@ def protected_from(messages: Sequence[Message], grace: int) -> int:
 
 
 def open_round(pieces: Sequence[Sequence[Message]]) -> int | None:
-    """Return the place of the assistant's newest round, if its calls still wait for answers."""
+    """Return the index of the assistant's newest round, if its calls still wait for results."""
     newest = (i for i in reversed(range(len(pieces))) if pieces[i][0].role == "assistant")
-    place = next(newest, None)
-    return None if place is None or not _is_open(pieces[place]) else place
+    index = next(newest, None)
+    return None if index is None or not _is_open(pieces[index]) else index
 
 
-def _starts(messages: Sequence[Message]) -> list[int]:
-    """Return where rounds begin. A late answer extends its round over all messages in between."""
+def _round_starts(messages: Sequence[Message]) -> list[int]:
+    """Return the indexes where rounds begin.
+
+    A late tool result extends its round over all messages in between.
+    """
     starts: list[int] = []
     called_at: dict[str, int] = {}
     for index, message in enumerate(messages):

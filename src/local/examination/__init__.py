@@ -16,8 +16,8 @@ from local.protocol.maintenance import CheckResult
 from local.settings import Settings
 
 
-async def examined(settings: Settings, *, deep: bool = False) -> list[CheckResult]:
-    """Run all checks; `deep` also reads all of the ledger, which takes long."""
+async def run_checks(settings: Settings, *, deep: bool = False) -> list[CheckResult]:
+    """Run all checks. `deep` also reads the whole ledger, which is slow."""
     findings = [
         check_package(),
         *check_home(),

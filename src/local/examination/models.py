@@ -1,4 +1,4 @@
-"""Checks of the configured models: they call them."""
+"""Checks that call the configured models."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -16,23 +16,23 @@ from local.vectors.config import embeddings_endpoint
 from local.vectors.served import OPENAI_PREFIX, OpenAIEmbedder
 
 PATIENCE = 10.0
-"""Seconds in which a model of an endpoint must answer a word."""
+"""Seconds in which an endpoint's model must answer with a word."""
 
 
 def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:
-    """Run the checks of the configured models."""
+    """Yield the checks of the configured models."""
     memory, chat = settings.memory, settings.generator
-    yield _model(
+    yield _check_model(
         chat,
         "chat model",
         chat.model,
         needed=chat.chat == "ollama" or provider_of(chat) == "openai",
-        without="the responder by rules answers",
+        without="the rule-based responder answers",
     )
     if memory.openai_url is not None or memory.embedder == "openai":
-        yield _embeddings(memory)
+        yield _check_embeddings(memory)
     else:
-        yield _ollama(
+        yield _check_ollama(
             "embedding model",
             memory.ollama_url,
             memory.embedding_model,
@@ -40,21 +40,21 @@ def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult
             without="MiniLM embeds",
         )
     if memory.reranker_url:
-        yield _reranker(memory)
+        yield _check_reranker(memory)
     reading = memory.extraction_model if memory.extractor == "model" else ""
     for name, (model, without) in {
-        "extraction model": (reading, "what users say is read by rules"),
-        "judge": (memory.judge_model, "facts are replaced by their topics only"),
+        "extraction model": (reading, "facts are extracted by rules"),
+        "judge": (memory.judge_model, "facts are replaced only by facts of the same topic"),
         "synthesizer": (memory.synthesis_model, "the best item is the answer"),
-        "query model": (memory.query_model, "questions are looked up as they are"),
-        "reranking model": (memory.reranker_chat_model, "recall's own order stands"),
+        "query model": (memory.query_model, "questions are searched for as they are"),
+        "reranking model": (memory.reranker_chat_model, "recall keeps its own order"),
     }.items():
         if model and chat.chat != "rules":
-            yield _model(chat, name, model, needed=False, without=without)
+            yield _check_model(chat, name, model, needed=False, without=without)
 
 
 def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
-    """Return the server of this embedder; None if the vector worker embeds by itself."""
+    """Return the server of this embedder; None if the vector worker runs it itself."""
     if embedder in {None, weights.MODEL}:
         return None
     if not str(embedder).startswith(OPENAI_PREFIX):
@@ -62,12 +62,12 @@ def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None
     return f"The endpoint {without_credentials(str(memory.openai_url))}"
 
 
-async def _model(
+async def _check_model(
     chat: GeneratorSettings, name: str, model: str, *, needed: bool, without: str
 ) -> CheckResult:
-    """Report whether a chat model answers where the settings name one."""
+    """Report whether a chat model answers at the server that the settings name."""
     if provider_of(chat) != "openai":
-        return await _ollama(name, chat.ollama_url, model, needed=needed, without=without)
+        return await _check_ollama(name, chat.ollama_url, model, needed=needed, without=without)
     verdict: Verdict = "broken" if needed else "note"
     try:
         opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(chat))
@@ -83,7 +83,7 @@ async def _model(
     return CheckResult(name, "ok", f"{model}, of the endpoint {shown}")
 
 
-async def _embeddings(memory: MemorySettings) -> CheckResult:
+async def _check_embeddings(memory: MemorySettings) -> CheckResult:
     """Report whether the endpoint embeds a text."""
     name = "embedding model"
     verdict: Verdict = "broken" if memory.embedder == "openai" else "note"
@@ -102,10 +102,12 @@ async def _embeddings(memory: MemorySettings) -> CheckResult:
     return CheckResult(name, "ok", detail)
 
 
-async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str) -> CheckResult:
+async def _check_ollama(
+    name: str, url: str, model: str, *, needed: bool, without: str
+) -> CheckResult:
     """Report whether Ollama has a model; it is a fault only if the configuration requires it."""
     verdict: Verdict = "broken" if needed else "note"
-    otherwise = "" if needed else f" Without it {without}."
+    otherwise = "" if needed else f" Without it, {without}."
     shown = without_credentials(url)
     try:
         models = await installed_models(url)
@@ -122,7 +124,7 @@ async def _ollama(name: str, url: str, model: str, *, needed: bool, without: str
     )
 
 
-async def _reranker(memory: MemorySettings) -> CheckResult:
+async def _check_reranker(memory: MemorySettings) -> CheckResult:
     """Report whether the reranker answers; recall works without it."""
     try:
         reranker = await HttpReranker.open(

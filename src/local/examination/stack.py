@@ -1,4 +1,4 @@
-"""Asks the running stack for its memory's condition, or reads the ledger where none runs."""
+"""Checks of the running stack and its memory, or of the ledger if no stack runs."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
@@ -35,17 +35,18 @@ from local.settings import MemorySettings, Settings
 from local.vectors.config import count_vectors, name_of
 
 PATIENCE = 2.0
-"""Seconds to wait for a stack; one that runs answers at once."""
-WHOLE = "whole ledger"
-UNANSWERED = (
-    "Wait a moment if it has only been started. If it stays silent its log says why: end that "
-    "process, with SIGKILL if need be, and start the stack again; nothing that was acknowledged is "
-    "lost."
+"""Seconds to wait for a stack; a running one answers at once."""
+WHOLE_LEDGER = "whole ledger"
+SILENT_STACK = (
+    "Wait a moment if it has just been started. If it still does not answer, its log says why: end "
+    "that process, with SIGKILL if necessary, and start the stack again; nothing that was "
+    "acknowledged is lost."
 )
-STOP_FIRST = "Stop the stack, which writes it meanwhile, and ask again."
-BACKUP = "backups"
-STALLED = 30.0
-"""Seconds without a newly indexed record, while some wait; a batch takes fewer."""
+STOP_FIRST = "Stop the stack, which keeps writing to the ledger, and try again."
+BACKUPS = "backups"
+STALLED_SECONDS = 30.0
+"""Seconds after which indexing counts as stalled, if records wait and none is indexed. A batch
+takes less."""
 
 
 async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
@@ -65,7 +66,7 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
                 yield retention(status, settings.memory)
             yield dead_letters(status)
             if deep:
-                yield CheckResult(WHOLE, "note", "not read", remedy=STOP_FIRST)
+                yield CheckResult(WHOLE_LEDGER, "note", "not read", remedy=STOP_FIRST)
     except ForbiddenError as error:
         yield CheckResult("stack", "note", error.message, remedy=error.remedy)
     except BusError as error:
@@ -75,7 +76,7 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
 
 
 async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResult]:
-    """Read every ledger, where no stack runs; its index is compared at the next start."""
+    """Read every ledger while no stack runs. Starts compare their indexes, and so does `deep`."""
     memory = settings.memory
     if memory.data_dir.is_file():  # the check of the folder reports it
         return
@@ -85,10 +86,10 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
             async with open_ledgers(memory, content_keys(settings)) as ledgers:
                 for tenant in tenants_of(settings):
                     async for finding in _ledger(memory, ledgers, tenant, whole if deep else None):
-                        yield _of(tenant, finding)
+                        yield _of_tenant(tenant, finding)
     except FolderLockedError as error:
         detail = f"Not read: process {error.holder} works on it, and does not answer on the bus."
-        yield CheckResult("ledger", "broken", detail, remedy=UNANSWERED)
+        yield CheckResult("ledger", "broken", detail, remedy=SILENT_STACK)
     except (StorageError, ConfigError) as error:
         yield CheckResult.broken("ledger", error)
 
@@ -96,7 +97,10 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
 async def _ledger(
     memory: MemorySettings, ledgers: Ledgers, tenant: str, whole: set[Path] | None
 ) -> AsyncIterator[CheckResult]:
-    """Report on a tenant's ledger; `whole`: the files that were read completely, or None."""
+    """Check a tenant's ledger.
+
+    `whole` holds the files that were read completely so far; None means not to read whole files.
+    """
     try:
         path = await ledgers.find(tenant)
         if path is None:
@@ -104,46 +108,46 @@ async def _ledger(
             return
         async with ledgers.opened(tenant) as ledger:
             counts = await ledger.counts()
-            yield CheckResult("ledger", "ok", counted(counts))
+            yield CheckResult("ledger", "ok", describe_counts(counts))
             yield tasks(await ledger.backlog.counts())
             if whole is None:
                 return
-            if path not in whole:  # tenants without a key share one
+            if path not in whole:  # tenants without a key share a file
                 whole.add(path)
-                yield _whole(await ledger.unsound())
+                yield _check_whole(await ledger.unsound())
             collection = name_of(memory.collection, tenant, "serving")
-            yield _compared(counts, count_vectors(memory.chroma_path, collection))
+            yield _compare_index(counts, count_vectors(memory.chroma_path, collection))
     except StorageError as error:
         yield CheckResult.broken("ledger", error)
 
 
-def _of(tenant: str, finding: CheckResult) -> CheckResult:
+def _of_tenant(tenant: str, finding: CheckResult) -> CheckResult:
     name = finding.name if tenant == DEFAULT_TENANT else f"{finding.name} of {tenant}"
     return msgspec.structs.replace(finding, name=name)
 
 
-def _whole(problems: list[str]) -> CheckResult:
+def _check_whole(problems: list[str]) -> CheckResult:
     if not problems:
-        return CheckResult(WHOLE, "ok", "every page, record and word is there")
-    return CheckResult(WHOLE, "broken", " ".join(problems), remedy=RESTORE)
+        return CheckResult(WHOLE_LEDGER, "ok", "every page, record and word is intact")
+    return CheckResult(WHOLE_LEDGER, "broken", " ".join(problems), remedy=RESTORE)
 
 
-def _compared(counts: Counts, vectors: int) -> CheckResult:
+def _compare_index(counts: Counts, vectors: int) -> CheckResult:
     detail = f"{vectors} vectors of {counts.indexed} indexed records"
     if vectors == counts.indexed:
         return CheckResult("index", "ok", detail)
-    return CheckResult("index", "note", detail, remedy="It is mended at the next start.")
+    return CheckResult("index", "note", detail, remedy="It is repaired at the next start.")
 
 
 def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
-    counts = counted(status)
+    counts = describe_counts(status)
     stalled = _stalled_seconds(status)
-    if stalled > STALLED:
+    if stalled > STALLED_SECONDS:
         counts += f", none of them indexed for {stalled:.0f} s"
     if status.problem is not None:
         return CheckResult("index", "broken", counts, remedy=status.problem)
-    if stalled > STALLED:
-        remedy = _what_hangs(status, memory)
+    if stalled > STALLED_SECONDS:
+        remedy = _hanging_part(status, memory)
         return CheckResult("index", "broken", counts, remedy=remedy)
     if status.in_index != status.indexed:
         detail = f"{counts}; the index holds {status.in_index}"
@@ -152,25 +156,25 @@ def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
     return CheckResult("index", "ok", f"{counts} ({status.embedder})")
 
 
-def _what_hangs(status: MemoryStatus, memory: MemorySettings) -> str:
-    """Report what a batch waits for: the worker has just answered, so for who embeds."""
+def _hanging_part(status: MemoryStatus, memory: MemorySettings) -> str:
+    """Return which server a batch waits for: the embedder's, since the worker has just answered."""
     server = embedding_server(status.embedder, memory)
     if server is None:
-        return "The vector worker takes long or hangs: see its log; then start the stack again."
-    return f"{server} takes long to embed a batch, or hangs: see its log, and start it again."
+        return "The vector worker is slow or hangs: see its log, then restart the stack."
+    return f"{server} is slow to embed a batch, or hangs: see its log, and restart it."
 
 
-def next_index(indexed: int, following: NextIndex) -> CheckResult:
-    detail = f"{max(indexed - following.waiting, 0)} of {indexed} records ({following.embedder})"
-    verdict: Verdict = "ok" if following.problem is None else "broken"
-    return CheckResult("next index", verdict, detail, remedy=following.problem)
+def next_index(indexed: int, next_: NextIndex) -> CheckResult:
+    detail = f"{max(indexed - next_.waiting, 0)} of {indexed} records ({next_.embedder})"
+    verdict: Verdict = "ok" if next_.problem is None else "broken"
+    return CheckResult("next index", verdict, detail, remedy=next_.problem)
 
 
 def tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> CheckResult:
     aside = [f"{n.aside} of kind {n.kind} ({'; '.join(n.errors)})" for n in counts if n.aside]
     if not aside:
         return CheckResult("tasks", "ok", "none was set aside")
-    detail = f"Set aside after failing again and again: {', '.join(aside)}"
+    detail = f"Set aside after repeated failures: {', '.join(aside)}"
     remedy = "The log says which. Each is tried once more when the stack starts."
     return CheckResult("tasks", "broken", detail, remedy=remedy)
 
@@ -178,35 +182,35 @@ def tasks(counts: Sequence[TasksSetAside | TaskCounts]) -> CheckResult:
 def consolidation(status: ConsolidationStatus | None) -> CheckResult:
     name = "consolidation"
     if status is None or (status.run is None and status.problem is None):
-        return CheckResult(name, "ok", "there was none yet")
+        return CheckResult(name, "ok", "none has run yet")
     when = f"{status.began_at:%Y-%m-%d %H:%M}" if status.began_at else "never"
     detail = f"last at {when}: {status.changed} changes, run {status.run}"
     if status.problem is not None:
-        remedy = "`local2 consolidate` tries again at once; by itself it does after its hours."
+        remedy = "`local2 consolidate` tries again at once; else the next scheduled run does."
         return CheckResult(name, "broken", status.problem, remedy=remedy)
     if status.failed:
         detail += f"; {status.failed} failed"
-        remedy = "The log says which, and why. The next one tries them again."
+        remedy = "The log says which, and why. The next run tries them again."
         return CheckResult(name, "broken", detail, remedy=remedy)
     if status.ended_at is None and not status.under_way:
         detail += "; it was interrupted"
-        return CheckResult(name, "note", detail, remedy="The next one goes on.")
+        return CheckResult(name, "note", detail, remedy="The next run continues it.")
     return CheckResult(name, "ok", detail)
 
 
 def backups(status: BackupStatus) -> CheckResult:
     if status.problem is not None:
-        return CheckResult(BACKUP, "broken", status.problem)
+        return CheckResult(BACKUPS, "broken", status.problem)
     if status.scheduled is None:
         remedy = "Set backup_folder in config/memory.yaml, or run `local2 backup DIR`."
-        return CheckResult(BACKUP, "note", "none by themselves", remedy=remedy)
+        return CheckResult(BACKUPS, "note", "none are scheduled", remedy=remedy)
     when = f"the newest of {status.newest:%Y-%m-%d %H:%M}" if status.newest else "none yet"
-    return CheckResult(BACKUP, "ok", f"{when}, in {status.scheduled}")
+    return CheckResult(BACKUPS, "ok", f"{when}, in {status.scheduled}")
 
 
 def turns(status: MemoryStatus) -> CheckResult:
     if status.turns_problem is None:
-        return CheckResult("turns", "ok", "JetStream takes them")
+        return CheckResult("turns", "ok", "JetStream accepts them")
     return CheckResult("turns", "broken", status.turns_problem)
 
 
@@ -220,7 +224,7 @@ def retention(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
 
 
 def dead_letters(status: MemoryStatus) -> CheckResult:
-    """Report unreadable messages: no fault of the stack, but their senders should know."""
+    """Report unreadable messages. The stack is not at fault, but their senders should know."""
     if not status.dead_letters:
         return CheckResult("dead letters", "ok", "every message could be read")
     return CheckResult(
@@ -231,7 +235,7 @@ def dead_letters(status: MemoryStatus) -> CheckResult:
     )
 
 
-def counted(counts: Counts | MemoryStatus) -> str:
+def describe_counts(counts: Counts | MemoryStatus) -> str:
     return f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
 
 

@@ -1,7 +1,7 @@
 """GeneratorAgent: answers queries with a chat model that may call any tool announced on the bus.
 
-It reaches the memory over the bus only, as other agents do. So it may run anywhere, and needs
-nothing that other agents do not have.
+Like any other agent, it reaches the memory only over the bus. So it can run anywhere, and needs
+nothing that other agents lack.
 """
 
 import asyncio
@@ -30,19 +30,21 @@ from local.protocol.payloads import ClearSession, Empty, Query, ToolResult, Tool
 from local.settings import GeneratorSettings, SlotLimits
 
 MAX_SESSIONS = 1_000
-"""Sessions in memory besides those in use. A session that is dropped costs its next turn one
-`load_session` of more messages; one that stays costs memory."""
-TURNS = 256
-"""Turns at the same time, of all users (decision 0037). They mostly wait for the model."""
-TURNS_ADMITTED = 1_024
-"""Turns including those that wait; more are refused as `overloaded`. One user has half at most."""
+"""Maximum number of sessions in memory, besides those in use. A dropped session costs its next turn
+a `load_session` of more messages; a kept one costs memory."""
+MAX_TURNS = 256
+"""Maximum number of concurrent turns of all users (decision 0037). They mostly wait for the
+model."""
+MAX_ADMITTED_TURNS = 1_024
+"""Maximum number of turns that run or wait; more are refused as `overloaded`. One user may have
+half of them."""
 ACCEPTED = "The answer follows on response.generation."
 KNOWLEDGE_TOOL = "add_knowledge"
 FACTS_PER_CALL = 100
-"""As many facts as `add_knowledge` accepts at once."""
+"""Maximum number of facts that `add_knowledge` accepts in one call."""
 
 SessionKey = tuple[str | None, str | None]
-"""User and session id: two users may choose the same id."""
+"""User and session id, since two users may choose the same id."""
 
 log = structlog.get_logger()
 
@@ -56,12 +58,12 @@ class GeneratorAgent(Participant):
         self._settings = settings
         self._turns = FairSlots(
             SlotLimits(
-                requests=TURNS,
-                tenant_requests=TURNS,
+                requests=MAX_TURNS,
+                tenant_requests=MAX_TURNS,
                 user_requests=settings.turns_per_user,
-                waiting=TURNS_ADMITTED,
-                tenant_waiting=TURNS_ADMITTED,
-                user_waiting=TURNS_ADMITTED // 2,
+                waiting=MAX_ADMITTED_TURNS,
+                tenant_waiting=MAX_ADMITTED_TURNS,
+                user_waiting=MAX_ADMITTED_TURNS // 2,
             )
         )
         self._sessions = WeakValueDictionary[SessionKey, GeneratorSession]()
@@ -99,46 +101,46 @@ class GeneratorAgent(Participant):
             await self.acknowledge(message, ToolResult(ok=True, content=ACCEPTED))
             await self._answer(envelope, caller)
 
-    async def _answer(self, envelope: Envelope[Query], asking: Caller) -> None:
+    async def _answer(self, envelope: Envelope[Query], caller: Caller) -> None:
         query = envelope.payload
         session_id = query.session_id or new_id()
-        caller = Sender(user=asking.user, agent=NAME, session_id=session_id, token=asking.token)
+        sender = Sender(user=caller.user, agent=NAME, session_id=session_id, token=caller.token)
         await self._tools_known.wait()
         turn = GeneratorTurn(
             self.bus,
             self._model,
             self._settings,
-            session=self._session(caller),
+            session=self._session(sender),
             publisher=self._publisher,
-            tools=self._tools(),
+            tools=self._offered_tools(),
             own=self._toolbox.own,
             recent_tools=self._recent_tools,
-            caller=caller,
+            caller=sender,
             query=query.query,
             query_id=query.query_id or envelope.id or new_id(),
         )
-        await turn.run(self._turns.slot(asking.principal))
-        if self._settings.knowledge and turn.answer and caller.user is not None:
-            await self._learn(query.query, caller)
+        await turn.run(self._turns.slot(caller.principal))
+        if self._settings.knowledge and turn.answer and sender.user is not None:
+            await self._learn(query.query, sender)
 
     async def _clear(self, message: BusMessage) -> None:
         try:
             envelope = decode(message.data, ClearSession)
-            asking = self.bus.identity.caller_of(message, envelope)
-            session_id = envelope.payload.session_id or asking.session_id
+            caller = self.bus.identity.caller_of(message, envelope)
+            session_id = envelope.payload.session_id or caller.session_id
             if session_id is None:
                 raise InvalidArgumentsError("session_id: the request has none.")
         except RequestError as error:
             await self.acknowledge(message, ToolResult.failed(error))
             return
-        self._begin_anew(Sender(user=asking.user, agent=NAME, session_id=session_id))
+        self._replace_session(Sender(user=caller.user, agent=NAME, session_id=session_id))
         await self.acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
 
     async def _forget(self, message: BusMessage) -> None:
-        """Drop conversations of which a part was erased: the next turn restores the rest."""
-        whose = decode(message.data, Empty)
+        """Drop conversations of which a part was erased; their next turn restores the rest."""
+        erased = decode(message.data, Empty)
         for user, session_id in list(self._sessions):
-            if user == whose.user and whose.session_id in {None, session_id}:
+            if user == erased.user and erased.session_id in {None, session_id}:
                 self._sessions.pop((user, session_id), None)
                 self._recent.pop((user, session_id), None)
 
@@ -148,17 +150,17 @@ class GeneratorAgent(Participant):
 
     def _session(self, caller: Sender) -> GeneratorSession:
         session = self._sessions.get((caller.user, caller.session_id))
-        return self._remember_session(session or self._new_session(caller), caller)
+        return self._keep_session(session or self._new_session(caller), caller)
 
     def _new_session(self, caller: Sender) -> GeneratorSession:
         return GeneratorSession(self.bus, self._settings, caller, self._events.sink_for(caller))
 
-    def _begin_anew(self, caller: Sender) -> None:
-        """Replace the session by a new one; the turns of the old one end by themselves."""
-        self._remember_session(self._new_session(caller), caller).clear()
+    def _replace_session(self, caller: Sender) -> None:
+        """Replace the session by a new one; turns that run in the old one end by themselves."""
+        self._keep_session(self._new_session(caller), caller).clear()
 
-    def _remember_session(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
-        """Store the newest sessions; every other one exists for as long as a turn uses it."""
+    def _keep_session(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
+        """Keep the most recent sessions; any other one exists only while a turn uses it."""
         key = caller.user, caller.session_id
         self._sessions[key] = self._recent[key] = session
         self._recent.move_to_end(key)
@@ -166,11 +168,11 @@ class GeneratorAgent(Participant):
             self._recent.popitem(last=False)
         return session
 
-    def _tools(self) -> list[ToolSchema]:
+    def _offered_tools(self) -> list[ToolSchema]:
         """Return the tools that the model may use.
 
-        These are the tools that the settings name, or else all that are for models and that the
-        settings do not hide.
+        These are the tools that the settings name, or else all tools for models that the settings
+        do not hide.
         """
         wanted, hidden = self._settings.tools, self._settings.hidden_tools
         tools = self._toolbox.announced
@@ -184,14 +186,13 @@ async def learn(
 ) -> None:
     """Extract facts from a user's text, and store them for that user as linked facts.
 
-    Without a model, rules extract them. A failure is only logged, because the turn itself has been
-    stored word for word.
+    A failure is only logged, because the turn itself has been stored word for word.
 
     Args:
-        bus: Where the memory is.
+        bus: The bus that the memory is on.
         text: What the user wrote.
         caller: The user.
-        model: Extracts the facts.
+        model: Extracts the facts; without one, rules do.
         within: Seconds to wait for the memory.
     """
     knowledge = KGMemory(model)

@@ -1,4 +1,4 @@
-"""What a model sees of a conversation: all of it, or its end if all of it is too long.
+"""Write prompts: the whole conversation, or its end if the whole is too long.
 
 This is decided for each prompt, without I/O and without a model, so that a long conversation costs
 no model time (decision 0020).
@@ -19,7 +19,7 @@ from local.protocol.memories import SourceClass
 from local.protocol.payloads import Json
 
 BACKGROUND_FRACTION = 2
-"""Memories and notes have one in two tokens of the room at most; the conversation has the rest."""
+"""Divisor: memories and notes get at most half of the room; the conversation gets the rest."""
 COMPRESSED = (
     "This conversation has grown too long to be shown whole: you see only its last messages. What "
     "was said before is in your memory. Call recall whenever the user refers to something that you "
@@ -40,7 +40,7 @@ class PromptNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromptMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that matters in every turn. `by`: who stated it, as far as that is known."""
+    """A memory that matters in every turn. `by` names who stated it, if that is known."""
 
     content: str
     topic: str | None = None
@@ -56,7 +56,7 @@ class Background(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """`tokens` is the counter's figure, without tools."""
+    """A prompt, and the counter's number of tokens for its messages, without tools."""
 
     messages: list[ChatMessage]
     tokens: int
@@ -70,8 +70,8 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         background: Memories and notes.
         count: Counts tokens.
         room: Tokens for system prompt, background and conversation together.
-        tail: The least number of messages before the turn's own in a compressed prompt. They come
-            in whole exchanges.
+        tail: Minimum number of messages before the current turn in a compressed prompt. They are
+            shown in whole exchanges.
     """
 
     system_prompt: str
@@ -82,38 +82,38 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
 
     def write(self, messages: Sequence[Message]) -> Prompt:
         """Write the whole conversation if it fits into the room, else its end."""
-        system = self._system(compressed=False)
+        system = self._system_message(compressed=False)
         shown: Sequence[Message] = [message for message in messages if message.role != "system"]
         tokens = self._tokens(system, shown)
         if tokens > self.room:
-            system = self._system(compressed=True)
-            shown = self._end_of(shown, self.room - self.count(system))
+            system = self._system_message(compressed=True)
+            shown = self._newest_exchanges(shown, self.room - self.count(system))
             tokens = self._tokens(system, shown)
         return Prompt(messages=list(map(chat_message, (system, *shown))), tokens=tokens)
 
     def _tokens(self, system: Message, messages: Sequence[Message]) -> int:
         return self.count(system) + sum(map(self.count, messages))
 
-    def _end_of(self, messages: Sequence[Message], room: int) -> list[Message]:
-        """Return the last question with what followed, and before it whole exchanges that fit.
+    def _newest_exchanges(self, messages: Sequence[Message], room: int) -> list[Message]:
+        """Return the current exchange, and before it the newest whole exchanges that fit.
 
-        If there is too little room, first the tool results of these exchanges are cut, then the
+        If there is too little room, the tool results of these exchanges are cut first, then the
         oldest exchanges are left out.
         """
-        *earlier, own = _exchanges(messages)
+        *earlier, current = _exchanges(messages)
         shown: list[Sequence[Message]] = []
         while earlier and sum(map(len, shown)) < self.tail:
             shown.insert(0, earlier.pop())
-        left = room - sum(map(self.count, own))
+        left = room - sum(map(self.count, current))
         while shown:
             before = [message for exchange in shown for message in exchange]
             before = shorten_tool_results(before, left, self.count)
             if sum(map(self.count, before)) <= left:
-                return [*before, *own]
+                return [*before, *current]
             del shown[0]
-        return pack_rounds(own, room, self.count)
+        return pack_rounds(current, room, self.count)
 
-    def _system(self, *, compressed: bool) -> Message:
+    def _system_message(self, *, compressed: bool) -> Message:
         facts = [
             fact_line(each.content, each.topic, each.by, each.source_class)
             for each in self.background.memories
@@ -150,13 +150,16 @@ def chat_message(message: Message) -> ChatMessage:
 
 
 def _exchanges(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """Return each question with what followed it; first the messages before any question."""
-    questions = [place for place, message in enumerate(messages) if is_from_user(message)]
+    """Split messages into exchanges: each question with what follows it.
+
+    Messages before the first question are an exchange, too.
+    """
+    questions = [index for index, message in enumerate(messages) if is_from_user(message)]
     cuts = [*dict.fromkeys([0, *questions]), len(messages)]
     return [messages[start:end] for start, end in pairwise(cuts)]
 
 
 def _fit_lines(lines: Sequence[str], budget: int, count: TokenCounter) -> list[str]:
-    """Cut the longest lines, so that together they fit the budget."""
+    """Cut the longest lines, so that all lines together fit the budget."""
     messages = [Message(role="system", content=line) for line in lines]
     return [text_of(message) for message in share_out(messages, budget, count)]

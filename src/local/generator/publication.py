@@ -1,8 +1,7 @@
-"""A finished turn on its way to the memory, and to all who wait for the answer.
+"""Store finished turns in the stream, then publish them to everybody who waits for an answer.
 
-It is stored first and published then, so that a receiver can rely on the answer being in the memory
-(decision 0034). A turn that the stream does not accept waits here, behind the earlier ones, until
-the stream accepts it.
+A turn is stored before it is published, so that receivers can rely on the answer being in the
+memory (decision 0034). Turns that the stream does not accept queue here, in order, until it does.
 """
 
 import asyncio
@@ -23,22 +22,22 @@ from local.protocol.envelope import Sender, encode, seal
 from local.protocol.payloads import ErrorReply, Generation
 
 ATTEMPTS = 3
-"""Attempts to store a turn before it is published with a warning. More would outlast a longer
-outage, but the user waits for an answer that is ready."""
-DELAY = 0.5
-"""Seconds before the second attempt, and before the first of those in the background."""
-LAST_DELAY = 5.0
-"""Seconds: the longest pause of attempts in the background, which double theirs until then."""
+"""Attempts to store a turn before it is published with a warning. More attempts would outlast a
+longer outage, but the user is waiting for an answer that is ready."""
+RETRY_DELAY = 0.5
+"""Seconds before the second attempt, and between the first two attempts in the background."""
+MAX_RETRY_DELAY = 5.0
+"""Maximum seconds between attempts in the background; the delay doubles up to it."""
 PATIENCE = 2.0
-"""Seconds for one attempt. Somebody waits for the answer meanwhile."""
+"""Seconds that one attempt may take, while somebody waits for the answer."""
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of turns that may wait for the stream. Bounds memory while a disk is full."""
+"""Maximum bytes of turns that wait for the stream. Bounds memory while a disk is full."""
 RECORDED_CHARACTERS = 10_000
-"""Characters of a tool's result that a turn records. Several complete results would exceed what a
-message carries (1 MB by default)."""
+"""Maximum characters of a tool's result that a turn records. Several complete results would exceed
+the size of a message (1 MB by default)."""
 NOT_YET_STORED = (
-    "This turn is not stored yet: the bus does not take it. It is kept, and stored as soon as the "
-    "bus does, unless the stack is stopped before. `local2 doctor` says what is wrong."
+    "This turn is not stored yet, because the bus does not accept it. It is kept, and stored as "
+    "soon as the bus accepts it, unless the stack stops first. `local2 doctor` says what is wrong."
 )
 NOT_STORED = (
     "This turn is not stored, and nobody will remember it: `local2 doctor` says what is wrong."
@@ -48,13 +47,13 @@ log = structlog.get_logger()
 
 
 class _TurnMessage(NamedTuple):
-    """A turn as it is published."""
+    """A turn as a message, ready to be stored and published."""
 
     data: bytes
     message_id: str
     query_id: str | None
     token: str | None
-    """Goes to the stream only: everybody else receives the answer."""
+    """Sent to the stream only, because everybody else receives the published answer."""
 
     @property
     def headers(self) -> Headers:
@@ -62,7 +61,7 @@ class _TurnMessage(NamedTuple):
 
 
 class TurnPublisher:
-    """Publishes the turns of one generator in their order; `close` logs those that are lost."""
+    """Stores and publishes the turns of one generator in order; `close` logs lost turns."""
 
     def __init__(self, bus: Connection) -> None:
         self._bus = bus
@@ -72,11 +71,11 @@ class TurnPublisher:
     async def publish(self, turn: Generation, caller: Sender) -> Generation:
         """Store the turn, shortened if it is too large for the bus, and publish it.
 
-        Returns the turn as it was stored, or as it waits. A turn that is too large even in
-        its shortest form, or for which there is no room to wait, becomes an error.
+        Returns the turn as it was stored, or as it waits to be stored. A turn that is too large
+        even in its shortest form, or that finds the queue full, becomes an error.
 
         Raises:
-            BusError: It cannot even be published.
+            BusError: Not even an error can be published.
         """
         for shorter in _shorter_forms(turn):
             message = _message(shorter, caller)
@@ -91,7 +90,7 @@ class TurnPublisher:
         )
 
     async def close(self) -> None:
-        """Store the turns that wait, if the stream accepts them."""
+        """Store the waiting turns if the stream accepts them; log those that are lost."""
         if self._storing is not None:
             self._storing.cancel()
             await asyncio.wait((self._storing,))
@@ -106,7 +105,7 @@ class TurnPublisher:
             await self._respond(message)
             return turn
         if not self._has_room(message):
-            turn = response = _failed(turn, BusError.code, NOT_STORED)
+            turn = response = _error_turn(turn, BusError.code, NOT_STORED)
         else:
             self._keep(message)
             not_yet = ErrorReply(code=BusError.code, message=NOT_YET_STORED)
@@ -122,11 +121,11 @@ class TurnPublisher:
             if await self._store(message):
                 return True
             if attempt < ATTEMPTS:
-                await asyncio.sleep(DELAY * attempt)
+                await asyncio.sleep(RETRY_DELAY * attempt)
         return False
 
     async def _store(self, message: _TurnMessage) -> bool:
-        """Try once; return whether the stream accepted the turn."""
+        """Try once to store a turn; return whether the stream accepted it."""
         try:
             await publish_durably(
                 self._bus,
@@ -151,14 +150,14 @@ class TurnPublisher:
             self._storing = asyncio.create_task(self._store_waiting())
 
     async def _store_waiting(self) -> None:
-        delay = DELAY
+        delay = RETRY_DELAY
         while self._waiting:
             if await self._store(self._waiting[0]):
                 self._waiting.popleft()
-                delay = DELAY
+                delay = RETRY_DELAY
             else:
                 await asyncio.sleep(delay)
-                delay = min(delay * 2, LAST_DELAY)
+                delay = min(delay * 2, MAX_RETRY_DELAY)
         log.info("kept_turns_stored")
 
 
@@ -175,22 +174,22 @@ def _message(turn: Generation, caller: Sender) -> _TurnMessage:
 
 
 def _message_id(turn: Generation, caller: Sender) -> str:
-    """Return an id for each turn: turns may share a query id, and a failure is another turn."""
+    """Return an id for the turn: turns may share a query id, and a failure is a separate turn."""
     content = [turn.query, turn.answer, turn.error is None]
     parts = [caller.user, turn.session_id, turn.query_id, *content]
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 
 def _shorter_forms(turn: Generation) -> Iterator[Generation]:
-    """Yield the turn, the turn without what may be left out, and an error, which is not stored."""
+    """Yield the turn, the turn without optional parts, and an error, which is not remembered."""
     yield turn
     calls = [msgspec.structs.replace(call, args={}, content="") for call in turn.tool_calls]
     yield msgspec.structs.replace(turn, thinking=None, tool_calls=calls)
-    message = "The turn is larger than the bus carries; nobody will remember it."
-    yield _failed(turn, TooLargeError.code, message)
+    message = "The turn is too large for the bus; nobody will remember it."
+    yield _error_turn(turn, TooLargeError.code, message)
 
 
-def _failed(turn: Generation, code: ErrorCode, message: str) -> Generation:
+def _error_turn(turn: Generation, code: ErrorCode, message: str) -> Generation:
     return Generation(
         answer="",
         query=turn.query[:RECORDED_CHARACTERS],

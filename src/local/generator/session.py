@@ -1,7 +1,7 @@
-"""One user's conversation in the generator: restored over the bus, counted, compacted, announced.
+"""One user's conversation in the generator, restored over the bus and compacted after turns.
 
-The memory on the bus has the whole history. A session holds the material of prompts, so it may be
-dropped at any time and made again from `load_session`.
+The memory on the bus has the whole history. A session only holds what prompts need, so it can be
+dropped at any time and restored with `load_session`.
 """
 
 import asyncio
@@ -33,12 +33,13 @@ from local.protocol.envelope import Sender, encode, seal
 from local.protocol.payloads import Json
 from local.settings import GeneratorSettings
 
-LOAD = "load_session"
+LOAD_TOOL = "load_session"
 LOAD_SECONDS = 5.0
-"""The longest that a turn waits for the memory before it goes on without. A user waits meanwhile,
+"""Maximum seconds that a turn waits for its history before it continues without. A user is waiting,
 and the next turn asks again."""
-TOP = "top_memories"
+TOP_TOOL = "top_memories"
 TOP_SECONDS = 2.0
+"""Maximum seconds that a turn waits for the top memories."""
 
 log = structlog.get_logger()
 
@@ -61,9 +62,9 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
     def message(self, answered: Collection[str | None]) -> Message | None:
-        """Return the message as models accept it: only `answered` calls, and a role that they know.
+        """Return the message as models accept it: a known role, and only the `answered` calls.
 
-        Return None for a blank message, and for instructions, which were for another agent.
+        Return None for a blank message, and for a system message, which was for another agent.
         """
         calls = [
             ToolCallMsg.calling(call.name, call.args, id_=call.id)
@@ -87,7 +88,7 @@ class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `load_session` without memories, which come from `top_memories`."""
+    """The result of `load_session` without its memories, which `top_memories` returns."""
 
     messages: list[LoadedMessage] = []
     notes: list[PromptNote] = []
@@ -103,7 +104,7 @@ Loaded = TypeVar("Loaded", LoadedSession, LoadedMemories)
 
 
 class GeneratorSession:
-    """A managed conversation, and a lock, because its turns run one by one."""
+    """A managed conversation, with a lock that makes its turns run one at a time."""
 
     def __init__(
         self, bus: Connection, settings: GeneratorSettings, caller: Sender, events: EventSink
@@ -119,38 +120,38 @@ class GeneratorSession:
         )
         self._bus = bus
         self._caller = caller
-        self._to_restore = settings.restored_messages
+        self._messages_to_restore = settings.restored_messages
         self.waiting: set[str] = set()
-        """The turns that run or wait. The memory has received their questions already, so they
-        must not be restored as history."""
+        """Query ids of the turns that run or wait. The memory has already received their questions,
+        which must not be restored as history."""
         self._unrestored_turns: set[str] = set()
-        """The turns that went on without the history, while the memory did not answer."""
+        """Query ids of the turns that ran without history because the memory did not answer."""
 
     async def begin_turn(self, query: str, query_id: str) -> Background:
         """Load notes and memories, and before the first turn the history as well.
 
-        Without a memory on the bus the turn goes on without them, and the next one asks again.
+        If the memory does not answer, the turn continues without them, and the next one asks again.
         """
         loaded, top = await asyncio.gather(
-            self._ask(LOAD, {"limit": self._to_restore}, LoadedSession, LOAD_SECONDS),
-            self._ask(TOP, {}, LoadedMemories, TOP_SECONDS),
+            self._ask(LOAD_TOOL, {"limit": self._messages_to_restore}, LoadedSession, LOAD_SECONDS),
+            self._ask(TOP_TOOL, {}, LoadedMemories, TOP_SECONDS),
         )
-        if self._to_restore and loaded is None:
+        if self._messages_to_restore and loaded is None:
             self._unrestored_turns.add(query_id)
-        elif self._to_restore and loaded is not None:
+        elif self._messages_to_restore and loaded is not None:
             self._restore(loaded.messages, query)
         return Background(
             notes=loaded.notes if loaded else (), memories=top.memories if top else ()
         )
 
     def clear(self) -> None:
-        """Start again: until the generator restarts, no prompt contains anything from before."""
-        self._to_restore = 0
+        """Clear the session: until the generator restarts, no prompt contains earlier messages."""
+        self._messages_to_restore = 0
         self._unrestored_turns.clear()
         self.memory.reset_memory()
 
     async def end_turn(self, runtime: CompactionRuntime) -> None:
-        """Compact the conversation if it is too long; if that fails it stays as it is.
+        """Compact the conversation if it is too long; if that fails, it stays as it is.
 
         Summarised messages are dropped here, because the memory on the bus has them.
         """
@@ -162,7 +163,7 @@ class GeneratorSession:
             self.memory.restore(Snapshot(messages=context))
 
     async def _ask(self, tool: str, args: Json, into: type[Loaded], within: float) -> Loaded | None:
-        """Return what a tool of the memory answers; None if it fails, or answers something else."""
+        """Return the result of a tool of the memory; None if it fails or has another form."""
         result = await call_tool(self._bus, tool, args, caller=self._caller, timeout=within)
         try:
             if result.ok:
@@ -174,16 +175,16 @@ class GeneratorSession:
 
     def _restore(self, loaded: Sequence[LoadedMessage], query: str) -> None:
         """Put the history in front of the messages since the restart."""
-        since = self.memory.snapshot().messages
-        apart = self._unrestored_turns | self.waiting
-        before = {m.id: m for m in loaded if m.query_id not in apart}
+        since_restart = self.memory.snapshot().messages
+        excluded = self._unrestored_turns | self.waiting
+        history = {m.id: m for m in loaded if m.query_id not in excluded}
         if loaded and loaded[-1].asks(query):
             # The memory received this very question, without a query id, before the turn began.
-            before.pop(loaded[-1].id, None)
-        answered = {m.tool_call_id for m in before.values() if m.role == "tool"}
-        messages = [m.message(answered) for m in before.values()]
-        self.memory.restore(Snapshot(messages=[*filter(None, messages), *since]))
-        self._to_restore = 0
+            history.pop(loaded[-1].id, None)
+        answered = {m.tool_call_id for m in history.values() if m.role == "tool"}
+        messages = [m.message(answered) for m in history.values()]
+        self.memory.restore(Snapshot(messages=[*filter(None, messages), *since_restart]))
+        self._messages_to_restore = 0
         self._unrestored_turns.clear()
 
 
@@ -193,9 +194,9 @@ class _CallersEvent(msgspec.Struct, frozen=True):
 
 
 class SessionEvents:
-    """Publishes the events of all sessions on the bus, in their order.
+    """Publishes the events of all sessions on the bus, in order.
 
-    Conversations emit them without waiting; `settle` waits until all are published.
+    Conversations emit events without waiting; `settle` waits until all are published.
     """
 
     def __init__(self, bus: Connection) -> None:
@@ -227,7 +228,7 @@ class SessionEvents:
 
 
 class _SessionSink:
-    """Passes the events of one caller's conversation on."""
+    """Adds the caller to the events of the caller's conversation."""
 
     def __init__(self, events: EventBus, caller: Sender) -> None:
         self._events = events

@@ -1,7 +1,7 @@
 """The tools that a model may call in a turn: as many as its context has room for.
 
-Their schemas are part of every prompt, and a bus may offer hundreds of them. So they are chosen by
-what this user has used.
+Tool schemas are part of every prompt, and a bus may offer hundreds of them. So tools that the user
+has used are preferred.
 """
 
 from collections import OrderedDict
@@ -22,20 +22,21 @@ from local.protocol.envelope import Sender
 from local.protocol.payloads import ToolCallRecord, ToolResult, ToolSchema
 from local.settings import GeneratorSettings
 
-RECALL = "recall"
+RECALL_TOOL = "recall"
 """The tool that finds what a compressed prompt does not show."""
 MAX_USERS = 1_000
-"""Users whose tools are remembered, as many as sessions. Others get tools in the given order."""
+"""Maximum number of users whose tools are remembered, equal to that of sessions. Other users get
+tools in the given order."""
 MAX_TOOLS = 100
-"""Tools remembered for a user: more than fit into a context of usual size."""
+"""Maximum number of tools remembered for a user: more than fit into a context of usual size."""
 MAX_LOGGED_NAMES = 20
-"""Names in the log of the tools that are left out, so that a line stays readable."""
+"""Maximum number of tools named when some are left out, so that the log line stays readable."""
 
 log = structlog.get_logger()
 
 
 class Toolset:
-    """The tools that a model may use in one turn; calls them over the bus."""
+    """Calls the tools that a model may use in one turn, over the bus."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class Toolset:
 
 
 class RecentTools:
-    """The tools that were called for each user, the newest first."""
+    """The tools that were called for each user, most recent first."""
 
     def __init__(self) -> None:
         self._by_user = OrderedDict[str | None, list[str]]()
@@ -101,7 +102,7 @@ class RecentTools:
         return self._by_user.get(user, [])
 
     def note(self, user: str | None, names: Iterable[str]) -> None:
-        """Put these tools first. Drop the tools, and the users, of longest ago."""
+        """Put these tools first, and drop the least recent tools and users beyond the limits."""
         newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
         self._by_user[user] = list(newest)[:MAX_TOOLS]
         self._by_user.move_to_end(user)
@@ -116,21 +117,21 @@ def fit_tools(
     room: int,
     count: TokenCounter,
 ) -> list[ToolSchema]:
-    """Choose the tools that fit into `room` tokens; return them by name.
+    """Choose the tools that fit into `room` tokens; return them sorted by name.
 
-    The memory's `own` tools come first: recall, then the smallest, so that many fit. Others follow
-    by their last use, the newest first, and then in the given order.
+    The memory's `own` tools are chosen first: recall, then the smallest, so that many fit. The
+    others follow by their last use, most recent first, and then in the given order.
     """
     sizes = {tool.name: count(tools_message([_definition(tool)])) for tool in tools}
-    uses = {name: place for place, name in enumerate(used)}
+    recency = {name: rank for rank, name in enumerate(used)}
 
-    def place(tool: ToolSchema) -> tuple[bool, bool, int]:
+    def priority(tool: ToolSchema) -> tuple[bool, bool, int]:
         if tool.name in own:
-            return False, tool.name != RECALL, sizes[tool.name]
-        return True, True, uses.get(tool.name, len(uses))
+            return False, tool.name != RECALL_TOOL, sizes[tool.name]
+        return True, True, recency.get(tool.name, len(recency))
 
     fitting: set[str] = set()
-    for name in (tool.name for tool in sorted(tools, key=place)):
+    for name in (tool.name for tool in sorted(tools, key=priority)):
         if sizes[name] <= room:
             room -= sizes[name]
             fitting.add(name)
@@ -140,7 +141,7 @@ def fit_tools(
 
 
 def tools_message(tools: Sequence[ToolDefinition]) -> Message:
-    """Return the tools as a message, for a counter of tokens."""
+    """Return the tools as a message, so that their tokens can be counted."""
     return Message(role="system", content=msgspec.json.encode(tools).decode())
 
 

@@ -1,7 +1,7 @@
-"""One turn of the generator: from a query to its answer, with the calls in between.
+"""One turn of the generator: from a query to its answer, with the tool calls in between.
 
-The remains of a failed turn would mislead every later turn, so the conversation is restored to its
-former state.
+Remains of a failed turn would mislead every later turn, so a failure restores the conversation to
+its former state.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ from local.settings import GeneratorSettings
 
 NAME = "generator_agent"
 CONVERSATION_FRACTION = 4
-"""One in four tokens of the context is reserved for the conversation, however many tools there
-are. Tools have the rest."""
-SMALLER = 0.5
-"""The share of its tokens that a prompt may have after it was refused as too large. Halving finds a
-size that fits in a few attempts, whatever the true limit is."""
+"""Divisor: a quarter of the context is reserved for the conversation, however many tools there are.
+The tools get the rest."""
+SHRINK_FACTOR = 0.5
+"""Factor for a prompt's tokens after it was refused as too large. Halving finds a size that fits in
+a few attempts, whatever the true limit is."""
 
 log = structlog.get_logger()
 
 
 class GeneratorTurn:
-    """Rounds of the model and the tools it calls, until it answers or has no rounds left."""
+    """Alternates between the model and its tool calls until it answers or has no rounds left."""
 
-    def __init__(  # noqa: PLR0913 - what a turn consists of
+    def __init__(  # noqa: PLR0913 - the parts of a turn
         self,
         bus: Connection,
         model: ChatModel,
@@ -75,12 +75,12 @@ class GeneratorTurn:
         recent = recent_tools.of(caller.user)
         offered = fit_tools(tools, own, recent, room, session.count)
         self._recent_tools = recent_tools
-        asking = msgspec.structs.replace(caller, query_id=query_id)
-        self._tools = Toolset(bus, settings, offered, asking)
+        tool_caller = msgspec.structs.replace(caller, query_id=query_id)
+        self._tools = Toolset(bus, settings, offered, tool_caller)
         self._deltas = 0
         self._thinking: list[str] = []
         self._calls: list[ToolCallRecord] = []
-        self._before: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._runtime = CompactionRuntime(
             model=None if isinstance(model, RulesModel) else model,
             context_tokens=settings.context_size,
@@ -91,8 +91,8 @@ class GeneratorTurn:
     async def run(self, slot: AbstractAsyncContextManager[None]) -> None:
         """Answer after the session's earlier turns, and publish the answer or the error.
 
-        `slot` is the user's share of the generator. It is entered last, so that a turn that waits
-        for its session does not occupy it. A turn that fails leaves nothing in the session.
+        `slot` admits the user's turns. It is entered last, so that a turn that waits for its
+        session does not occupy it. A turn that fails leaves nothing in the session.
         """
         self._session.waiting.add(self._query_id)
         try:
@@ -109,7 +109,7 @@ class GeneratorTurn:
     async def _answer(self) -> None:
         error: ErrorReply | None = None
         try:
-            await self._rounds()
+            await self._run_rounds()
         except Local2Error as failure:
             log.warning("turn_failed", query_id=self._query_id, reason=str(failure))
             error = ErrorReply(code=failure.code, message=str(failure))
@@ -121,7 +121,7 @@ class GeneratorTurn:
         await self._session.end_turn(self._runtime)
 
     async def _publish(self, error: ErrorReply | None) -> None:
-        """Publish the turn; remove one that is not stored from the conversation."""
+        """Publish the turn; if it failed or cannot be stored, remove it from the conversation."""
         self._published = True
         turn = Generation(
             answer=self.answer,
@@ -140,20 +140,20 @@ class GeneratorTurn:
                 self._undo()
 
     def _undo(self) -> None:
-        """Restore the conversation as it was, without summaries that contain parts of the turn."""
+        """Restore the conversation from before the turn, and so drop summaries of its parts."""
         self.answer = ""
-        if self._before is not None:
-            self._session.memory.restore(self._before)
+        if self._snapshot is not None:
+            self._session.memory.restore(self._snapshot)
 
-    async def _rounds(self) -> None:
-        memory, most = self._session.memory, self._settings.max_rounds
+    async def _run_rounds(self) -> None:
+        memory, max_rounds = self._session.memory, self._settings.max_rounds
         background = await self._session.begin_turn(self._query, self._query_id)
-        self._before = memory.snapshot()
+        self._snapshot = memory.snapshot()
         memory.add(role="user", content=self._query)
-        for round_number in range(most + 1):
-            last = round_number == most
+        for round_number in range(max_rounds + 1):
+            last = round_number == max_rounds
             offered = [] if last else self._tools.definitions
-            text, calls = await self._ask_until_it_fits(self._writer(background), offered)
+            text, calls = await self._ask_until_it_fits(self._prompt_writer(background), offered)
             if not calls or last:
                 self._finish(text)
                 return
@@ -170,8 +170,8 @@ class GeneratorTurn:
         self.answer = text
         self._session.memory.add(role="assistant", content=text)
 
-    def _writer(self, background: Background) -> PromptWriter:
-        """Return a writer with the room that the tools leave, counted as the counter counts now."""
+    def _prompt_writer(self, background: Background) -> PromptWriter:
+        """Return a writer with the room that the tools leave by the counter's present estimate."""
         settings, count = self._settings, self._session.count
         upper = int(settings.context_size * settings.compressed_above)
         return PromptWriter(
@@ -188,7 +188,7 @@ class GeneratorTurn:
     async def _ask_until_it_fits(
         self, writer: PromptWriter, tools: Sequence[ToolDefinition]
     ) -> tuple[str, tuple[ToolCall, ...]]:
-        """Ask the model; if it refuses the prompt as too large, make that smaller and ask again."""
+        """Ask the model; if it refuses the prompt as too large, shrink the prompt and ask again."""
         while True:
             try:
                 return await self._ask(writer, tools)
@@ -198,7 +198,7 @@ class GeneratorTurn:
                 if await memory.compact_for_payload_error(self._runtime):
                     continue
                 tokens = writer.write(memory.context).tokens
-                writer = msgspec.structs.replace(writer, room=int(tokens * SMALLER))
+                writer = msgspec.structs.replace(writer, room=int(tokens * SHRINK_FACTOR))
                 if writer.write(memory.context).tokens >= tokens:
                     raise
 

@@ -1,10 +1,10 @@
-"""Hooks of coding agents: they store turns and remind the model, whether or not it asks for it.
+"""Hooks of coding agents, which store turns and give the model memories without its asking.
 
-A hook is a process of its own at every prompt, so it imports little: no `nats`, no event loop, no
+Every prompt starts a hook as a new process, so hooks import little: no `nats`, no event loop, no
 `typer` (decision 0072).
 """
 
 import time
 
 BEGAN = time.monotonic()
-"""When this process began, apart from the start of its interpreter."""
+"""The time when this process began, after the start of its interpreter."""

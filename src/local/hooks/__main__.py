@@ -1,4 +1,4 @@
-"""The command in a client's settings: `python -P -m local.hooks CLIENT EVENT`, JSON on stdin."""
+"""Entry point of `python -P -m local.hooks CLIENT EVENT`, the command in a client's settings."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""One hook: it reads an event of a client, and reminds the model or stores the turn, in time.
+"""Run one hook: read a client's event, then give the model a context or store the turn, in time.
 
-Whatever fails, the hook succeeds: no failure of it concerns the client.
+A hook always exits successfully, because its failures do not concern the client.
 """
 
 import os
@@ -33,23 +33,25 @@ from local.hooks.reminding import Reminder, without_contexts
 from local.hooks.state import FinishedTurn, Outbox, Session, Sessions, Situation, log_problem
 from local.protocol.envelope import new_id, utc_now
 
-LONGEST = 2.0
-"""Seconds after which a hook ends, whatever it is doing: even a disk may hang."""
+HOOK_SECONDS = 2.0
+"""Seconds after which a hook ends, whatever it is doing, since even a disk may hang."""
 PROMPT_SECONDS = 0.25
-"""Seconds for the answer to a prompt; 300 ms with the start of the interpreter."""
+"""Seconds that a prompt waits for its context; 300 ms with the start of the interpreter."""
 START_SECONDS = 1.0
-"""Seconds that the start of a session waits for a stack; the first prompt makes up for the rest."""
+"""Seconds that the start of a session waits for a stack. If that is too short, the first prompt
+gets the context."""
 POLL = 0.02
+"""Seconds between two attempts to ask a stack that is starting."""
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Run a hook: CLIENT EVENT [--home DIR] [--user NAME], with the event on standard input.
 
-    It exits with 0, and writes all of its answer or nothing.
+    It writes its whole output or nothing, and always exits with 0.
     """
     os.umask(PRIVATE)
     signal.signal(signal.SIGALRM, _give_up)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
     try:
         output = _run(arguments)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -64,26 +66,26 @@ def _give_up(_: int, __: FrameType | None) -> None:
 
 
 def _run(arguments: Sequence[str]) -> bytes:
-    """Return what the hook writes; problems go to the log of its memory."""
-    name, event, *rest = arguments
+    """Return the output of the hook; log problems in the folder of its memory."""
+    client_name, event_name, *rest = arguments
     options = dict(zip(rest[::2], rest[1::2], strict=True))
     home = own_home()
     try:
         home = home_of(options.get("--home"))
-        client = CLIENTS[name]
-        happened = client.read(sys.stdin.buffer.read())
-        if happened is None:
+        client = CLIENTS[client_name]
+        event = client.read(sys.stdin.buffer.read())
+        if event is None:
             return b""
-        if happened.project is not None:
+        if event.project is not None:
             with suppress(OSError):
-                os.chdir(happened.project)
+                os.chdir(event.project)
         home = home_of(options.get("--home"))
         situation = Situation.of(home, person_of(options.get("--user")))
-        context = Hooks(client, situation, start_delivery).act(happened)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is not the client's concern
-        log_problem(home / MARK, f"{name} {event}", error)
+        context = Hooks(client, situation, start_delivery).act(event)
+    except Exception as error:  # noqa: BLE001 - no failure concerns the client
+        log_problem(home / MARK, f"{client_name} {event_name}", error)
         return b""
-    return msgspec.json.encode(client.answer(event, context)) if context else b""
+    return msgspec.json.encode(client.answer(event_name, context)) if context else b""
 
 
 class Hooks:
@@ -92,7 +94,7 @@ class Hooks:
     def __init__(
         self, client: Client, situation: Situation, deliver: Callable[[Situation], None]
     ) -> None:
-        """`deliver` starts a stack and delivers turns in the background; it returns at once."""
+        """Handle a client's events. `deliver` must return at once: it works in the background."""
         self._client = client
         self._situation = situation
         self._deliver = deliver
@@ -100,7 +102,7 @@ class Hooks:
         self._outbox = Outbox(situation.turns)
 
     def act(self, event: Event) -> str | None:
-        """Do what the event asks for; return a context for the model, if there is one.
+        """Handle an event; return a context for the model, if there is one.
 
         Raises:
             BusError: The memory does not answer in time.
@@ -111,13 +113,13 @@ class Hooks:
             case Prompted():
                 return self._prompt(event)
             case Interjected():
-                self._change(event, lambda session: _begin(session, None, None))
+                self._change(event, lambda session: _begin_turn(session, None, None))
             case Answered():
-                self._change(event, lambda session: _add(session, event))
+                self._change(event, lambda session: _add_answer(session, event))
             case TurnEnded():
                 self._finish(event)
             case Compacting():
-                self._change(event, _compact)
+                self._change(event, _mark_compacted)
             case SessionEnded():
                 self._sessions.end(event.session)
                 if not self._outbox.is_empty:
@@ -125,7 +127,7 @@ class Hooks:
         return None
 
     def _start(self, event: SessionStarted) -> str | None:
-        """Start a stack, and give the model what matters if the stack answers soon."""
+        """Start a stack, and return the most important memories if the stack answers soon."""
         session = self._sessions.load(event.session)
         session.reminded = False
         session.compacted = session.compacted or event.compacted
@@ -143,7 +145,7 @@ class Hooks:
     def _prompt(self, event: Prompted) -> str | None:
         session = self._sessions.load(event.session)
         query = without_contexts(event.text)
-        _begin(session, query or None, event.turn)
+        _begin_turn(session, query or None, event.turn)
         self._sessions.save(event.session, session)
         if not (query and self._client.prompts_take_contexts):
             return None
@@ -157,15 +159,15 @@ class Hooks:
     def _remind(
         self, event: Event, session: Session, query: str | None, *, within: float
     ) -> str | None:
-        before = session.reminded
+        was_reminded = session.reminded
         reminder = Reminder(self._situation, self._client.name, event.session)
         context = reminder.remind(session, query, within=within)
-        if session.reminded != before:
+        if session.reminded != was_reminded:
             self._sessions.save(event.session, session)
         return context
 
     def _finish(self, event: TurnEnded) -> None:
-        """Put the turn where it waits to be delivered; a later answer of it takes its place."""
+        """Put the finished turn into the outbox; a later answer of the turn replaces it."""
         session = self._sessions.load(event.session)
         answer = without_contexts(event.text or "\n\n".join(session.answers))
         if not (session.query and session.query_id and session.at and answer):
@@ -193,7 +195,7 @@ class Hooks:
 
 
 def start_delivery(situation: Situation) -> None:
-    """Start the process that starts a stack and delivers turns, without waiting for it."""
+    """Start, in the background, a process that starts a stack and delivers turns."""
     import subprocess  # noqa: PLC0415 - few hooks need it
 
     command = [sys.executable, "-P", "-m", "local.hooks.delivery", str(situation.home)]
@@ -206,15 +208,15 @@ def start_delivery(situation: Situation) -> None:
     )
 
 
-def _begin(session: Session, query: str | None, turn: str | None) -> None:
+def _begin_turn(session: Session, query: str | None, turn: str | None) -> None:
     session.query, session.query_id, session.at = query, turn or new_id(), utc_now()
     session.answers = []
 
 
-def _add(session: Session, event: Answered) -> None:
+def _add_answer(session: Session, event: Answered) -> None:
     if event.turn is None or event.turn == session.query_id:
         session.answers.append(event.text)
 
 
-def _compact(session: Session) -> None:
+def _mark_compacted(session: Session) -> None:
     session.compacted = True

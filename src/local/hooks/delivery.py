@@ -1,4 +1,4 @@
-"""What hooks leave to a process that no client waits for: starting a stack, delivering turns."""
+"""A background process that starts a stack and delivers the turns that hooks have left."""
 
 import asyncio
 import os
@@ -18,22 +18,22 @@ from local.protocol.payloads import Generation
 from local.protocol.subjects import RESPONSE_GENERATION
 
 LINGER = 1_800.0
-"""Seconds that a stack stays after the last hook: people think and read between two prompts."""
+"""Seconds that a stack stays after the last hook, since people think and read between prompts."""
 PATIENCE = 120.0
-"""Seconds for everything; the rest is delivered with the next turn."""
+"""Seconds for the whole delivery; turns that are left are delivered with the next one."""
 
 
 async def deliver(situation: Situation) -> None:
-    """Run a stack, and give it the turns that wait.
+    """Run a stack, and deliver the turns that wait.
 
     Raises:
-        BusError: Some are not stored; they continue to wait.
+        BusError: Some turns were not stored; they continue to wait.
     """
     outbox = Outbox(situation.turns)
     while True:
-        with outbox.delivering() as alone:
-            if not alone:
-                return  # the process that delivers looks again at its end
+        with outbox.delivering() as is_only_one:
+            if not is_only_one:
+                return  # the other process checks the outbox again at its end
             async with stack_running(situation.settings, linger=LINGER):
                 for file, turn in outbox.take():
                     await _publish(situation, turn)
@@ -43,7 +43,7 @@ async def deliver(situation: Situation) -> None:
 
 
 async def _publish(situation: Situation, turn: FinishedTurn) -> None:
-    """Give JetStream a turn. One that the bus does not carry is logged, and no longer waits."""
+    """Publish a turn to JetStream. A turn that is too large for the bus is logged and dropped."""
     generation = Generation(
         query=turn.query,
         answer=turn.answer,
@@ -77,5 +77,5 @@ if __name__ == "__main__":
     where = Path(sys.argv[1])
     try:
         asyncio.run(_main(where))
-    except Exception as error:  # noqa: BLE001 - nobody else hears of it
+    except Exception as error:  # noqa: BLE001 - nothing else reports it
         log_problem(where / MARK, "delivery", error)

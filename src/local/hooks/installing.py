@@ -1,7 +1,7 @@
-"""Installs hooks in a client's settings, and removes exactly what was installed.
+"""Install hooks in a client's settings, and remove exactly what was installed.
 
-A plan is made first and shows the change; then the file is written. What was put into a file is
-recorded in the user's own folder, since other people's settings are no place for notes of ours.
+A plan shows the change before the file is written. Additions to a file are recorded in the user's
+own folder, because a client's settings are no place for our bookkeeping.
 """
 
 import shutil
@@ -20,12 +20,12 @@ from local.hooks.registration import (
     with_hooks,
     without_hooks,
 )
-from local.hooks.state import write_whole
+from local.hooks.state import write_atomically
 from local.protocol.envelope import content_id
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """An addition to a file. `new_file`, `new_folder`: which of the two did not exist before."""
+    """The additions to a file, and whether the file and its folder were created for them."""
 
     file: str
     additions: list[str]
@@ -34,7 +34,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a file; None stands for a file that does not exist."""
+    """A change of a file. None as text means that the file does not exist."""
 
     file: Path
     before: str | None
@@ -43,14 +43,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def diff(self) -> str:
-        """The change as a unified diff; empty for none."""
+        """The change as a unified diff, empty if nothing changes."""
         name = str(self.file)
         before, after = ((text or "").splitlines() for text in (self.before, self.after))
         return "\n".join(unified_diff(before, after, fromfile=name, tofile=name, lineterm=""))
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a client's hooks that is in one of its files."""
+    """Which of a client's hooks are installed in one of its settings files."""
 
     client: str
     scope: Scope
@@ -63,7 +63,7 @@ def plan_install(client: Client, scope: Scope, options: list[str]) -> Plan:
     """Plan to put all hooks of a client into its settings, with these options.
 
     Raises:
-        ConfigError: The settings are not as the client has them.
+        ConfigError: The settings do not have the client's format.
     """
     file, before = _settings(client, scope)
     text, entries = before or "", entries_of(client, options)
@@ -73,10 +73,10 @@ def plan_install(client: Client, scope: Scope, options: list[str]) -> Plan:
             event: [entry] for event, entry in entries.items()
         }:
             return Plan(file=file, before=before, after=before)
-        if any(found.values()):  # hooks of another version, or with other options
-            text = without_hooks(client, file, text, _additions(file))
+        if any(found.values()):  # hooks from another version, or with other options
+            text = without_hooks(client, file, text, _recorded_additions(file))
     changed = with_hooks(client, file, text, entries)
-    earlier = _recorded(file)
+    earlier = _read_record(file)
     record = Record(
         file=str(file),
         additions=changed.additions,
@@ -90,7 +90,7 @@ def plan_uninstall(client: Client, scope: Scope) -> Plan:
     """Plan to remove a client's hooks from its settings, and leave the rest as it is.
 
     Raises:
-        ConfigError: The settings are not as the client has them.
+        ConfigError: The settings do not have the client's format.
     """
     file, before = _settings(client, scope)
     if before is None or not before.strip():
@@ -98,20 +98,20 @@ def plan_uninstall(client: Client, scope: Scope) -> Plan:
     settings = read_settings(file, before)
     if not any(registered(client, settings).values()):
         return Plan(file=file, before=before, after=before)
-    after = without_hooks(client, file, before, _additions(file))
-    earlier = _recorded(file)
-    if earlier is not None and earlier.new_file and _is_bare(client, after):
+    after = without_hooks(client, file, before, _recorded_additions(file))
+    earlier = _read_record(file)
+    if earlier is not None and earlier.new_file and _is_empty(client, after):
         return Plan(file=file, before=before, after=None)
     return Plan(file=file, before=before, after=after)
 
 
-def carry_out(plan: Plan) -> None:
-    """Change the file, completely or not at all; its mode stays as it is.
+def apply_plan(plan: Plan) -> None:
+    """Change the file, completely or not at all, and keep its mode.
 
     Raises:
         UnwritableError: It cannot be written.
     """
-    earlier, note = _recorded(plan.file), _record_of(plan.file)
+    earlier, record_file = _read_record(plan.file), _record_file(plan.file)
     try:
         if plan.after is None:
             plan.file.unlink()
@@ -120,18 +120,18 @@ def carry_out(plan: Plan) -> None:
         elif plan.after != plan.before:
             _replace(plan.file, plan.after)
         if plan.record is not None:
-            write_whole(note, msgspec.json.encode(plan.record))
+            write_atomically(record_file, msgspec.json.encode(plan.record))
         elif plan.after != plan.before:
-            note.unlink(missing_ok=True)
+            record_file.unlink(missing_ok=True)
     except OSError as error:
         raise UnwritableError(plan.file, error, instead="another --scope") from error
 
 
 def installed(client: Client, scope: Scope) -> Installation:
-    """Return the installed hooks.
+    """Return which of a client's hooks are installed.
 
     Raises:
-        ConfigError: The settings are not as the client has them.
+        ConfigError: The settings do not have the client's format.
     """
     file, text = _settings(client, scope)
     found = registered(client, read_settings(file, text)) if text and text.strip() else {}
@@ -146,18 +146,18 @@ def installed(client: Client, scope: Scope) -> Installation:
 
 
 def _settings(client: Client, scope: Scope) -> tuple[Path, str | None]:
-    """Return the file, behind any links, and its text."""
+    """Return the settings file, with links resolved, and its text; None if it does not exist."""
     file = client.settings_file(scope).expanduser().absolute().resolve()
     try:
         return file, file.read_bytes().decode()
     except FileNotFoundError:
         return file, None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}.", remedy="Mend it.") from error
+        raise ConfigError(f"{file} cannot be read: {error}.", remedy="Repair it.") from error
 
 
-def _is_bare(client: Client, text: str) -> bool:
-    """Return whether a file holds no more than a new one would without hooks."""
+def _is_empty(client: Client, text: str) -> bool:
+    """Return whether the text has no more than a new file without hooks would have."""
     return not text.strip() or msgspec.json.decode(text) in ({}, dict(client.new_file))
 
 
@@ -170,17 +170,17 @@ def _replace(file: Path, text: str) -> None:
     temporary.replace(file)
 
 
-def _record_of(file: Path) -> Path:
+def _record_file(file: Path) -> Path:
     return own_home() / MARK / "hooks" / "installed" / f"{content_id(str(file))}.json"
 
 
-def _recorded(file: Path) -> Record | None:
+def _read_record(file: Path) -> Record | None:
     try:
-        return msgspec.json.decode(_record_of(file).read_bytes(), type=Record)
+        return msgspec.json.decode(_record_file(file).read_bytes(), type=Record)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def _additions(file: Path) -> list[str]:
-    earlier = _recorded(file)
+def _recorded_additions(file: Path) -> list[str]:
+    earlier = _read_record(file)
     return earlier.additions if earlier else []

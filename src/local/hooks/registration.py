@@ -1,7 +1,7 @@
-"""The hooks in a client's settings: how they are found there, added, and removed again.
+"""Find, add and remove hooks in the text of a client's settings.
 
-No byte of other content is changed: a file keeps its order, its indentation and its line ends, and
-what was added can be removed exactly.
+No byte of other content changes: a file keeps its order, its indentation and its line endings, and
+additions can be removed exactly.
 """
 
 import json
@@ -26,7 +26,7 @@ COMMAND = "command"
 
 
 class Child(NamedTuple):
-    """A value in an object or a list, and where its text is; `key` is empty in a list."""
+    """A value in an object or list, with the position of its text. In a list, `key` is empty."""
 
     key: str
     start: int
@@ -39,44 +39,44 @@ class Insertion(NamedTuple):
 
 
 def root(text: str) -> int:
-    """Return where the value begins."""
+    """Return the position where the outermost value begins."""
     return _skip(text, 0)
 
 
 def children(text: str, start: int) -> list[Child]:
-    """Return the content of the object or list that begins there; the text is valid JSON."""
+    """Return the values in the object or list that begins at `start`; the text is valid JSON."""
     return list(_children(text, start))
 
 
 def member(text: str, start: int, key: str) -> Child | None:
-    """Return the member of an object that counts: of several with one key the last one."""
+    """Return the member of an object under a key; of several, the last one, as JSON readers do."""
     found = [child for child in _children(text, start) if child.key == key]
     return found[-1] if found else None
 
 
 def insertion(text: str, start: int, literals: Sequence[str], depth: int) -> Insertion:
-    """Return the edit that puts the literals behind the content of the object or list.
+    """Return the edit that appends literals to the object or list that begins at `start`.
 
-    `depth` is that of the object or the list; the outermost has 0.
+    `depth` is the nesting depth of the object or list; the outermost has 0.
     """
     indent = indent_of(text)
     inner, outer = f"\n{indent * (depth + 1)}", f"\n{indent * depth}"
     body = f",{inner}".join(literal.replace("\n", inner) for literal in literals)
-    held = children(text, start)
-    if held:
-        return Insertion(held[-1].end, _line_ends(text, f",{inner}{body}"))
+    existing = children(text, start)
+    if existing:
+        return Insertion(existing[-1].end, _line_ends(text, f",{inner}{body}"))
     return Insertion(start + 1, _line_ends(text, f"{inner}{body}{outer}"))
 
 
-def inserted(text: str, insertions: Sequence[Insertion]) -> str:
-    """Return the text with all insertions, each at its place in the original text."""
+def apply_insertions(text: str, insertions: Sequence[Insertion]) -> str:
+    """Return the text with all insertions, whose positions are those in the original text."""
     for at, addition in sorted(insertions, reverse=True):
         text = text[:at] + addition + text[at:]
     return text
 
 
-def written(value: Any, text: str) -> str:
-    """Return the JSON of the value, indented as the text is."""
+def to_json(value: Any, text: str) -> str:
+    """Return the value as JSON, indented like the text."""
     return json.dumps(value, indent=indent_of(text), ensure_ascii=False)
 
 
@@ -109,14 +109,14 @@ def _skip(text: str, at: int) -> int:
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
-    """A file's text with the hooks, and the additions, to be removed again."""
+    """A file's text with the hooks, and the additions, by which they can be removed."""
 
     text: str
     additions: list[str]
 
 
 def entries_of(client: Client, options: Sequence[str]) -> dict[str, Json]:
-    """Return the entries for the settings, by event; the options are those of the hooks."""
+    """Return the entries for the settings, by event. The options are passed to the hooks."""
     return {
         event: client.entry(
             join([sys.executable, "-P", "-m", "local.hooks", client.name, event, *options])
@@ -126,65 +126,68 @@ def entries_of(client: Client, options: Sequence[str]) -> dict[str, Json]:
 
 
 def with_hooks(client: Client, file: Path, text: str, entries: Mapping[str, Json]) -> Registered:
-    """Return the text of a client's settings with its hooks, which it does not have yet.
+    """Return the text of a client's settings with the hooks added.
 
     Raises:
-        ConfigError: The file is not as its client has it.
+        ConfigError: The file does not have the client's format.
     """
     if not text.strip():
         whole = {**client.new_file, HOOKS: {event: [one] for event, one in entries.items()}}
-        addition = written(whole, text) + "\n"
+        addition = to_json(whole, text) + "\n"
         return Registered(text=text + addition, additions=[addition])
     read_settings(file, text)
     insertions = list(_insertions(text, entries))
-    return Registered(text=inserted(text, insertions), additions=[one.text for one in insertions])
+    return Registered(
+        text=apply_insertions(text, insertions), additions=[one.text for one in insertions]
+    )
 
 
 def _insertions(text: str, entries: Mapping[str, Json]) -> Iterator[Insertion]:
     start = root(text)
-    held = member(text, start, HOOKS)
-    if held is None:
-        value = written({event: [one] for event, one in entries.items()}, text)
+    existing = member(text, start, HOOKS)
+    if existing is None:
+        value = to_json({event: [one] for event, one in entries.items()}, text)
         yield insertion(text, start, [f'"{HOOKS}": {value}'], 0)
         return
     missing = []
     for event, one in entries.items():
-        listed = member(text, held.start, event)
+        listed = member(text, existing.start, event)
         if listed is None:
-            missing.append(f'"{event}": {written([one], text)}')
+            missing.append(f'"{event}": {to_json([one], text)}')
         else:
-            yield insertion(text, listed.start, [written(one, text)], 2)
+            yield insertion(text, listed.start, [to_json(one, text)], 2)
     if missing:
-        yield insertion(text, held.start, missing, 1)
+        yield insertion(text, existing.start, missing, 1)
 
 
 def without_hooks(client: Client, file: Path, text: str, additions: Sequence[str]) -> str:
-    """Return the text without the client's hooks: as before, if the additions are unchanged.
+    """Return the text without the client's hooks.
 
-    Otherwise only the hooks are removed, with what they leave empty.
+    If the recorded additions are unchanged, the text is exactly that from before. Otherwise only
+    the hooks are removed, with the objects and lists that become empty.
 
     Raises:
-        ConfigError: The file is not as its client has it.
+        ConfigError: The file does not have the client's format.
     """
     settings = read_settings(file, text)
     rest = text
     for addition in additions:
         rest = rest.replace(addition, "") if rest.count(addition) == 1 else text
-    if rest != text and _is_free(client, rest):
+    if rest != text and _has_no_hooks(client, rest):
         return rest
     hooks = {
         event: left
         for event, listed in settings.get(HOOKS, {}).items()
-        if (left := _without(client, listed)) or not listed
+        if (left := _without_ours(client, listed)) or not listed
     }
     rest_of_settings = {**settings, HOOKS: hooks}
     if not hooks and settings.get(HOOKS):
         del rest_of_settings[HOOKS]
-    return written(rest_of_settings, text) + "\n"
+    return to_json(rest_of_settings, text) + "\n"
 
 
-def _is_free(client: Client, rest: str) -> bool:
-    """Return whether a text is one of settings, or of none, without the client's hooks."""
+def _has_no_hooks(client: Client, rest: str) -> bool:
+    """Return whether a text is valid or empty settings without the client's hooks."""
     try:
         settings = json.loads(rest.strip() or "{}")
     except ValueError:
@@ -201,50 +204,50 @@ def registered(client: Client, settings: Json) -> dict[str, list[Json]]:
 
 
 def read_settings(file: Path, text: str) -> Json:
-    """Return the settings in a text, checked as far as hooks concern them.
+    """Read settings, and check the parts that concern hooks.
 
     Raises:
-        ConfigError: They are not JSON, or not as the client has them; the error says where.
+        ConfigError: They are not JSON, or do not have the client's format; the error says where.
     """
     try:
         settings = json.loads(text)
     except ValueError as error:
-        raise _unusable(file, f"it is not JSON: {error}") from error
+        raise _settings_error(file, f"it is not JSON: {error}") from error
     if not isinstance(settings, dict):
-        raise _unusable(file, "it holds no object")
+        raise _settings_error(file, "it is not an object")
     hooks = settings.get(HOOKS, {})
     if not isinstance(hooks, dict):
-        raise _unusable(file, f"`{HOOKS}` is no object")
+        raise _settings_error(file, f"`{HOOKS}` is not an object")
     for event, listed in hooks.items():
         if not isinstance(listed, list):
-            raise _unusable(file, f"`{HOOKS}.{event}` is no list")
+            raise _settings_error(file, f"`{HOOKS}.{event}` is not a list")
     return settings
 
 
-def _unusable(file: Path, why: str) -> ConfigError:
-    return ConfigError(f"{file} is left as it is: {why}.", remedy="Mend it, and try again.")
+def _settings_error(file: Path, why: str) -> ConfigError:
+    return ConfigError(f"{file} is left as it is: {why}.", remedy="Repair it, and try again.")
 
 
 def _is_ours(client: Client, entry: Any) -> bool:
-    """Return whether the entry, or one in its group, is a hook of ours."""
+    """Return whether the entry, or one in its group, is one of our hooks."""
     if not isinstance(entry, dict):
         return False
-    commands = [entry, *(inner for inner in _group(entry) if isinstance(inner, dict))]
+    commands = [entry, *(inner for inner in _grouped_hooks(entry) if isinstance(inner, dict))]
     mark = f" -m local.hooks {client.name} "
     return any(mark in str(one.get(COMMAND, "")) for one in commands)
 
 
-def _group(entry: Json) -> list[Any]:
+def _grouped_hooks(entry: Json) -> list[Any]:
     inner = entry.get(HOOKS)
     return inner if isinstance(inner, list) else []
 
 
-def _without(client: Client, listed: Sequence[Any]) -> list[Any]:
-    """Return the entries of an event without ours; of a group with others, only the others."""
+def _without_ours(client: Client, listed: Sequence[Any]) -> list[Any]:
+    """Return an event's entries without our hooks; mixed groups keep their other hooks."""
     left: list[Any] = []
     for entry in listed:
         if not _is_ours(client, entry):
             left.append(entry)
-        elif others := [one for one in _group(entry) if not _is_ours(client, one)]:
+        elif others := [one for one in _grouped_hooks(entry) if not _is_ours(client, one)]:
             left.append({**entry, HOOKS: others})
     return left

@@ -1,7 +1,7 @@
-"""Asks the memory in time, and gives the answer to the model as a context in its prompt.
+"""Ask the memory within a deadline, and turn its answers into a context for the model's prompt.
 
-A context has an element of its own, so that it is recognised where a client repeats it in a prompt
-or an answer, is removed, and never becomes a memory.
+A context is wrapped in an XML element. So it is recognised and removed when a client repeats it in
+a prompt or an answer, and never becomes a memory.
 """
 
 import os
@@ -22,11 +22,12 @@ from local.protocol.memories import RecalledItem, RecalledItems, is_nothing
 from local.protocol.payloads import Json, ToolRequest, ToolResult
 from local.protocol.subjects import tool_request
 
-RECALLED = 5
-LONGEST_QUERY = 2_000
-"""Characters of a prompt that are searched for."""
-LEAST_RELEVANCE = 0.5
-"""Share of the best item's score: an item far behind it is seldom about the prompt."""
+RECALLED_ITEMS = 5
+MAX_QUERY_CHARACTERS = 2_000
+"""Maximum characters of a prompt that are used as a query."""
+MIN_RELEVANCE = 0.5
+"""Minimum score of an item, as a fraction of the best item's. An item far below the best one is
+seldom about the prompt."""
 NAME = "local2-memory"
 _ELEMENT = re.compile(rf"<{NAME}>.*?</{NAME}>\s*", re.DOTALL)
 FOREWORD = (
@@ -36,7 +37,7 @@ FOREWORD = (
 
 
 class Reminder:
-    """Asks the memory for one client, in one of its sessions."""
+    """Asks the memory on behalf of one session of a client."""
 
     def __init__(self, situation: Situation, agent: str, session_id: str) -> None:
         self._situation = situation
@@ -44,31 +45,35 @@ class Reminder:
         self._session_id = session_id
 
     def remind(self, session: Session, query: str | None, *, within: float) -> str | None:
-        """Return a context of what the query finds and, once a session, of what matters most.
+        """Return a context with the results of the query and, once per session, top memories.
 
         Raises:
-            BusError: No stack runs, or it answers nothing within so many seconds.
+            BusError: No stack runs, or it answers nothing within `within` seconds.
         """
         calls: dict[str, Json] = {}
         if not session.reminded:
             calls = {"top_memories": {}, "load_session": {"limit": 0}}
         if query is not None:
-            found = {"top_k": RECALLED, "min_relevance": LEAST_RELEVANCE, "enable_rerank": False}
-            calls["recall"] = {"query": query[:LONGEST_QUERY], **found}
+            calls["recall"] = {
+                "query": query[:MAX_QUERY_CHARACTERS],
+                "top_k": RECALLED_ITEMS,
+                "min_relevance": MIN_RELEVANCE,
+                "enable_rerank": False,
+            }
         results = self._ask(calls, within)
         session.reminded = session.reminded or "top_memories" in results
         readers: dict[str, Callable[[ToolResult], str]] = {
-            "top_memories": what_matters,
-            "load_session": notes_in,
-            "recall": lambda result: recalled(result, self._session_id, session),
+            "top_memories": top_memories_section,
+            "load_session": notes_section,
+            "recall": lambda result: recalled_section(result, self._session_id, session),
         }
-        return context_of([readers[tool](result) for tool, result in results.items()])
+        return join_context([readers[tool](result) for tool, result in results.items()])
 
     def _ask(self, calls: Mapping[str, Json], within: float) -> dict[str, ToolResult]:
-        """Return what the tools answer in time, by their names; failures are only logged."""
+        """Call tools; return the results that arrive in time, by tool. Failures are only logged."""
         settings = self._situation.settings
         url = running_url(settings)
-        with suppress(OSError):  # there is no such file for a stack elsewhere
+        with suppress(OSError):  # the file does not exist for a stack elsewhere
             os.utime(settings.memory.data_dir / CLIENTS_LOCK)
         requests = [self._request(tool, args, within) for tool, args in calls.items()]
         with Wire(url, self._situation.credentials(), within=within) as wire:
@@ -103,45 +108,49 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes in the answer of `load_session`."""
+    """The notes in the result of `load_session`."""
 
     notes: list[Note]
 
 
-def context_of(parts: Sequence[str]) -> str | None:
-    """Return the parts with content, in one element; None if there is none."""
+def join_context(parts: Sequence[str]) -> str | None:
+    """Join the non-empty parts in one element; return None if there are none."""
     filled = [part for part in parts if part]
     return section(NAME, [FOREWORD, *filled]) if filled else None
 
 
 def without_contexts(text: str) -> str:
-    """Return the text without the contexts that the model was given."""
+    """Return the text without the contexts that hooks have added."""
     return _ELEMENT.sub("", text).strip()
 
 
-def what_matters(result: ToolResult) -> str:
-    """Return the section of `top_memories`."""
+def top_memories_section(result: ToolResult) -> str:
+    """Return the text of `top_memories`; empty if there are none."""
     return "" if is_nothing(result.content) else result.content
 
 
-def notes_in(result: ToolResult) -> str:
+def notes_section(result: ToolResult) -> str:
     notes = msgspec.convert(result.data, Notes).notes
     lines = [note_line(note.role, note.content, merged=note.merges > 0) for note in notes]
     return section("notes", lines) if lines else ""
 
 
-def recalled(result: ToolResult, session_id: str, session: Session) -> str:
-    """Return what was found, except for the conversation itself and what no longer holds."""
+def recalled_section(result: ToolResult, session_id: str, session: Session) -> str:
+    """Return the items of a recall as a section, without outdated ones.
+
+    Messages of this session are left out, too, unless compaction has removed them from the model's
+    context.
+    """
     found = msgspec.convert(result.data, RecalledItems).items
     lines = [
         _line(item)
         for item in found
-        if item.outdated_by is None and (session.compacted or not _is_known(item, session_id))
+        if item.outdated_by is None and (session.compacted or not _is_in_session(item, session_id))
     ]
     return section("recalled", lines) if lines else ""
 
 
-def _is_known(item: RecalledItem, session_id: str) -> bool:
+def _is_in_session(item: RecalledItem, session_id: str) -> bool:
     return item.session_id == session_id and item.source_kind == "chat_message"
 
 

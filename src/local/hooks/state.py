@@ -1,9 +1,9 @@
 """Files that hooks leave for each other and for the delivery: sessions, finished turns, a log.
 
-Each hook is a process of its own. A session is a file with the prompt of the current turn, and is
-removed when the session ends. A finished turn is a file until JetStream has stored it: it is not
-lost where no stack runs, or where the process that delivers it is killed; the next delivery takes
-it along. Problems go to a log, since none of them concerns the client.
+Each hook is a separate process. A session is a file with the prompt of the current turn, removed
+when the session ends. A finished turn is a file until JetStream has stored it. So it is not lost if
+no stack runs or if the delivering process is killed: the next delivery includes it. Problems are
+logged, because none of them concerns the client.
 """
 
 import fcntl
@@ -21,24 +21,26 @@ from local.errors import Local2Error
 from local.protocol.envelope import content_id
 from local.settings import Settings
 
-if TYPE_CHECKING:  # needed with accounts only, and slow to import
+if TYPE_CHECKING:  # needed only with accounts, and slow to import
     from local.tenants.credentials import Credentials
 
-FORGOTTEN = 7 * 24 * 3600.0
-"""Seconds after which a session that never ended is over."""
+SESSION_SECONDS = 7 * 24 * 3600.0
+"""Seconds without use after which a session counts as ended."""
 LOG_FILE = Path("logs", "hooks.log")
-LARGEST_LOG = 1_000_000
-"""Bytes; a larger log becomes the former one."""
+MAX_LOG_BYTES = 1_000_000
+"""Maximum bytes of the log; a larger one is rotated."""
 
 
 class Situation(NamedTuple):
+    """The memory that a hook uses, and the user it acts for."""
+
     home: Path
     settings: Settings
     user: str | None
 
     @classmethod
     def of(cls, home: Path, user: str | None) -> Self:
-        """Return the memory of that home.
+        """Read the settings of a home.
 
         Raises:
             ConfigError: Its settings cannot be read.
@@ -55,10 +57,10 @@ class Situation(NamedTuple):
         return self.folder / "turns"
 
     def credentials(self) -> "Credentials | None":
-        """Return as whom to connect; None without accounts.
+        """Return the credentials to connect with; None without accounts.
 
         Raises:
-            ConfigError: A file of credentials is missing, or holds none.
+            ConfigError: A credentials file is missing, or holds no credentials.
         """
         bus = self.settings.bus
         if bus.credentials is None and bus.tenant is None:
@@ -69,7 +71,11 @@ class Situation(NamedTuple):
 
 
 class Session(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A session. `reminded`: it has what matters most. `compacted`: it begins with a summary."""
+    """A session of a client. `at` is the time of the current prompt.
+
+    `reminded`: the model has been given the top memories. `compacted`: a summary has replaced
+    earlier messages.
+    """
 
     query_id: str | None = None
     query: str | None = None
@@ -87,28 +93,28 @@ class Sessions:
         self._client = client
 
     def load(self, id_: str) -> Session:
-        """Return the session; an unknown one has begun just now."""
+        """Return the session; a new one if it is unknown."""
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self._file(id_).read_bytes(), type=Session)
         return Session()
 
     def save(self, id_: str, session: Session) -> None:
-        write_whole(self._file(id_), msgspec.json.encode(session))
+        write_atomically(self._file(id_), msgspec.json.encode(session))
 
     def end(self, id_: str) -> None:
-        """Remove the session, and those that have not been used for long."""
+        """Remove the session, and all that were not used for `SESSION_SECONDS`."""
         self._file(id_).unlink(missing_ok=True)
         for file in self._folder.glob("*.json"):
             with suppress(FileNotFoundError):
-                if time.time() - file.stat().st_mtime > FORGOTTEN:
+                if time.time() - file.stat().st_mtime > SESSION_SECONDS:
                     file.unlink()
 
     def _file(self, id_: str) -> Path:
         return self._folder / f"{content_id(self._client, id_)}.json"
 
 
-def write_whole(file: Path, data: bytes) -> None:
-    """Write a complete file, or none."""
+def write_atomically(file: Path, data: bytes) -> None:
+    """Write a file completely or not at all."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
     temporary.write_bytes(data)
@@ -116,7 +122,7 @@ def write_whole(file: Path, data: bytes) -> None:
 
 
 class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt with its answer, whose it is and where it was given."""
+    """A prompt with its answer, its user, agent, session and project."""
 
     user: str | None
     agent: str
@@ -129,15 +135,15 @@ class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outbox:
-    """The folder of finished turns. A `.taken` one is being delivered, or its delivery failed."""
+    """The folder of finished turns. A `.taken` file is being delivered, or its delivery failed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, turn: FinishedTurn) -> None:
-        """Store a turn; a later answer to its prompt takes its place."""
+        """Store a turn; a later answer to its prompt replaces it."""
         name = content_id(turn.agent, turn.session_id, turn.query_id)
-        write_whole(self._folder / f"{name}.json", msgspec.json.encode(turn))
+        write_atomically(self._folder / f"{name}.json", msgspec.json.encode(turn))
 
     @property
     def is_empty(self) -> bool:
@@ -145,7 +151,7 @@ class Outbox:
 
     @contextmanager
     def delivering(self) -> Iterator[bool]:
-        """Deliver while no other process does; yield False if one does."""
+        """Hold the lock of the delivering process; yield False if another process holds it."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self._folder / "lock").open("wb") as lock:
             try:
@@ -158,7 +164,8 @@ class Outbox:
     def take(self) -> Iterator[tuple[Path, FinishedTurn]]:
         """Yield every turn with its file, which the delivery removes.
 
-        A turn that is put meanwhile has a file of its own. A file without a turn is put aside.
+        Turns that are put meanwhile get separate files. Files that hold no turn are renamed to
+        `.unreadable`.
         """
         for file in self._folder.glob("*.json"):
             file.replace(file.with_suffix(".taken"))
@@ -170,12 +177,12 @@ class Outbox:
 
 
 def log_problem(data_dir: Path, where: str, error: BaseException) -> None:
-    """Add a line without the text of any message; where none can be written, do nothing."""
+    """Log a problem without the text of any message; do nothing if the log cannot be written."""
     what = error.logged if isinstance(error, Local2Error) else f"{type(error).__name__}"
     file = data_dir / LOG_FILE
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if file.exists() and file.stat().st_size > LARGEST_LOG:
+        if file.exists() and file.stat().st_size > MAX_LOG_BYTES:
             file.replace(file.with_suffix(".log.1"))
         with file.open("a", encoding="utf-8") as log:
             log.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {where}: {what}\n")

@@ -1,7 +1,7 @@
-"""A few requests over NATS, on one plain socket, within a deadline.
+"""Send a few requests over NATS on a plain socket, within a deadline.
 
-Importing nats-py takes longer than a prompt may wait. Little of the protocol is needed here:
-connecting, publishing, and reading the inbox.
+Importing nats-py takes longer than a prompt may wait, and hooks need little of the protocol: to
+connect, to publish, and to read the inbox.
 """
 
 import base64
@@ -23,16 +23,17 @@ from local.errors import (
     without_credentials,
 )
 
-if TYPE_CHECKING:  # needed with accounts only, and slow to import
+if TYPE_CHECKING:  # needed only with accounts, and slow to import
     from local.tenants.credentials import Credentials
 
 INBOX = "_INBOX"
 PORT = 4222
-LONGEST_LINE = 64 * 1024
-"""Bytes; INFO is the longest of the protocol's lines."""
-MOST_BYTES = 8 * 1024 * 1024
-NOBODY = b" 503"
-"""The status of the server's own answer where nobody serves a subject."""
+MAX_LINE_BYTES = 64 * 1024
+"""Maximum bytes of a line of the protocol; INFO is the longest."""
+MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+"""Maximum bytes of a reply."""
+NO_RESPONDERS_STATUS = b" 503"
+"""The status of the server's own reply when nobody serves a subject."""
 
 
 class Request(NamedTuple):
@@ -41,10 +42,10 @@ class Request(NamedTuple):
 
 
 class Wire:
-    """A connection for as long as its context lasts."""
+    """A connection to a NATS server, open while its context lasts."""
 
     def __init__(self, url: str, credentials: "Credentials | None", *, within: float) -> None:
-        """`within`: seconds from now, for everything together."""
+        """Prepare a connection. All requests together have `within` seconds from now."""
         self._url = urlsplit(url if "://" in url else f"nats://{url}")
         self._credentials = credentials
         self._ends = time.monotonic() + within
@@ -54,10 +55,10 @@ class Wire:
     def __enter__(self) -> Self:
         address = self._url.hostname or "127.0.0.1", self._url.port or PORT
         try:
-            self._socket = socket.create_connection(address, timeout=self._left())
+            self._socket = socket.create_connection(address, timeout=self._seconds_left())
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._read = self._socket.makefile("rb")
-            self._introduce()
+            self._handshake()
         except OSError as error:
             shown = without_credentials(self._url.geturl())
             raise StackNotRunningError(f"No NATS server answers at {shown}.") from error
@@ -70,11 +71,11 @@ class Wire:
         self._socket.close()
 
     def ask(self, requests: Sequence[Request]) -> list[bytes | None]:
-        """Send all, and return their answers in their order; None for one without an answer.
+        """Send requests, and return their replies in order; None for a request without a reply.
 
         Raises:
-            BusTimeoutError: None came in time.
-            NoRespondersError: None of them has a server.
+            BusTimeoutError: No reply arrived in time.
+            NoRespondersError: Nobody serves any of the subjects.
             BusError: The server refuses something, or the connection is lost.
         """
         headers = self._headers()
@@ -83,33 +84,33 @@ class Wire:
             for number, (subject, data) in enumerate(requests):
                 self._publish(subject, f"{self._inbox}.{number}", headers, data)
             while len(answers) < len(requests):
-                number, answer = self._next()
+                number, answer = self._next_reply()
                 answers[number] = answer
         except TimeoutError as error:
             if not answers:
-                raise BusTimeoutError("No answer came in time.") from error
+                raise BusTimeoutError("No reply arrived in time.") from error
         except OSError as error:
             raise BusError(f"The connection was lost: {error}.") from error
         if not any(answers.values()):
             raise NoRespondersError("The memory does not serve its tools yet.")
         return [answers.get(number) for number in range(len(requests))]
 
-    def _left(self) -> float:
-        """Return the seconds left; raise a TimeoutError if there are none."""
+    def _seconds_left(self) -> float:
+        """Return the seconds left; raise TimeoutError if none are left."""
         left = self._ends - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
 
-    def _introduce(self) -> None:
-        info = msgspec.json.decode(self._line().removeprefix(b"INFO "), type=_Info)
+    def _handshake(self) -> None:
+        info = msgspec.json.decode(self._read_line().removeprefix(b"INFO "), type=_ServerInfo)
         if info.tls_required or self._url.scheme == "tls":
             self._encrypt()
-        hello = msgspec.json.encode(_hello(info, self._url, self._credentials))
+        hello = msgspec.json.encode(_connect_options(info, self._url, self._credentials))
         self._send(b"CONNECT %s\r\nSUB %s.* 1\r\n" % (hello, self._inbox.encode()))
 
     def _encrypt(self) -> None:
-        import ssl  # noqa: PLC0415 - few need it, and it takes long to import
+        import ssl  # noqa: PLC0415 - rarely needed, and slow to import
 
         context = ssl.create_default_context()
         self._socket = context.wrap_socket(self._socket, server_hostname=self._url.hostname)
@@ -127,10 +128,10 @@ class Wire:
         else:
             self._send(b"PUB %s %d\r\n%s\r\n" % (names, len(data), data))
 
-    def _next(self) -> tuple[int, bytes | None]:
-        """Return the next answer, with the number of its request."""
+    def _next_reply(self) -> tuple[int, bytes | None]:
+        """Return the next reply, with the number of its request."""
         while True:
-            line = self._line()
+            line = self._read_line()
             verb, *words = line.split()
             match verb:
                 case b"PING":
@@ -138,27 +139,27 @@ class Wire:
                 case b"-ERR":
                     raise BusError(f"The NATS server refuses: {line[5:].decode()}.")
                 case b"MSG":
-                    return _number(words), self._bytes(int(words[-1]))
+                    return _request_number(words), self._read_payload(int(words[-1]))
                 case b"HMSG":
                     sizes = int(words[-2]), int(words[-1])
-                    whole = self._bytes(sizes[1])
-                    nobody = whole.startswith(b"NATS/1.0" + NOBODY)
-                    return _number(words), None if nobody else whole[sizes[0] :]
+                    whole = self._read_payload(sizes[1])
+                    nobody = whole.startswith(b"NATS/1.0" + NO_RESPONDERS_STATUS)
+                    return _request_number(words), None if nobody else whole[sizes[0] :]
 
-    def _line(self) -> bytes:
-        self._socket.settimeout(self._left())
-        line = self._read.readline(LONGEST_LINE)
+    def _read_line(self) -> bytes:
+        self._socket.settimeout(self._seconds_left())
+        line = self._read.readline(MAX_LINE_BYTES)
         if not line.endswith(b"\r\n"):
             raise ConnectionResetError("the server closed it")
         return line[:-2]
 
-    def _bytes(self, size: int) -> bytes:
-        """Return a payload, without the line's end behind it."""
-        if size > MOST_BYTES:
+    def _read_payload(self, size: int) -> bytes:
+        """Read a payload, without the line ending that follows it."""
+        if size > MAX_PAYLOAD_BYTES:
             raise BusError(f"An answer has {size} bytes.")
         data = b""
         while len(data) < size + 2:
-            self._socket.settimeout(self._left())
+            self._socket.settimeout(self._seconds_left())
             piece = self._read.read1(size + 2 - len(data))
             if not piece:
                 raise ConnectionResetError("the server closed it")
@@ -166,19 +167,22 @@ class Wire:
         return data[:-2]
 
     def _send(self, data: bytes) -> None:
-        self._socket.settimeout(self._left())
+        self._socket.settimeout(self._seconds_left())
         self._socket.sendall(data)
 
 
-class _Info(msgspec.Struct):
-    """The server's first message, as far as it is needed."""
+class _ServerInfo(msgspec.Struct):
+    """The needed fields of INFO, the server's first message."""
 
     nonce: str | None = None
     tls_required: bool = False
 
 
-class _Hello(msgspec.Struct, omit_defaults=True):
-    """The client's first message. `headers` and `no_responders`: a missing receiver is reported."""
+class _ConnectOptions(msgspec.Struct, omit_defaults=True):
+    """The options of CONNECT, the client's first message.
+
+    With `headers` and `no_responders`, the server reports that nobody serves a subject.
+    """
 
     name: str
     lang: str
@@ -194,12 +198,14 @@ class _Hello(msgspec.Struct, omit_defaults=True):
     signature: str | None = msgspec.field(default=None, name="sig")
 
 
-def _hello(info: _Info, url: SplitResult, credentials: "Credentials | None") -> _Hello:
-    hello = _Hello("local2-hook", "python", "1", False, False, True, True, 1)
+def _connect_options(
+    info: _ServerInfo, url: SplitResult, credentials: "Credentials | None"
+) -> _ConnectOptions:
+    hello = _ConnectOptions("local2-hook", "python", "1", False, False, True, True, 1)
     if url.username:
         hello.user, hello.password = unquote(url.username), unquote(url.password or "")
     if credentials is not None and info.nonce:
-        import nkeys  # noqa: PLC0415 - without accounts it is not needed, and takes long to import
+        import nkeys  # noqa: PLC0415 - needed only with accounts, and slow to import
 
         key = nkeys.from_seed(credentials.seed.encode())
         hello.nkey = key.public_key.decode()
@@ -207,6 +213,6 @@ def _hello(info: _Info, url: SplitResult, credentials: "Credentials | None") -> 
     return hello
 
 
-def _number(words: Sequence[bytes]) -> int:
-    """Return the number that the inbox of an answer ends with."""
+def _request_number(words: Sequence[bytes]) -> int:
+    """Return the request's number, with which the inbox of its reply ends."""
     return int(words[0].rpartition(b".")[2])

@@ -1,4 +1,4 @@
-"""Adapters: they answer a framework's calls of its store from the memory, over the bus.
+"""Adapters that implement the storage interfaces of frameworks with the memory, over the bus.
 
-Each is a module of its own, and the only one to import its framework, an optional extra.
+Each adapter's modules are the only ones that import its framework, which is an optional extra.
 """

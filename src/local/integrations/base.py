@@ -1,11 +1,13 @@
-"""The base of adapters: a memory that any thread may use, and the log of a session.
+"""What adapters share: a memory that any thread may use, and the log of a session.
 
-A connection lives in one loop, and frameworks call from plain functions and from any loop. So
-adapters have a loop of their own, in a thread beside the program's, and open there what they need
-when it is first used; or they work in the loop of an open memory. A log holds a session's items as
-its framework wrote them, exactly and in order. Their messages are ingested, too, so that later
-sessions find them. That is done first: a caller adds its items again after an error, and they must
-not be in the log twice. What leaves the log is erased from the memory, if the role may erase.
+A connection belongs to one event loop, while frameworks call from plain functions and from any
+loop. So adapters run in the loop of an open memory that they are given, or else in a common loop in
+a background thread, where they open a memory on first use.
+
+A log holds a session's items exactly and in the order in which the framework wrote them. Their
+messages are ingested, too, so that later sessions find them. Ingesting comes first: callers add
+their items again after an error, and items must not be in the log twice. Items removed from the log
+are erased from the memory if the role may erase.
 """
 
 import asyncio
@@ -32,23 +34,24 @@ from local.protocol.payloads import Json, in_parts
 R = TypeVar("R")
 T = TypeVar("T")
 
-_starting = threading.Lock()
+_loop_lock = threading.Lock()
 _loops: list[asyncio.AbstractEventLoop] = []
 PAGE = 1_000
-"""Items read, or messages ingested, at once."""
+"""Maximum number of items read, or messages ingested, in one request."""
 REQUEST_BYTES = 300_000
-"""Of the messages of one request, which may have 1 MB; a single one may be larger."""
-FURTHER = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
-"""Fields that not every memory has."""
+"""Maximum bytes of the messages in one request, which may have 1 MB. A single message may be
+larger."""
+OPTIONAL_FIELDS = ("label", "role", "topic", "session_id", "agent", "scope", "by", "source_ref")
+"""Fields of a recalled item that may be None."""
 
 log = structlog.get_logger()
 
 
 class Background(Generic[R]):
-    """Something that is opened at its first use, and again after it was closed.
+    """A resource that is opened on first use, and again after it was closed.
 
-    `open_`: makes the context in which it is open. `loop`: where, if not in the loop of all
-    adapters.
+    `open_` returns the context in which it is open. `loop` is the event loop for it; None means the
+    common loop of all adapters.
     """
 
     def __init__(
@@ -63,23 +66,23 @@ class Background(Generic[R]):
         self._opened: list[R] = []
 
     async def do(self, work: Callable[[R], Awaitable[T]]) -> T:
-        """Do the work while this loop goes on; cancelling it here cancels it there, too."""
-        return await asyncio.wrap_future(self._begun(self._done(work)))
+        """Do work without blocking this loop. Cancelling it here cancels it there, too."""
+        return await asyncio.wrap_future(self._start(self._run(work)))
 
     def wait_for(self, work: Callable[[R], Awaitable[T]]) -> T:
-        """Do the work while this thread waits; raise what `wait_in` raises."""
-        return wait_in(self._loop or _loop(), self._done(work))
+        """Do work while this thread waits. Raises what `wait_in` raises."""
+        return wait_in(self._loop or _adapter_loop(), self._run(work))
 
     async def aclose(self) -> None:
-        await asyncio.wrap_future(self._begun(self._close()))
+        await asyncio.wrap_future(self._start(self._close()))
 
     def close(self) -> None:
-        wait_in(self._loop or _loop(), self._close())
+        wait_in(self._loop or _adapter_loop(), self._close())
 
-    def _begun(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop or _loop())
+    def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop or _adapter_loop())
 
-    async def _done(self, work: Callable[[R], Awaitable[T]]) -> T:
+    async def _run(self, work: Callable[[R], Awaitable[T]]) -> T:
         async with self._opening:
             if not self._opened:
                 self._opened = [await self._exits.enter_async_context(self._open())]
@@ -92,13 +95,13 @@ class Background(Generic[R]):
             await self._exits.aclose()
 
 
-def using(
+def background_memory(
     memory: Memory | None, options: Mapping[str, Any], agent: str | None = None
 ) -> Background[Memory]:
-    """Use the open memory, as the caller that the options name; or one opened as `connect` does.
+    """Return an open memory for the caller that the options name, or one that `connect` opens.
 
     Raises:
-        TypeError: They name the memory's place, and an open one was given.
+        TypeError: An open memory was given, and the options name more than a caller.
     """
     if memory is None:
         return Background(lambda: connect(**{"agent": agent, **options}))
@@ -110,21 +113,21 @@ def wait_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
     """Do work in a loop while this thread waits.
 
     Raises:
-        asyncio.InvalidStateError: The loop is this thread's own: it would wait without end.
+        asyncio.InvalidStateError: The loop runs in this thread, which would wait for ever.
     """
     with suppress(RuntimeError):
         if asyncio.get_running_loop() is loop:
             work.close()
             raise asyncio.InvalidStateError(
-                "This was called synchronously in the event loop of its memory; await the method "
-                "of the same name with an `a` before it, as graph.ainvoke instead of invoke."
+                "This was called synchronously in the event loop of its memory. Await the method "
+                "whose name begins with `a` instead, for example graph.ainvoke instead of invoke."
             )
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
-def _loop() -> asyncio.AbstractEventLoop:
-    """Return the loop of this process's adapters, which ends with the process."""
-    with _starting:
+def _adapter_loop() -> asyncio.AbstractEventLoop:
+    """Return the common loop of this process's adapters, which ends with the process."""
+    with _loop_lock:
         if not _loops:
             loop = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name="local2", daemon=True).start()
@@ -133,16 +136,16 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """An item, and its content as a message to ingest, if it has any."""
+    """An item, and its content as a message to ingest; None if it has nothing to find."""
 
     item: Json
     message: Json | None = None
 
 
 class Logged(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored form of an entry; `memory` is the id of the record of its message.
+    """The stored form of an entry. `memory` is the id of the record of its message.
 
-    The item is a text, since Python's JSON may contain what strict readers refuse.
+    The item is stored as text, since Python's JSON may contain values that strict readers refuse.
     """
 
     item: str
@@ -159,7 +162,7 @@ class Logged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionLog:
-    """The log of one session, of one framework, in an open memory."""
+    """The log of one session of a framework, in an open memory."""
 
     def __init__(self, memory: Memory, items: Items, session_id: str) -> None:
         self._memory = memory
@@ -169,16 +172,16 @@ class SessionLog:
 
     @classmethod
     def of(cls, memory: Memory, framework: str, session_id: str) -> Self:
-        mine = memory.of(session=session_id)
-        return cls(mine, mine.items(framework), session_id)
+        in_session = memory.of(session=session_id)
+        return cls(in_session, in_session.items(framework), session_id)
 
     async def append(self, entries: Sequence[Entry]) -> None:
-        """Add items at the end; when it returns, they and their messages are stored.
+        """Append items; when this returns, they and their messages are stored.
 
-        The items that fit into one message on the bus are stored all or none.
+        Items that fit into one message on the bus are stored together or not at all.
 
         Raises:
-            TooLargeError: One of them does not fit into one; none is stored.
+            TooLargeError: One item does not fit into a message; none is stored.
         """
         if not entries:
             return
@@ -187,9 +190,9 @@ class SessionLog:
         logged = [Logged(item=json.dumps(entry.item)) for entry in entries]
         for key, one in zip(keys, logged, strict=True):
             check_size(self._put(key, one))
-        memories = await self._ingested(
+        memories = await self._ingest(
             [
-                {**_sendable(entry.message), "id": key}
+                {**_without_surrogates(entry.message), "id": key}
                 for key, entry in zip(keys, entries, strict=True)
                 if entry.message is not None
             ]
@@ -202,12 +205,12 @@ class SessionLog:
         )
 
     async def latest(self, limit: int | None = None) -> list[Json]:
-        """Return the last items in their order; all of them if `limit` is None or below zero."""
+        """Return the last items in their order; all of them if `limit` is None or negative."""
         found: list[Json] = []
         if limit == 0:
             return found
-        most = PAGE if limit is None or limit < 0 else limit
-        newest = self._items.each_in(self._namespace, at_once=min(most, PAGE))
+        page = PAGE if limit is None or limit < 0 else min(limit, PAGE)
+        newest = self._items.each_in(self._namespace, at_once=page)
         async for stored in newest:
             found.append(Logged.of(stored).content)
             if len(found) == limit:
@@ -215,30 +218,30 @@ class SessionLog:
         return found[::-1]
 
     async def pop(self) -> Json | None:
-        """Remove the last item, and erase its message; None if there is none."""
+        """Remove the last item and erase its message; return the item, or None if there is none."""
         async for stored in self._items.each_in(self._namespace, at_once=1):
             logged = Logged.of(stored)
             if logged.memory is not None:
-                await self._erased(self._memory.forget(id=logged.memory, allow_again=True))
-            where = ItemKey(namespace=stored.namespace, key=stored.key)
-            if await self._items.delete(keys=[where]):
+                await self._erase(self._memory.forget(id=logged.memory, allow_again=True))
+            key = ItemKey(namespace=stored.namespace, key=stored.key)
+            if await self._items.delete(keys=[key]):
                 return logged.content
         return None
 
     async def clear(self) -> None:
-        """Remove all items, and erase all that was ingested in the session."""
-        await self._erased(self._memory.forget(session=self._session_id, allow_again=True))
+        """Remove all items, and erase everything that was ingested in the session."""
+        await self._erase(self._memory.forget(session=self._session_id, allow_again=True))
         await self._items.delete(namespaces=[self._namespace])
 
     async def _next_batch(self) -> str:
-        """Return the beginning of keys after all existing ones, whatever clocks show."""
+        """Return a key prefix that sorts after all existing keys, whatever clocks show."""
         number = 0
         async for last in self._items.each_in(self._namespace, at_once=1):
             number = int(last.key.partition(".")[0]) + 1
             break
         return f"{number:012}.{new_id()}"
 
-    async def _ingested(self, messages: Sequence[Json]) -> dict[str, str]:
+    async def _ingest(self, messages: Sequence[Json]) -> dict[str, str]:
         """Ingest messages; return the ids of their records by the messages' ids."""
         records: dict[str, str] = {}
         for part in in_parts(messages, _size, most_bytes=REQUEST_BYTES, most=PAGE):
@@ -251,8 +254,8 @@ class SessionLog:
             records |= zip(stored, report.ids, strict=True)
         return records
 
-    async def _erased(self, erasing: Awaitable[Receipt]) -> None:
-        """Erase records; without the right to erase, as a caller without a name, they stay."""
+    async def _erase(self, erasing: Awaitable[Receipt]) -> None:
+        """Erase records; they stay if the caller may not erase, for example one without a name."""
         try:
             await erasing
         except ForbiddenError as error:
@@ -263,8 +266,8 @@ class SessionLog:
         return ItemPut(namespace=self._namespace, key=key, value=value)
 
 
-def _sendable(message: Json) -> Json:
-    """Return the message without halves of characters, which models write and UTF-8 lacks."""
+def _without_surrogates(message: Json) -> Json:
+    """Return the message without lone surrogates, which models write and UTF-8 cannot encode."""
     sendable: Json = json.loads(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
     return sendable
 
@@ -274,8 +277,8 @@ def _size(message: Json) -> int:
 
 
 def metadata_of(item: RecalledItem) -> Json:
-    """Return its id, score and kind, where and when it comes from; and all other fields."""
-    further = {name: getattr(item, name) for name in FURTHER}
+    """Return an item's id, score, kind, source and time, and all optional fields that it has."""
+    further = {name: getattr(item, name) for name in OPTIONAL_FIELDS}
     return {
         "id": item.id,
         "score": item.score,

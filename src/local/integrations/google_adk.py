@@ -1,8 +1,8 @@
-"""A memory service of Google's Agent Development Kit: what its users wrote in any session.
+"""A memory service for Google's Agent Development Kit (ADK), across a user's sessions.
 
-A memory belongs to its user, and the name of an application is that of an agent: what a user told
-one agent the user's other agents know, too. Applications that must not share it each need a home,
-or a tenant.
+A memory belongs to its user. The application's name is stored as the agent's, so what a user tells
+one application, the user's other applications know, too. Applications that must not share memories
+each need a home or a tenant.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,18 +18,18 @@ from google.genai import types
 
 from local.client.memory import Memory
 from local.errors import ForbiddenError, InvalidArgumentsError, quoted
-from local.integrations.base import metadata_of, using
+from local.integrations.base import background_memory, metadata_of
 from local.protocol.memories import RecalledItem
 from local.protocol.payloads import Json
 
-MOST_FOUND = 10
-"""As many as ADK's own service returns."""
-MOST_ASKED = 4_096
-"""Characters of a query; ADK's tool `preload_memory` asks with whole messages."""
+MAX_RESULTS = 10
+"""Maximum number of search results, as in ADK's own service."""
+MAX_QUERY_CHARACTERS = 4_096
+"""Maximum characters of a query; ADK's tool `preload_memory` sends whole messages."""
 AT_ONCE = 500
-"""Messages in one request."""
+"""Maximum number of messages in one request."""
 OWN_TOOL = "load_memory"
-"""ADK's tool that calls this service: its results are nothing new."""
+"""ADK's tool that calls this service. Its results are memories already."""
 
 T = TypeVar("T")
 
@@ -37,9 +37,9 @@ T = TypeVar("T")
 class LocalMemoryService(BaseMemoryService):
     """The memories of all users of an application, over one connection.
 
-    `token_of`: on a stack with accounts, returns the token of a user; without it, only the `user`
-    of the options is served there. `memory`: an open one, which it shares; otherwise it opens one.
-    `options`: as `local2.connect` takes them.
+    `token_of` returns the token of a user, for a stack with accounts. Without it, such a stack
+    serves only the `user` of the options. `memory` is an open memory to share; without it, the
+    service opens one. `options` are those of `local2.connect`.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LocalMemoryService(BaseMemoryService):
         **options: Any,
     ) -> None:
         self._token_of = token_of
-        self._memory = using(memory, options)
+        self._memory = background_memory(memory, options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -59,11 +59,11 @@ class LocalMemoryService(BaseMemoryService):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection, if it is its own; the next call opens another one."""
+        """Close the connection, unless it is shared; the next call opens another one."""
         await self._memory.aclose()
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Remember a session; added again, only what is new of it."""
+        """Store a session; adding it again stores only what is new."""
         await self.add_events_to_memory(
             app_name=session.app_name,
             user_id=session.user_id,
@@ -78,7 +78,7 @@ class LocalMemoryService(BaseMemoryService):
         user_id: str,
         events: Sequence[Event],
         session_id: str | None = None,
-        custom_metadata: Mapping[str, object] | None = None,  # noqa: ARG002 - there is none
+        custom_metadata: Mapping[str, object] | None = None,  # noqa: ARG002 - not stored
     ) -> None:
         messages = [message for event in events if (message := message_of(event)) is not None]
 
@@ -86,7 +86,7 @@ class LocalMemoryService(BaseMemoryService):
             for start in range(0, len(messages), AT_ONCE):
                 await memory.ingest(messages[start : start + AT_ONCE], session=session_id)
 
-        await self._as(user_id, app_name, ingest)
+        await self._do_as(user_id, app_name, ingest)
 
     async def add_memory(
         self,
@@ -96,7 +96,7 @@ class LocalMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember facts; metadata are passed as further arguments of the tool `remember_fact`."""
+        """Store facts; their metadata become further arguments of the tool `remember_fact`."""
 
         async def remember(memory: Memory) -> None:
             for entry in memories:
@@ -104,43 +104,44 @@ class LocalMemoryService(BaseMemoryService):
                 content = _text(entry.content)
                 await memory.call("remember_fact", content=content, scope="user", **further)
 
-        await self._as(user_id, app_name, remember)
+        await self._do_as(user_id, app_name, remember)
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
         if not query.strip():
             return SearchMemoryResponse()
-        found = await self._as(
+        found = await self._do_as(
             user_id,
             app_name,
-            lambda memory: memory.recall(query[:MOST_ASKED], limit=MOST_FOUND),
+            lambda memory: memory.recall(query[:MAX_QUERY_CHARACTERS], limit=MAX_RESULTS),
         )
         return SearchMemoryResponse(memories=[entry_of(item) for item in found.items])
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Erase a memory for good, also from sessions that are added again."""
+        """Erase a memory for good; adding its session again does not bring it back."""
         if not memory_id:
             return
-        with suppress(InvalidArgumentsError):  # the user has none of that id, or no longer
-            await self._as(user_id, app_name, lambda memory: memory.forget(id=memory_id))
+        with suppress(InvalidArgumentsError):  # the user has no memory with this id
+            await self._do_as(user_id, app_name, lambda memory: memory.forget(id=memory_id))
 
-    async def _as(self, user_id: str, app_name: str, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """Return the memory for a user.
+    async def _do_as(
+        self, user_id: str, app_name: str, work: Callable[[Memory], Awaitable[T]]
+    ) -> T:
+        """Do work with the memory as a user.
 
         Raises:
-            ForbiddenError: On a stack with accounts there is no token for this user.
+            ForbiddenError: The stack has accounts, and there is no token for this user.
         """
         token = self._token_of(user_id) if self._token_of else None
 
         async def for_user(memory: Memory) -> T:
-            if token is None and not memory.may_be(user_id):
+            if token is None and not memory.can_act_as(user_id):
                 raise ForbiddenError(
-                    f"Nothing proves that this is for {quoted(user_id)}.",
-                    remedy="Pass `token_of`, which returns a token of the user that it is called "
-                    "with.",
+                    f"There is no token for the user {quoted(user_id)}.",
+                    remedy="Pass `token_of`, a function that returns the token of a user.",
                 )
             return await work(memory.of(user=user_id, agent=app_name, token=token))
 
@@ -148,9 +149,9 @@ class LocalMemoryService(BaseMemoryService):
 
 
 def message_of(event: Event) -> Json | None:
-    """Return an event as a message to ingest: texts, calls and results; no thoughts or files."""
+    """Return an event as a message to ingest: texts, calls and results, no thoughts or files."""
     content = event.content
-    parts = [part for part in (content.parts or [] if content else []) if _is_worth(part)]
+    parts = [part for part in (content.parts or [] if content else []) if _is_kept(part)]
     if content is None or not parts:
         return None
     message: Json = {
@@ -163,7 +164,7 @@ def message_of(event: Event) -> Json | None:
 
 
 def entry_of(item: RecalledItem) -> MemoryEntry:
-    """Return a memory as ADK has them."""
+    """Return a memory as an entry of ADK."""
     role = "user" if item.role == "user" else "model"
     return MemoryEntry(
         id=item.id,
@@ -174,7 +175,7 @@ def entry_of(item: RecalledItem) -> MemoryEntry:
     )
 
 
-def _is_worth(part: types.Part) -> bool:
+def _is_kept(part: types.Part) -> bool:
     if (called := part.function_call or part.function_response) is not None:
         return called.name != OWN_TOOL
     return bool(part.text and part.text.strip()) and not part.thought

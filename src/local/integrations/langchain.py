@@ -1,7 +1,7 @@
-"""LangChain: a retriever over everything remembered, a history of a chat, a store of bytes.
+"""LangChain on local2: a retriever over the whole memory, a chat history, and a byte store.
 
-Each takes an open `memory`, which it shares, or opens one. Its `options` are those that
-`local2.connect` takes; with an open memory, those that name the caller, as its `of` does.
+Each takes an open `memory` to share, or opens one. Its `options` are those of `local2.connect`;
+with an open memory they are those of `Memory.of`, which name the caller.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ from langchain_core.stores import ByteStore
 from pydantic import PrivateAttr
 
 from local.client.memory import Memory
-from local.integrations.base import Background, Entry, SessionLog, metadata_of, using
+from local.integrations.base import Background, Entry, SessionLog, background_memory, metadata_of
 from local.protocol.items import ItemKey, ItemPut
 from local.protocol.memories import RecalledItem, Scope
 from local.protocol.payloads import Json
@@ -38,7 +38,7 @@ Work = Callable[[Memory], Awaitable[T]]
 
 
 class LocalRetriever(BaseRetriever):
-    """Finds what was said, what tools answered, documents, facts and notes, in any session."""
+    """Finds messages, tool outputs, documents, facts and notes of any session."""
 
     k: int = 5
     scope: Scope = "any"
@@ -53,10 +53,10 @@ class LocalRetriever(BaseRetriever):
         **options: Any,
     ) -> None:
         super().__init__(k=k, scope=scope)  # type: ignore[call-arg] # pydantic reads the fields
-        self._memory = using(memory, options, FRAMEWORK)
+        self._memory = background_memory(memory, options, FRAMEWORK)
 
     def close(self) -> None:
-        """Close the connection, if it is its own; the next question opens another one."""
+        """Close the connection, unless it is shared; the next query opens another one."""
         self._memory.close()
 
     async def aclose(self) -> None:
@@ -83,11 +83,11 @@ class LocalRetriever(BaseRetriever):
 
 
 class LocalByteStore(ByteStore):
-    """Bytes by their keys, as a cache of embeddings has them; one of a user's, by its name."""
+    """Bytes by their keys, for example for a cache of embeddings. A user's stores have names."""
 
     def __init__(self, name: str, *, memory: Memory | None = None, **options: Any) -> None:
         self._namespace = (name,)
-        self._memory = using(memory, options, FRAMEWORK)
+        self._memory = background_memory(memory, options, FRAMEWORK)
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         return self._memory.wait_for(self._getting(keys))
@@ -115,7 +115,7 @@ class LocalByteStore(ByteStore):
             yield key
 
     def close(self) -> None:
-        """Close the connection, if it is its own; the next call opens another one."""
+        """Close the connection, unless it is shared; the next call opens another one."""
         self._memory.close()
 
     async def aclose(self) -> None:
@@ -154,11 +154,11 @@ class LocalByteStore(ByteStore):
 
 
 class LocalChatMessageHistory(BaseChatMessageHistory):
-    """The messages of one chat; later chats find what was said in them, too."""
+    """The messages of one chat. Later chats can recall them, too."""
 
     def __init__(self, session_id: str, *, memory: Memory | None = None, **options: Any) -> None:
         self.session_id = session_id
-        self._memory = using(memory, options, FRAMEWORK)
+        self._memory = background_memory(memory, options, FRAMEWORK)
 
     async def __aenter__(self) -> Self:
         return self
@@ -199,7 +199,7 @@ class LocalChatMessageHistory(BaseChatMessageHistory):
         return with_log
 
     def close(self) -> None:
-        """Close the connection, if it is its own; the next call opens another one."""
+        """Close the connection, unless it is shared; the next call opens another one."""
         self._memory.close()
 
     async def aclose(self) -> None:
@@ -212,7 +212,7 @@ def adding(messages: Sequence[BaseMessage]) -> Callable[[SessionLog], Awaitable[
 
 
 def message_in(message: BaseMessage) -> Json | None:
-    """Return what is worth finding of a message: its text and calls, no reasoning or images."""
+    """Return a message to ingest, with its text and calls but no reasoning or images, or None."""
     found: Json = {"role": getattr(message, "role", message.type), "content": str(message.text)}
     if message.name:
         found["name"] = message.name

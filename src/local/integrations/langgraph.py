@@ -1,4 +1,4 @@
-"""LangGraph on local2: a store of items, and a saver of checkpoints.
+"""LangGraph on local2: a store and a checkpoint saver.
 
 from local.integrations.langgraph import LocalSaver, LocalStore
 """

@@ -1,7 +1,7 @@
-"""LangGraph's checkpoint saver over the bus: what it acknowledged is on disk.
+"""LangGraph's checkpoint saver over the bus. A checkpoint is on disk when a put returns.
 
-It answers as AsyncPostgresSaver does: the methods whose names begin with `a` belong to the event
-loop in which it was opened, and the others to any other thread.
+It behaves like AsyncPostgresSaver: the methods whose names begin with `a` must be called in the
+event loop in which it was opened, and the others in any other thread.
 """
 
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
@@ -37,19 +37,20 @@ from local.integrations.langgraph_threads import (
 
 COLLECTION = "langgraph.checkpoints"
 AGENT = "langgraph"
-DELTAS = "counters_since_delta_snapshot"
-"""In the metadata: the channels whose value is made of what was written before."""
+DELTA_CHANNELS_KEY = "counters_since_delta_snapshot"
+"""The key in a checkpoint's metadata that lists the channels whose values are built from earlier
+writes."""
 
 T = TypeVar("T")
 
 
 class LocalSaver(BaseCheckpointSaver[int]):
-    """One user's checkpoints. A thread is a session of his: `forget` of the session forgets it."""
+    """One user's checkpoints. A thread is a session: forgetting the session erases the thread."""
 
     def __init__(self, memory: Memory, *, serde: SerializerProtocol | None = None) -> None:
         """Use an open memory, for its caller.
 
-        `serde`: instead of LangGraph's own serializer, as one that encrypts.
+        `serde` replaces LangGraph's own serializer, for example by one that encrypts.
         """
         super().__init__(serde=serde)
         self._items = memory.items(COLLECTION)
@@ -60,10 +61,10 @@ class LocalSaver(BaseCheckpointSaver[int]):
     async def connect(
         cls, *, serde: SerializerProtocol | None = None, **options: Any
     ) -> AsyncIterator[Self]:
-        """Open a memory, as `local2.connect` takes the options, and a saver in it.
+        """Open a memory with the options of `local2.connect`, and a saver in it.
 
-        The checkpoints are those of its `user`. Without one they are the tenant's own, which
-        everybody who names no user has together.
+        The checkpoints belong to its `user`. Without a user they belong to the tenant, and are
+        shared by everybody who names no user.
         """
         async with connect(**{"agent": AGENT, **options}) as memory:
             yield cls(memory, serde=serde)
@@ -75,7 +76,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint whole, at once; it is on disk when this returns."""
+        """Store a complete checkpoint; it is on disk when this returns."""
         del new_versions
         thread = self._thread(config)
         about = get_checkpoint_metadata(config, metadata)
@@ -91,17 +92,17 @@ class LocalSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store what a task wrote; a write that is there already stays, but for special ones."""
+        """Store what a task wrote. Existing writes stay, except those to special channels."""
         put = []
         for number, (channel, value) in enumerate(writes):
             type_, data = self.serde.dumps_typed(value)
-            place = WRITES_IDX_MAP.get(channel, number)
-            write = Write(type=type_, channel=channel, task=task_id, path=task_path, number=place)
+            index = WRITES_IDX_MAP.get(channel, number)
+            write = Write(type=type_, channel=channel, task=task_id, path=task_path, number=index)
             put.append((write, data))
         await self._thread(config).put_writes(_id_of(config), put)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the named checkpoint, or the thread's last one."""
+        """Return the checkpoint that the config names, or else the thread's last one."""
         thread = self._thread(config)
         async for found in self._tuples(thread, get_checkpoint_id(config), None, at_once=1):
             return found
@@ -115,7 +116,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield the checkpoints of a thread, or of all, the last first in each namespace."""
+        """Yield the checkpoints of a thread, or of all threads, newest first per namespace."""
         id_ = get_checkpoint_id(config) if config else None
         end = get_checkpoint_id(before) if before else None
         left = limit
@@ -131,22 +132,22 @@ class LocalSaver(BaseCheckpointSaver[int]):
                 yield found
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete a thread, with everything that was written in it."""
+        """Delete a thread with all its checkpoints and writes."""
         await self._items.delete(namespaces=[(str(thread_id),)])
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints that these runs made, with what was written at them."""
+        """Delete the checkpoints that these runs made, with their writes."""
         for run_id in run_ids:
             await drop_run(self._items, str(run_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all of a thread: every checkpoint, with what was written at it."""
+        """Copy all checkpoints of a thread with their writes."""
         await copy_thread(self._items, str(source_thread_id), str(target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete all but the last checkpoint of each namespace, or with `delete` all.
+        """Delete all but the last checkpoint of each namespace, or with `delete` all of them.
 
-        Earlier ones stay if a delta channel's value is built from them.
+        Earlier checkpoints stay if the value of a delta channel is built from them.
         """
         if strategy not in {"keep_latest", "delete"}:
             raise InvalidArgumentsError(
@@ -157,9 +158,9 @@ class LocalSaver(BaseCheckpointSaver[int]):
                 await self.adelete_thread(thread_id)
                 continue
             for thread in await all_threads(self._items, str(thread_id)):
-                await thread.drop([id_ async for id_ in self._before_the_last(thread)])
+                await thread.drop([id_ async for id_ in self._unneeded_ids(thread)])
 
-    async def _before_the_last(self, thread: Thread) -> AsyncIterator[str]:
+    async def _unneeded_ids(self, thread: Thread) -> AsyncIterator[str]:
         """Yield the ids of the checkpoints that the last one does not need."""
         needed: set[str] | None = None
         wanted: str | None = None
@@ -169,7 +170,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
                 continue
             saved = self.serde.loads_typed((one.record.type, await thread.data(one)))
             if needed is None:
-                needed = set(saved["metadata"].get(DELTAS) or ())
+                needed = set(saved["metadata"].get(DELTA_CHANNELS_KEY) or ())
             needed -= set(saved["checkpoint"]["channel_values"])
             wanted = one.record.parent
 
@@ -202,7 +203,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         return [self._thread(config)]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """`aget_tuple`, from another thread."""
+        """Call `aget_tuple` from another thread."""
         return self._from_thread(self.aget_tuple(config))
 
     def list(
@@ -213,7 +214,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """`alist`, from another thread."""
+        """Call `alist` from another thread."""
         found = self.alist(config, filter=filter, before=before, limit=limit)
         with suppress(StopAsyncIteration):
             while True:
@@ -226,7 +227,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """`aput`, from another thread."""
+        """Call `aput` from another thread."""
         return self._from_thread(self.aput(config, checkpoint, metadata, new_versions))
 
     def put_writes(
@@ -236,29 +237,29 @@ class LocalSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """`aput_writes`, from another thread."""
+        """Call `aput_writes` from another thread."""
         self._from_thread(self.aput_writes(config, writes, task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
-        """`adelete_thread`, from another thread."""
+        """Call `adelete_thread` from another thread."""
         self._from_thread(self.adelete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """`adelete_for_runs`, from another thread."""
+        """Call `adelete_for_runs` from another thread."""
         self._from_thread(self.adelete_for_runs(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """`acopy_thread`, from another thread."""
+        """Call `acopy_thread` from another thread."""
         self._from_thread(self.acopy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """`aprune`, from another thread."""
+        """Call `aprune` from another thread."""
         self._from_thread(self.aprune(thread_ids, strategy=strategy))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """`aget_delta_channel_history`, from another thread."""
+        """Call `aget_delta_channel_history` from another thread."""
         history = self.aget_delta_channel_history(config=config, channels=channels)
         return self._from_thread(history)
 

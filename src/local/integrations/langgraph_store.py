@@ -1,4 +1,4 @@
-"""LangGraph's `BaseStore` over the bus: exact by namespace and key, searched by the memory."""
+"""LangGraph's `BaseStore` over the bus: items by namespace and key, searched by the memory."""
 
 import asyncio
 import json
@@ -38,22 +38,22 @@ from local.protocol.items import (
 
 COLLECTION = "langgraph.store"
 AGENT = "langgraph"
-WHOLE = "$"
+ALL_FIELDS = "$"
 
 Fields = Sequence[str] | Literal[False]
 
 
 class LocalStore(AsyncBatchedBaseStore):
-    """One user's items; operations that come at once travel together, as AsyncPostgresStore's do.
+    """One user's items. Batches concurrent operations, as AsyncPostgresStore does.
 
-    Each batch reads what was there before it, and what it puts is on disk when it returns. There is
-    no time to live: a request for one is refused.
+    A batch reads the state from before it, and its puts are on disk when it returns. Requests for a
+    time to live are refused.
     """
 
-    def __init__(self, memory: Memory, *, index: Fields = (WHOLE,)) -> None:
+    def __init__(self, memory: Memory, *, index: Fields = (ALL_FIELDS,)) -> None:
         """Use an open memory, for its caller and, if it has one, its session.
 
-        `index`: the fields by whose text an item is found, `$` for all of them; False for none.
+        `index` names the fields whose text is searched: `$` means all fields, False none.
         `put(…, index=…)` overrides it for one item.
         """
         super().__init__()
@@ -62,11 +62,11 @@ class LocalStore(AsyncBatchedBaseStore):
 
     @classmethod
     @asynccontextmanager
-    async def connect(cls, *, index: Fields = (WHOLE,), **options: Any) -> AsyncIterator[Self]:
-        """Open a memory, as `local2.connect` takes the options, and a store in it.
+    async def connect(cls, *, index: Fields = (ALL_FIELDS,), **options: Any) -> AsyncIterator[Self]:
+        """Open a memory with the options of `local2.connect`, and a store in it.
 
-        The items are those of its `user`. Without one they are the tenant's own, which everybody
-        who names no user has together.
+        The items belong to its `user`. Without a user they belong to the tenant, and are shared by
+        everybody who names no user.
         """
         async with connect(**{"agent": AGENT, **options}) as memory:
             store = cls(memory, index=index)
@@ -76,7 +76,7 @@ class LocalStore(AsyncBatchedBaseStore):
                 await store.aclose()
 
     async def aclose(self) -> None:
-        """Take no more operations."""
+        """Stop accepting operations."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -91,27 +91,29 @@ class LocalStore(AsyncBatchedBaseStore):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Store an item; one that cannot be stored is refused before it joins a batch of others."""
+        """Store an item. An invalid item is refused here, so that it cannot fail a whole batch."""
         if ttl not in {NOT_PROVIDED, None}:
-            raise NotImplementedError("LocalStore has no time to live; delete what has expired.")
+            raise NotImplementedError("LocalStore has no time to live; delete expired items.")
         self._put(PutOp(namespace, str(key), value, index))
         await super().aput(namespace, str(key), value, index)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Read the present values, then store what is put: the last value of each key, at once."""
-        every = list(ops)
-        for op in every:
+        """Read first, then store the puts together: the last value of each key."""
+        operations = list(ops)
+        for op in operations:
             validate_op_namespace(op)
-        puts = {(op.namespace, op.key): self._put(op) for op in every if isinstance(op, PutOp)}
+        puts = {(op.namespace, op.key): self._put(op) for op in operations if isinstance(op, PutOp)}
         gets = [
-            ItemKey(namespace=op.namespace, key=op.key) for op in every if isinstance(op, GetOp)
+            ItemKey(namespace=op.namespace, key=op.key)
+            for op in operations
+            if isinstance(op, GetOp)
         ]
-        got = iter(await self._items.get(gets))
+        found = iter(await self._items.get(gets))
         results: list[Result] = []
-        for op in every:
+        for op in operations:
             match op:
                 case GetOp():
-                    item = next(got)
+                    item = next(found)
                     results.append(Item(**_columns(item)) if item else None)
                 case SearchOp():
                     results.append(await self._search(op))
@@ -148,7 +150,7 @@ class LocalStore(AsyncBatchedBaseStore):
 
     def _put(self, op: PutOp) -> ItemPut:
         if op.ttl is not None:
-            raise NotImplementedError("LocalStore has no time to live; delete what has expired.")
+            raise NotImplementedError("LocalStore has no time to live; delete expired items.")
         if op.value is None:
             return ItemPut(namespace=op.namespace, key=op.key)
         value = dict(op.value)
@@ -166,7 +168,7 @@ def _json(value: dict[str, Any]) -> msgspec.Raw:
     except (TypeError, ValueError) as error:
         raise InvalidArgumentsError(
             f"value: {error}.",
-            remedy="Put values that JSON can say: text, numbers, lists, objects.",
+            remedy="Put values that JSON can represent: text, numbers, lists, objects.",
         ) from error
 
 
@@ -181,10 +183,10 @@ def _columns(item: StoredItem) -> dict[str, Any]:
 
 
 def _text(value: dict[str, Any], fields: Sequence[str]) -> str | None:
-    """Return an item's text in some fields, a line each; of the whole item, each with its name."""
+    """Return the text of an item's fields, one per line; for `$`, all fields with their names."""
     lines: list[str] = []
     for field in fields:
-        lines += _lines_of(value) if field == WHOLE else get_text_at_path(value, field)
+        lines += _lines_of(value) if field == ALL_FIELDS else get_text_at_path(value, field)
     return "\n".join(lines)[:MAX_INDEXED_CHARACTERS] or None
 
 

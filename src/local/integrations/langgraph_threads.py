@@ -1,8 +1,8 @@
-"""A thread of checkpoints as items.
+"""Store a thread of checkpoints as items.
 
-A checkpoint lies under its id in the namespace `(thread, namespace, "checkpoints")`, what tasks
-wrote at it in `(thread, namespace, "writes", id)`. Data that no message holds lies in pieces in
-`(thread, namespace, "pieces", id, …)`, stored before the item that names them.
+A checkpoint is stored under its id in the namespace `(thread, namespace, "checkpoints")`, and its
+tasks' writes in `(thread, namespace, "writes", id)`. Data that is too large for a message is stored
+in pieces in `(thread, namespace, "pieces", id, …)`, before the item that refers to them.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -26,20 +26,20 @@ from local.protocol.items import (
 )
 
 CHECKPOINTS, WRITES, PIECES = "checkpoints", "writes", "pieces"
-PIECE = 300_000
-"""Bytes of a checkpoint in one item; a longer one comes in pieces."""
-LARGEST = 64_000_000
-"""Bytes of a checkpoint, or of what one task wrote to a channel."""
-DEPTH = 3
-"""Parts of the namespace of checkpoints."""
+PIECE_BYTES = 300_000
+"""Maximum bytes of data in one item; longer data is stored in pieces."""
+MAX_BYTES = 64_000_000
+"""Maximum bytes of a checkpoint, or of one write to a channel."""
+NAMESPACE_PARTS = 3
+"""Number of parts in the namespace of checkpoints."""
 AT_ONCE = 20
-"""Checkpoints in one message, while they are listed."""
-DROPPED = 400
-"""Checkpoints deleted at once."""
+"""Maximum number of checkpoints in one message when they are listed."""
+DELETED_AT_ONCE = 400
+"""Maximum number of checkpoints deleted in one request."""
 
 
 class Serialized(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The record of serialized data; `pieces` is where the data lies, in `count` pieces."""
+    """The record of serialized data. `pieces` is the namespace of the data's `count` pieces."""
 
     type: str
     pieces: tuple[str, str] | None = None
@@ -47,14 +47,17 @@ class Serialized(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Head(Serialized, frozen=True, kw_only=True, omit_defaults=True):
-    """A checkpoint: the one before it, and the run that made it."""
+    """The record of a checkpoint: the id of its parent, and the run that made it."""
 
     parent: str | None = None
     run: str | None = None
 
 
 class Write(Serialized, frozen=True, kw_only=True, omit_defaults=True):
-    """A task's write to a channel. `number`: of several, or of a special channel."""
+    """The record of a task's write to a channel.
+
+    `number` is its position among the task's writes, or the number of a special channel.
+    """
 
     channel: str
     task: str
@@ -66,7 +69,7 @@ K = TypeVar("K", bound=Serialized)
 
 
 class Stored(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
-    """A checkpoint or a write as stored; `data` is empty if it lies in pieces."""
+    """A checkpoint or a write as stored. `data` is empty if it is stored in pieces."""
 
     id: str
     record: K
@@ -82,7 +85,7 @@ class Thread:
         self._namespace = namespace
 
     def config(self, checkpoint_id: str) -> RunnableConfig:
-        """Return where LangGraph finds a checkpoint."""
+        """Return the config by which LangGraph names a checkpoint."""
         return {
             "configurable": {
                 "thread_id": self._id,
@@ -94,21 +97,21 @@ class Thread:
     async def put(self, id_: str, head: Head, data: bytes) -> None:
         """Store a checkpoint."""
         place = ItemKey(namespace=self._path(CHECKPOINTS), key=id_)
-        await self._items.put(self._items_of(place, head, data, of=id_))
+        await self._items.put(self._puts_of(place, head, data, of=id_))
 
     async def put_writes(self, id_: str, writes: Sequence[tuple[Write, bytes]]) -> None:
-        """Store what a task wrote at a checkpoint, except for numbers that are there already."""
+        """Store a task's writes at a checkpoint, except for numbers that exist already."""
         path = self._path(WRITES, id_)
         puts: list[ItemPut] = []
         for write, data in writes:
             place = ItemKey(namespace=path, key=f"{write.task} {write.number}")
-            puts += self._items_of(place, write, data, of=id_, keep=write.number >= 0)
+            puts += self._puts_of(place, write, data, of=id_, keep=write.number >= 0)
         await self._items.put(puts)
 
     async def heads(
         self, *, id_: str | None = None, before: str | None = None, at_once: int = AT_ONCE
     ) -> AsyncIterator[Stored[Head]]:
-        """Yield the checkpoints, the last first; or the one of this id."""
+        """Yield the checkpoints, newest first, or only the one with this id."""
         path = self._path(CHECKPOINTS)
         if id_ is None:
             async for item in self._items.each_in(path, before=before, at_once=at_once):
@@ -119,7 +122,7 @@ class Thread:
                 yield _stored(item_, Head)
 
     async def writes(self, id_: str) -> list[tuple[Write, bytes]]:
-        """Return what tasks wrote at a checkpoint, in the order in which a run applies it."""
+        """Return the writes at a checkpoint, in the order in which a run applies them."""
         path = self._path(WRITES, id_)
         found = [_stored(item, Write) async for item in self._items.each_in(path)]
         found.sort(key=lambda one: _order_of(one.record))
@@ -134,10 +137,10 @@ class Thread:
         return b"".join(item.data or b"" for item in await self._items.get(keys) if item)
 
     async def drop(self, ids: Sequence[str]) -> None:
-        """Delete checkpoints, with what was written at them."""
+        """Delete checkpoints with their writes."""
         path = self._path(CHECKPOINTS)
-        for start in range(0, len(ids), DROPPED):
-            part = ids[start : start + DROPPED]
+        for start in range(0, len(ids), DELETED_AT_ONCE):
+            part = ids[start : start + DELETED_AT_ONCE]
             await self._items.delete(
                 keys=[ItemKey(namespace=path, key=id_) for id_ in part],
                 namespaces=[self._path(kind, id_) for id_ in part for kind in (WRITES, PIECES)],
@@ -146,26 +149,26 @@ class Thread:
     def _path(self, *parts: str) -> tuple[str, ...]:
         return (self._id, self._namespace, *parts)
 
-    def _items_of(
+    def _puts_of(
         self, place: ItemKey, record: Serialized, data: bytes, *, of: str, keep: bool = False
     ) -> list[ItemPut]:
-        """Return the item of the record, after the pieces of the data that it does not hold."""
-        if len(data) > LARGEST:
+        """Return the puts of a record: first the pieces of its data, if any, then the record."""
+        if len(data) > MAX_BYTES:
             raise TooLargeError(
-                f"What is to be saved of the thread {self._id} has {len(data):,} bytes; "
-                f"{LARGEST:,} are taken.",
-                remedy="Keep large files outside of the graph's state, and their names in it.",
+                f"A checkpoint or write of the thread {self._id} has {len(data):,} bytes; "
+                f"the maximum is {MAX_BYTES:,}.",
+                remedy="Keep large files outside the graph's state, and only their names in it.",
             )
         pieces: list[ItemPut] = []
-        if len(data) > PIECE:
+        if len(data) > PIECE_BYTES:
             where = (of, new_id())
             pieces = [
                 ItemPut(
                     namespace=self._path(PIECES, *where),
                     key=str(number),
-                    data=data[start : start + PIECE],
+                    data=data[start : start + PIECE_BYTES],
                 )
-                for number, start in enumerate(range(0, len(data), PIECE))
+                for number, start in enumerate(range(0, len(data), PIECE_BYTES))
             ]
             record = msgspec.structs.replace(record, pieces=where, count=len(pieces))
         head = ItemPut(
@@ -179,18 +182,18 @@ class Thread:
 
 
 async def all_threads(items: Items, thread_id: str | None = None) -> list[Thread]:
-    """Return every namespace that has checkpoints, of a thread or of all."""
+    """Return every namespace with checkpoints, of one thread or of all threads."""
     suffix = NamespaceMatch(type="suffix", path=(CHECKPOINTS,))
     prefix = [NamespaceMatch(type="prefix", path=(thread_id,))] if thread_id is not None else []
     wanted = ListNamespaces(
         collection=items.collection, matches=(*prefix, suffix), limit=MAX_LIMIT, offset=0
     )
     found = await items.namespaces(wanted)
-    return [Thread(items, path[0], path[1]) for path in found if len(path) == DEPTH]
+    return [Thread(items, path[0], path[1]) for path in found if len(path) == NAMESPACE_PARTS]
 
 
 async def drop_run(items: Items, run_id: str) -> None:
-    """Delete the checkpoints that a run made, in whichever thread."""
+    """Delete the checkpoints that a run made in any thread."""
     wanted = SearchItems(collection=items.collection, filter={"run": run_id}, limit=AT_ONCE)
     while found := await items.search(wanted):
         for one in found:
@@ -198,7 +201,7 @@ async def drop_run(items: Items, run_id: str) -> None:
 
 
 async def copy_thread(items: Items, source: str, target: str) -> None:
-    """Copy all of a thread: what checkpoints name is copied before them."""
+    """Copy a thread. Checkpoints are copied last, after everything that they refer to."""
     of_source = NamespaceMatch(type="prefix", path=(source,))
     wanted = ListNamespaces(collection=items.collection, matches=(of_source,), limit=MAX_LIMIT)
     into = items.in_session(target)

@@ -1,4 +1,4 @@
-"""A `Session` of the OpenAI Agents SDK: a conversation as an agent gets it back, exactly."""
+"""A `Session` for the OpenAI Agents SDK, which returns a conversation's items exactly."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar, cast
@@ -7,7 +7,7 @@ from agents.items import TResponseInputItem
 from agents.memory import SessionABC, SessionSettings
 
 from local.client.memory import Memory
-from local.integrations.base import Entry, SessionLog, using
+from local.integrations.base import Entry, SessionLog, background_memory
 from local.protocol.payloads import Json
 
 FRAMEWORK = "openai-agents"
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class LocalSession(SessionABC):
-    """The items of one conversation; later conversations find what was said in them, too.
+    """The items of one conversation. Later conversations can recall them, too.
 
-    `memory`: an open one, which it shares; otherwise it opens one. `options`: as `local2.connect`
-    takes them; with an open memory, those that name the caller, as its `of` does.
+    `memory` is an open memory to share; without it, the session opens one. `options` are those of
+    `local2.connect`; with an open memory they are those of `Memory.of`, which name the caller.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class LocalSession(SessionABC):
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self._memory = using(memory, options, FRAMEWORK)
+        self._memory = background_memory(memory, options, FRAMEWORK)
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,7 +57,7 @@ class LocalSession(SessionABC):
         await self._do(SessionLog.clear)
 
     async def close(self) -> None:
-        """Close the connection, if it is its own; the next call opens another one."""
+        """Close the connection, unless it is shared; the next call opens another one."""
         await self._memory.aclose()
 
     async def _do(self, work: Callable[[SessionLog], Awaitable[T]]) -> T:
@@ -68,7 +68,7 @@ class LocalSession(SessionABC):
 
 
 def message_in(item: Json) -> Json | None:
-    """Return what is worth finding of an item: texts, calls and results, no reasoning or images."""
+    """Return an item as a message to ingest: texts, calls and results, no reasoning or images."""
     kind = item.get("type", "message")
     if kind == "function_call":
         function = {"name": item["name"], "arguments": item["arguments"]}

@@ -1,7 +1,7 @@
-"""The tools on the bus that clients see and may call, and the connection to the stack.
+"""Keep a connection to the stack, and choose the tools on its bus that clients may call.
 
-The stack is found, or started again, for as long as clients are served. Models choose worse among
-many tools, so by default clients see few of the memory's own.
+The connection is restored, and the stack restarted if necessary, while clients are served. Models
+choose worse among many tools, so clients see only some of the memory's own by default.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import structlog
 
 from local.client import READ_OUTPUT_TOOL, Connection, fit_result
-from local.client.access import connected, ending_with
+from local.client.access import await_while_connected, connected
 from local.client.embedded import stack_running
 from local.client.tools import OnProgress, Toolbox, call_tool
 from local.errors import (
@@ -32,10 +32,10 @@ from local.tenants.credentials import OwnTokens
 T = TypeVar("T")
 
 NAME = "mcp"
-STARTING = 45.0
-"""Seconds that a call waits for the stack: clients give a server a minute."""
-RETRY = 0.5
-"""Seconds between two attempts to reach it."""
+START_PATIENCE = 45.0
+"""Seconds that a call waits for the stack to start. Clients give a server a minute."""
+RETRY_DELAY = 0.5
+"""Seconds between two attempts to reach the stack."""
 DEFAULT_TOOLS = frozenset(
     {
         "add_document",
@@ -52,23 +52,23 @@ DEFAULT_TOOLS = frozenset(
         "top_memories",
     }
 )
-"""Of the memory's own. Tools that erase are not among them: a text that a model reads could request
-it, and the loss would be final."""
+"""The memory's own tools in the profile `default`. None of them erases: a text that a model reads
+could request that, and the loss would be final."""
 Ask = Callable[[str, Json], Awaitable[ToolResult]]
-"""A tool and its arguments, for somebody."""
+"""Calls a tool with arguments, for one caller."""
 
 log = structlog.get_logger()
 
 
-class Reached(NamedTuple):
-    """The stack's bus, and the tools on it."""
+class ReachedStack(NamedTuple):
+    """A stack that is connected: its bus, and the tools on it."""
 
     bus: Connection
     tools: Toolbox
 
 
 class Link:
-    """A connection to the stack while its context lasts.
+    """A connection to the stack, which is restored while its context lasts.
 
     `on_change` is called when the stack is reached, and when a tool on its bus is new or changed.
     """
@@ -77,77 +77,78 @@ class Link:
         self._settings = settings
         self._user = user
         self._on_change = on_change
-        self._reached: asyncio.Future[Reached] = asyncio.get_running_loop().create_future()
+        self._reached: asyncio.Future[ReachedStack] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
         self.tokens = OwnTokens(settings.bus)
 
     async def __aenter__(self) -> Self:
-        self._keeping = asyncio.create_task(self._keep())
+        self._connecting = asyncio.create_task(self._stay_connected())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()  # nats-py may lose a cancellation while it sends
-        self._keeping.cancel()
+        self._connecting.cancel()
         with suppress(asyncio.CancelledError):
-            await self._keeping
+            await self._connecting
 
-    async def reached(self) -> Reached:
-        """Return the stack, as soon as it is reached.
+    async def reached(self) -> ReachedStack:
+        """Return the stack as soon as it is reached.
 
         Raises:
             Local2Error: The last attempt to reach it failed.
         """
         try:
-            async with asyncio.timeout(STARTING):
+            async with asyncio.timeout(START_PATIENCE):
                 return await asyncio.shield(self._reached)
         except TimeoutError as error:
             raise StackNotRunningError(
-                f"The memory did not start within {STARTING:g} s.", remedy="`local2 doctor` looks."
+                f"The memory did not start within {START_PATIENCE:g} s.",
+                remedy="Run `local2 doctor` to find out why.",
             ) from error
 
-    async def run(self, work: Callable[[Reached], Coroutine[Any, Any, T]]) -> T:
-        """Run work over the bus; it ends with the connection.
+    async def run(self, work: Callable[[ReachedStack], Coroutine[Any, Any, T]]) -> T:
+        """Run work over the bus; it fails if the connection is lost.
 
         Raises:
-            Local2Error: The stack is not reached, or was lost meanwhile.
+            Local2Error: The stack was not reached, or was lost meanwhile.
         """
         stack = await self.reached()
-        return await ending_with(stack.bus, work(stack))
+        return await await_while_connected(stack.bus, work(stack))
 
-    async def _keep(self) -> None:
+    async def _stay_connected(self) -> None:
         while not self._closing.is_set():
             try:
-                await self._hold()
+                await self._connect_until_lost()
             except Local2Error as error:
                 log.warning("stack_not_reached", reason=str(error))
-                await self._fail(error)
+                await self._pass_error(error)
             except Exception:
                 log.exception("stack_not_reached")
-                await self._fail(BusError("The memory cannot be reached; the log says why."))
+                await self._pass_error(BusError("The memory cannot be reached; the log says why."))
 
-    async def _fail(self, error: Local2Error) -> None:
-        """Give those who ask this error, until the next attempt."""
+    async def _pass_error(self, error: Local2Error) -> None:
+        """Raise this error in all waiting callers, then pause before the next attempt."""
         self._reached.set_exception(error)
-        self._reached.exception()  # perhaps no caller waits for it
-        await asyncio.sleep(RETRY)
+        self._reached.exception()  # marks it as retrieved, since maybe no caller waits
+        await asyncio.sleep(RETRY_DELAY)
         self._reached = asyncio.get_running_loop().create_future()
 
-    async def _hold(self) -> None:
-        """Reach the stack, and return when it is lost."""
+    async def _connect_until_lost(self) -> None:
+        """Connect to the stack, and return when the connection is lost."""
         async with (
             stack_running(self._settings),
             connected(self._settings, name=NAME, user=self._user) as bus,
             Toolbox(bus, source=NAME, on_change=self._on_change) as tools,
         ):
             await tools.settle()
-            self._reached.set_result(Reached(bus, tools))
+            self._reached.set_result(ReachedStack(bus, tools))
             self._on_change()
-            await _first(bus.lost, self._closing)
+            await _wait_for_any(bus.lost, self._closing)
             self._reached = asyncio.get_running_loop().create_future()
 
 
-async def _first(*events: asyncio.Event) -> None:
-    """Return when one of them is set."""
+async def _wait_for_any(*events: asyncio.Event) -> None:
+    """Return when one of the events is set."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -169,7 +170,7 @@ def _full(_: ToolSchema) -> bool:
 
 
 def _read_only(tool: ToolSchema) -> bool:
-    """Return whether a tool of another team declares that it only reads."""
+    """Return whether the tool declares that it only reads."""
     return tool.annotations.read_only_hint is True
 
 
@@ -177,27 +178,27 @@ PROFILES: dict[str, Profile] = {"default": _default, "full": _full, "read-only":
 
 
 def profile_of(chosen: Sequence[str]) -> Profile:
-    """Return the profile of a name, or the tools of these names.
+    """Return the profile with this name, or one with the tools of these names.
 
     Raises:
-        ConfigError: No tool is chosen, or a profile is named among the tools.
+        ConfigError: No tool is chosen, or a profile is named among tools.
     """
     if len(chosen) == 1 and chosen[0] in PROFILES:
         return PROFILES[chosen[0]]
     if not chosen or PROFILES.keys() & chosen:
         raise ConfigError(
             "A profile is one name, or a list of tools.",
-            remedy=f"One of {', '.join(PROFILES)}, or names as `local2 tools` lists them.",
+            remedy=f"Choose one of {', '.join(PROFILES)}, or tools that `local2 tools` lists.",
         )
-    return _named(frozenset(chosen))
+    return _only_named(frozenset(chosen))
 
 
-def _named(names: Collection[str]) -> Profile:
+def _only_named(names: Collection[str]) -> Profile:
     return lambda tool: tool.name in names
 
 
 class Bridge:
-    """The tools on the bus that clients see, and may call."""
+    """The tools on the bus that clients see and may call."""
 
     def __init__(self, link: Link, settings: McpSettings) -> None:
         self._link = link
@@ -206,7 +207,7 @@ class Bridge:
         self._known: list[ToolSchema] = []
 
     async def tools(self) -> list[ToolSchema]:
-        """Return the tools of the profile; while the stack is away, those known last.
+        """Return the tools of the profile; without a stack, those that were known last.
 
         Raises:
             Local2Error: The stack was never reached.
@@ -225,9 +226,9 @@ class Bridge:
     async def call(
         self, name: str, args: Json, caller: Sender, on_progress: OnProgress | None = None
     ) -> ToolResult:
-        """Call a tool; every failure is a result, too."""
+        """Call a tool; a failure becomes a result, too."""
 
-        async def work(stack: Reached) -> ToolResult:
+        async def work(stack: ReachedStack) -> ToolResult:
             result = await call_tool(
                 stack.bus,
                 name,
@@ -239,7 +240,7 @@ class Bridge:
             if result.error is not None and result.error.code == UnknownToolError.code:
                 return ToolResult.failed(
                     BusError(
-                        f"Nobody serves the tool {quoted(name)} any more, or not yet again.",
+                        f"Nobody serves the tool {quoted(name)} at the moment.",
                         remedy="Ask again in a few seconds.",
                     )
                 )
@@ -254,10 +255,10 @@ class Bridge:
             return ToolResult.failed(error)
 
     async def ask(self, name: str, args: Json, caller: Sender) -> ToolResult:
-        """Call a tool of the memory, offered or not, for requests that are no tool calls.
+        """Call a tool of the memory, in the profile or not, for requests that are not tool calls.
 
         Raises:
-            Local2Error: It failed; its class is that of the code.
+            Local2Error: The tool failed; the error code decides the class.
         """
         result = await self.call(name, args, caller)
         if result.error is None:

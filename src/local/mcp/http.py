@@ -1,7 +1,7 @@
-"""`local2 mcp --http`: streamable HTTP on this machine, for everyone with the token.
+"""`local2 mcp --http`: serve MCP over streamable HTTP on this machine, to clients with the token.
 
-The SDK refuses requests that name another host, or come from another site's page (DNS rebinding).
-Every client is the configured user.
+The SDK refuses requests that name another host or come from another site's page (DNS rebinding).
+All clients act as the configured user.
 """
 
 import hmac
@@ -25,48 +25,48 @@ from local.mcp.server import serving
 from local.settings import Settings
 
 HOST = "127.0.0.1"
-TOKEN_FILE = "mcp-token"  # noqa: S105 - its name
-CONFIGURED = "LOCAL2_MCP__TOKEN or config/mcp.yaml"
-CLOSING = 1
-"""Seconds for answers in progress when it stops; a listening client would go on without end."""
+TOKEN_FILE = "mcp-token"  # noqa: S105 - a file name
+WHERE_CONFIGURED = "LOCAL2_MCP__TOKEN or config/mcp.yaml"
+CLOSE_SECONDS = 1
+"""Seconds for requests in progress when the server stops; a listening client would never end."""
 
 
 class Address(NamedTuple):
-    """The address of the server, and the place of its token."""
+    """The address of the server, and where its token is."""
 
     url: str
     token_is_in: str
 
 
 async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None:
-    """Serve until interrupted; `on_ready` is called once clients may connect.
+    """Serve until interrupted; call `on_ready` once clients can connect.
 
     Raises:
         ConfigError: The port is taken.
         UnwritableError: The token cannot be stored.
     """
-    token, file = _token(settings)
-    with _listening(settings.mcp.port) as listener:
+    token, file = _load_or_create_token(settings)
+    with _listen(settings.mcp.port) as listener:
         url = f"http://{HOST}:{listener.getsockname()[1]}"
         async with serving(settings) as server:
             app = server.streamable_http_app(
                 host=HOST,
-                token_verifier=_Holder(token),
+                token_verifier=_TokenVerifier(token),
                 auth=AuthSettings(issuer_url=AnyHttpUrl(url), resource_server_url=None),
             )
-            address = Address(f"{url}/mcp", str(file or CONFIGURED))
+            address = Address(f"{url}/mcp", str(file or WHERE_CONFIGURED))
             config = uvicorn.Config(
-                _Explained(app, address),
+                _WithTokenHint(app, address),
                 log_config=None,
                 access_log=False,
-                timeout_graceful_shutdown=CLOSING,
+                timeout_graceful_shutdown=CLOSE_SECONDS,
             )
             on_ready(address)
             await uvicorn.Server(config).serve([listener])
 
 
-class _Holder:
-    """The holder of the one token."""
+class _TokenVerifier:
+    """Accepts the one token."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -77,14 +77,14 @@ class _Holder:
         return AccessToken(token=token, client_id="local2", scopes=[])
 
 
-class _Explained:
-    """Answers a client that the SDK refuses for want of the token with the token's place."""
+class _WithTokenHint:
+    """Tells clients that the SDK refuses without the token where the token is."""
 
     def __init__(self, app: ASGIApp, address: Address) -> None:
         self._app = app
-        wanted = f"Send `Authorization: Bearer TOKEN`, with the token of {address.token_is_in}."
+        hint = f"Send `Authorization: Bearer TOKEN`, with the token in {address.token_is_in}."
         self._refusal = JSONResponse(
-            {"error": "invalid_token", "error_description": wanted},
+            {"error": "invalid_token", "error_description": hint},
             status_code=HTTPStatus.UNAUTHORIZED,
             headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
         )
@@ -103,19 +103,19 @@ class _Explained:
         await self._app(scope, receive, answer)
 
 
-def _listening(port: int) -> socket.socket:
-    """Return a socket that accepts connections from now on; they wait until they are served."""
+def _listen(port: int) -> socket.socket:
+    """Return a listening socket; connections queue until they are served."""
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
         raise ConfigError(
-            f"Nothing can listen on {HOST}:{port}: {error.strerror}.",
-            remedy="Choose another with --port, or stop what listens there.",
+            f"The server cannot listen on {HOST}:{port}: {error.strerror}.",
+            remedy="Choose another port with --port, or stop the program that uses this one.",
         ) from error
 
 
-def _token(settings: Settings) -> tuple[str, Path | None]:
-    """Return the configured token, else the one in the file, which is created if necessary."""
+def _load_or_create_token(settings: Settings) -> tuple[str, Path | None]:
+    """Return the configured token, or else that in the token file, which is created if missing."""
     if settings.mcp.token:
         return settings.mcp.token, None
     file = settings.memory.data_dir / TOKEN_FILE
@@ -123,7 +123,7 @@ def _token(settings: Settings) -> tuple[str, Path | None]:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return _stored(file), file
+        return _read_token(file), file
     except OSError as error:
         raise UnwritableError(file, error) from error
     token = secrets.token_urlsafe(32)
@@ -132,11 +132,11 @@ def _token(settings: Settings) -> tuple[str, Path | None]:
     return token, file
 
 
-def _stored(file: Path) -> str:
+def _read_token(file: Path) -> str:
     try:
         token = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}.", remedy="Delete it.") from error
     if not token:
-        raise ConfigError(f"{file} holds no token.", remedy="Delete it; another one is made.")
+        raise ConfigError(f"{file} holds no token.", remedy="Delete it; a new one is created then.")
     return token

@@ -1,7 +1,7 @@
-"""The protocol's primitives, made of the memory's tools: tools, prompts and resources.
+"""MCP's tools, prompts and resources, built from the memory's tools.
 
-A person chooses a prompt in a client; it is answered with the memory's text for it. Resources are
-topics, sessions and documents under addresses of their own.
+A person chooses a prompt in a client, and receives text that the memory fills in. Resources are
+topics, sessions and documents, each with an address.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +21,7 @@ TEXT = "text/plain"
 
 
 def as_tool(schema: ToolSchema) -> types.Tool:
-    """Return a tool as clients list it, with its own JSON schema."""
+    """Return a tool as clients list it, with its JSON schema."""
     hints = schema.annotations
     return types.Tool(
         name=schema.name,
@@ -39,7 +39,10 @@ def as_tool(schema: ToolSchema) -> types.Tool:
 
 
 def as_result(result: ToolResult) -> types.CallToolResult:
-    """Return text for the model and data for programs; of a failure its code and what to do."""
+    """Return a result with text for the model and data for programs.
+
+    For a failure the data is the error, with its code and message.
+    """
     data: Any = msgspec.to_builtins(result.data)
     if result.error is not None:
         data = {"error": msgspec.to_builtins(result.error)}
@@ -53,7 +56,7 @@ def as_result(result: ToolResult) -> types.CallToolResult:
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt, and how its text is made from its arguments."""
+    """A prompt, with the function that writes its text from its argument."""
 
     name: str
     title: str
@@ -158,8 +161,8 @@ async def prompt_of(name: str, arguments: Mapping[str, str], ask: Ask) -> types.
     )
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of resource under `memory://<folder>/…`, and the tool and argument that read it."""
+class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of resource under `memory://<folder>/…`, with the tool and argument that read it."""
 
     folder: str
     title: str
@@ -178,18 +181,18 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-KINDS = {
+RESOURCE_KINDS = {
     kind.folder: kind
     for kind in (
-        Kind(
+        ResourceKind(
             folder="topics",
             title="A fact under its key",
             variable="key",
-            description="What stands under a key, e.g. memory://topics/user.name.",
+            description="The fact under a key, e.g. memory://topics/user.name.",
             tool="recall_topic",
             argument="topic",
         ),
-        Kind(
+        ResourceKind(
             folder="sessions",
             title="A session",
             variable="id",
@@ -197,7 +200,7 @@ KINDS = {
             tool="load_session",
             argument="session_id",
         ),
-        Kind(
+        ResourceKind(
             folder="documents",
             title="A document",
             variable="source",
@@ -210,11 +213,11 @@ KINDS = {
 
 
 def resource_templates() -> list[types.ResourceTemplate]:
-    return [kind.listed() for kind in KINDS.values()]
+    return [kind.listed() for kind in RESOURCE_KINDS.values()]
 
 
 async def listed_resources(ask: Ask) -> list[types.Resource]:
-    """Return the topics that matter most, from one call; all others are read by their addresses."""
+    """Return the most important topics. Others are not listed, but can be read by address."""
     result = await ask("top_memories", {})
     memories: list[dict[str, Any]] = (result.data or {}).get("memories", [])
     return [
@@ -232,14 +235,14 @@ async def read_resource(uri: str, ask: Ask) -> types.ReadResourceResult:
     """Return the resource at an address.
 
     Raises:
-        InvalidArgumentsError: It is no address of a memory.
-        Local2Error: Its tool failed.
+        InvalidArgumentsError: It is not the address of a memory.
+        Local2Error: The tool that reads it failed.
     """
     folder, _, name = uri.removeprefix(SCHEME).partition("/")
-    kind = KINDS.get(folder) if uri.startswith(SCHEME) else None
+    kind = RESOURCE_KINDS.get(folder) if uri.startswith(SCHEME) else None
     if kind is None or not name:
         raise InvalidArgumentsError(
-            f"{quoted(uri)} is no address of a memory.",
+            f"{quoted(uri)} is not the address of a memory.",
             remedy=f"One of: {', '.join(each.uri_template for each in resource_templates())}.",
         )
     result = await ask(kind.tool, {kind.argument: unquote(name)})

@@ -1,8 +1,8 @@
-"""The SDK's server: who asks, how each request is answered, and who learns of changed tools.
+"""The SDK's server: determine callers, answer requests, and announce changes of tools.
 
-The caller is known from the configuration, and from the client's own name; never from arguments. A
-change of tools is announced in both ways that the protocol has had for it: clients with a handshake
-are notified on their connection, and those without send a request to listen
+The caller is determined by the configuration and the client's own name, never by arguments. A
+change of tools is announced in both ways that the protocol has defined: clients with a handshake
+are notified on their connection, and clients without one send a request to listen
 (`subscriptions/listen`).
 """
 
@@ -39,31 +39,33 @@ from local.protocol.envelope import Sender, new_id
 from local.protocol.payloads import Json, ToolProgress, ToolResult
 from local.settings import McpSettings, Settings
 
-UNKNOWN = "mcp"
-LONGEST_NAME = 64
-_OTHERS = re.compile(r"[^\w.-]+")
+UNKNOWN_AGENT = "mcp"
+MAX_NAME_CHARACTERS = 64
+_REFUSED_IN_NAMES = re.compile(r"[^\w.-]+")
 SESSION_HEADER = "mcp-session-id"
-"""The id of the connection, over HTTP; the server made it."""
-TOGETHER = 0.2
-"""Seconds: changes within them are announced once."""
+"""The HTTP header with the connection's id, which the server assigned."""
+GATHER_SECONDS = 0.2
+"""Seconds during which changes are gathered into one announcement."""
 Context = ServerRequestContext[Any, Any]
 
 
 def user_of(settings: McpSettings) -> str:
-    """Return the configured user, else the one who is logged in."""
+    """Return the configured user, or else the one who is logged in."""
     return person_of(settings.user)
 
 
 def agent_of(settings: McpSettings, client: str | None) -> str:
-    """Return the configured agent, else the client's name in the form of an agent's."""
+    """Return the configured agent, or else the client's name, cleaned for an agent's name."""
     if settings.agent:
         return settings.agent
-    cleaned = _OTHERS.sub("-", (client or "").casefold())[:LONGEST_NAME].strip("-._")
-    return cleaned or UNKNOWN
+    cleaned = _REFUSED_IN_NAMES.sub("-", (client or "").casefold())[:MAX_NAME_CHARACTERS].strip(
+        "-._"
+    )
+    return cleaned or UNKNOWN_AGENT
 
 
 class Callers:
-    """The callers of a server's requests."""
+    """Determines the callers of a server's requests."""
 
     def __init__(self, link: Link, settings: McpSettings) -> None:
         self._link = link
@@ -72,7 +74,7 @@ class Callers:
         self._session = new_id()
 
     async def of(self, ctx: Context) -> Sender:
-        """Return who asks. Requests over HTTP have no session unless they name one."""
+        """Return the caller. Requests over HTTP have no session unless they name one."""
         client = ctx.session.client_params
         return Sender(
             user=self._user,
@@ -89,7 +91,7 @@ class Callers:
 
 
 class Changes:
-    """Announces changes to the connected clients; call `notice` anywhere on the loop."""
+    """Announces changes of tools to the connected clients; call `notice` anywhere on the loop."""
 
     def __init__(self) -> None:
         self.listening = InMemorySubscriptionBus()
@@ -97,8 +99,8 @@ class Changes:
         self._changed = asyncio.Event()
 
     async def connected(self, ctx: ServerRequestContext[Any], _: types.NotificationParams) -> None:
-        """Remember a connection; a session is made for each message, and ends with it."""
-        self._connections.add(ctx.session._connection)  # noqa: SLF001 - nothing public lasts
+        """Store a connection. The SDK's sessions cannot be stored: each lasts for one message."""
+        self._connections.add(ctx.session._connection)  # noqa: SLF001 - no public object lasts
 
     def notice(self) -> None:
         self._changed.set()
@@ -108,7 +110,7 @@ class Changes:
         method = types.ToolListChangedNotification().method
         while True:
             await self._changed.wait()
-            await asyncio.sleep(TOGETHER)
+            await asyncio.sleep(GATHER_SECONDS)
             self._changed.clear()
             await self.listening.publish(ToolsListChanged())
             for connection in list(self._connections):
@@ -116,7 +118,7 @@ class Changes:
 
 
 class MemoryServer(Server[Any]):
-    """Answers clients of any version, over any transport."""
+    """Answers clients of any protocol version, over any transport."""
 
     def __init__(self, bridge: Bridge, callers: Callers, changes: Changes) -> None:
         super().__init__(
@@ -145,7 +147,7 @@ class MemoryServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return the options of every transport, with the promise to announce changed tools."""
+        """Return the options for all transports, which declare that tool changes are announced."""
         return super().create_initialization_options(
             notification_options or NotificationOptions(tools_changed=True),
             experimental_capabilities,
@@ -155,7 +157,7 @@ class MemoryServer(Server[Any]):
     async def _list_tools(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        with _errors():
+        with _protocol_errors():
             return types.ListToolsResult(tools=[as_tool(t) for t in await self._bridge.tools()])
 
     async def _call_tool(
@@ -164,7 +166,7 @@ class MemoryServer(Server[Any]):
         async def report(progress: ToolProgress) -> None:
             await ctx.session.report_progress(progress.progress, progress.total, progress.message)
 
-        if not await self._offered(params.name):
+        if not await self._is_offered(params.name):
             raise MCPError(types.INVALID_PARAMS, f"No tool {quoted(params.name)} is offered.")
         wanted = "progress_token" in (ctx.meta or {})
         result = await self._bridge.call(
@@ -183,13 +185,13 @@ class MemoryServer(Server[Any]):
     async def _get_prompt(
         self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        with _errors():
+        with _protocol_errors():
             return await prompt_of(params.name, params.arguments or {}, self._ask(ctx))
 
     async def _list_resources(
         self, ctx: Context, _: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        with _errors():
+        with _protocol_errors():
             return types.ListResourcesResult(resources=await listed_resources(self._ask(ctx)))
 
     async def _list_templates(
@@ -200,19 +202,19 @@ class MemoryServer(Server[Any]):
     async def _read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        with _errors():
+        with _protocol_errors():
             return await read_resource(str(params.uri), self._ask(ctx))
 
     def _ask(self, ctx: Context) -> Ask:
-        """Call a tool of the memory for this request, whether the profile offers it or not."""
+        """Return a function that calls the memory's tools for this request, in any profile."""
 
         async def ask(tool: str, args: Json) -> ToolResult:
             return await self._bridge.ask(tool, args, await self._callers.of(ctx))
 
         return ask
 
-    async def _offered(self, name: str) -> bool:
-        """Return whether the tool is offered, as far as that is known while the stack is away."""
+    async def _is_offered(self, name: str) -> bool:
+        """Return whether the tool is in the profile; True if that is unknown without a stack."""
         try:
             return await self._bridge.offers(name)
         except Local2Error:
@@ -220,8 +222,8 @@ class MemoryServer(Server[Any]):
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
-    """Turn our errors into the protocol's, for requests that are no tool calls."""
+def _protocol_errors() -> Iterator[None]:
+    """Turn our errors into the protocol's, for requests that are not tool calls."""
     try:
         yield
     except RequestError as error:
@@ -232,10 +234,10 @@ def _errors() -> Iterator[None]:
 
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[MemoryServer]:
-    """Return a server that finds the stack, and finds it again where necessary.
+    """Open a server that connects to the stack, and reconnects if necessary.
 
     Raises:
-        ConfigError: There is no such profile.
+        ConfigError: The profile is wrong.
     """
     changes = Changes()
     async with Link(settings, user=user_of(settings.mcp), on_change=changes.notice) as link:

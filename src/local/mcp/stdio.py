@@ -1,6 +1,6 @@
-"""`local2 mcp` over standard input and output: one client, from its first request to its last.
+"""`local2 mcp` over standard input and output, for one client.
 
-The input closes when the client ends, in whatever way, and the server ends then, too.
+The input closes when the client ends, however it ends, and the server ends then, too.
 """
 
 import asyncio
@@ -16,25 +16,25 @@ from local.mcp.opening import Opening
 from local.mcp.server import serving
 from local.settings import Settings
 
-LONGEST = 64 * 1024 * 1024
-"""Bytes of one message."""
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Maximum bytes of one message."""
 
 
 async def serve(settings: Settings, opening: Opening) -> None:
     """Serve the client whose first request was answered, until it ends."""
     async with (
         serving(settings) as server,
-        _wire(opening) as (lines, replies),
-        stdio_server(lines, replies) as (read, write),  # type: ignore[arg-type] # what it uses of files
+        _open_streams(opening) as (lines, replies),
+        stdio_server(lines, replies) as (read, write),  # type: ignore[arg-type] # all it uses of files
     ):
         await server.run(read, write, server.create_initialization_options())
 
 
 class _Lines:
-    """The client's messages, a line each, after the one that was read already.
+    """The client's messages, one per line, beginning with what the opening has read.
 
-    A line that is no message is answered here: the SDK only logs it, and its sender would wait
-    without end.
+    Lines that are not messages are answered here: the SDK only logs them, and the client would wait
+    for ever.
     """
 
     def __init__(self, reader: asyncio.StreamReader, replies: "_Replies") -> None:
@@ -42,13 +42,13 @@ class _Lines:
         self._replies = replies
 
     def __aiter__(self) -> AsyncIterator[str]:
-        return self._each()
+        return self._read_messages()
 
-    async def _each(self) -> AsyncIterator[str]:
+    async def _read_messages(self) -> AsyncIterator[str]:
         with suppress(ConnectionError):
             while line := await self._reader.readline():
                 text = line.decode("utf-8", "replace")
-                if _is_message(text) or _is_message(text := _whole(text)):
+                if _is_message(text) or _is_message(text := _without_lone_surrogates(text)):
                     yield text
                 elif text.strip():
                     await self._replies.write(_refusal(text))
@@ -63,8 +63,8 @@ def _is_message(line: str) -> bool:
     return True
 
 
-def _whole(line: str) -> str:
-    """Return the line without halves of surrogate pairs, which JavaScript makes of cut texts."""
+def _without_lone_surrogates(line: str) -> str:
+    """Return the line without lone surrogates, which JavaScript produces when it cuts texts."""
     try:
         message = json.dumps(json.loads(line), ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -76,7 +76,7 @@ def _refusal(line: str) -> str:
     code, request, problem = PARSE_ERROR, None, "it is not JSON"
     with suppress(ValueError, RecursionError):
         message = json.loads(line)
-        code, problem = INVALID_REQUEST, "it is no request of JSON-RPC 2.0"
+        code, problem = INVALID_REQUEST, "it is not a request of JSON-RPC 2.0"
         if isinstance(message, dict) and type(message.get("id")) in {int, str}:
             request = message["id"]
     error = {"code": code, "message": f"The line cannot be read: {problem}."}
@@ -84,14 +84,14 @@ def _refusal(line: str) -> str:
 
 
 class _Replies:
-    """Messages to the client, without the first reply, which it has received already."""
+    """Messages to the client, except the reply to its first request, which it has received."""
 
     def __init__(self, writer: asyncio.StreamWriter, answered: str | int | None) -> None:
         self._writer = writer
         self._answered = answered
 
     async def write(self, line: str) -> None:
-        if self._answered is not None and _answers(line, self._answered):
+        if self._answered is not None and _is_reply_to(line, self._answered):
             self._answered = None
             return
         self._writer.write(line.encode())
@@ -101,15 +101,15 @@ class _Replies:
             await self._writer.drain()
 
 
-def _answers(line: str, request: str | int) -> bool:
+def _is_reply_to(line: str, request: str | int) -> bool:
     message = json.loads(line)
     return "method" not in message and message.get("id") == request
 
 
 @asynccontextmanager
-async def _wire(opening: Opening) -> AsyncIterator[tuple[_Lines, _Replies]]:
+async def _open_streams(opening: Opening) -> AsyncIterator[tuple[_Lines, _Replies]]:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=LONGEST)
+    reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
     reader.feed_data(opening.read)
     incoming, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(opening.incoming, "rb")

@@ -1,6 +1,6 @@
-"""Where stories are played: on a stack, with the tools of other agents that they bring along.
+"""The stacks that stories are played on, and the tools of other agents that stories define.
 
-The stack runs already, or is one of its own. The tools answer as the story defines.
+A bench uses a running stack, or starts one only for the story.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -23,11 +23,11 @@ from local.settings import BusSettings, ChatChoice, Settings
 from local.stories.checks import Text
 
 GRACE = 1.0
-"""Seconds for a tool to finish its answers when the story ends; they take milliseconds."""
+"""Seconds for tools to finish their answers when the story ends; they take milliseconds."""
 
 
 class Bench:
-    """A connection to a stack that runs already, and goes on running afterwards."""
+    """A connection to a running stack, which keeps running afterwards."""
 
     bus: Connection
     queries: QueryClient
@@ -51,7 +51,7 @@ class Bench:
 
 
 class FreshBench(Bench):
-    """A stack of its own, with all data in one folder; a new folder is an empty memory."""
+    """A stack started for one story, with all data in a folder; a new folder is an empty memory."""
 
     def __init__(self, folder: Path, settings: Settings, *, model: ChatChoice) -> None:
         super().__init__(url="")
@@ -80,17 +80,17 @@ class FreshBench(Bench):
 
 
 class RepeatedText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A long text in a short form."""
+    """A long text, written as a text and the number of its repetitions."""
 
     repeat: Text
     times: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class StoryTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool that always answers the same text.
+    """A tool that always returns the same text.
 
     With `replies: false` it behaves like other teams' tools: it announces the bare schema of LLM
-    APIs, and publishes its results without `ok`, and on `tool.result.<tool>` only.
+    APIs, and publishes its results without `ok`, only on `tool.result.<tool>`.
     """
 
     name: Annotated[str, msgspec.Meta(pattern=f"^{subjects.TOOL_NAME}$")]
@@ -108,7 +108,7 @@ class StoryTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class _AnyArguments(msgspec.Struct, frozen=True):
-    """Any arguments; they are not read."""
+    """Any arguments, which are ignored."""
 
 
 class _NoData(msgspec.Struct, frozen=True):
@@ -121,20 +121,22 @@ class _Content(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def hosted(url: str, tools: Sequence[StoryTool]) -> AsyncIterator[None]:
-    """Serve the tools on a bus while the context lasts, over a connection of their own."""
+    """Serve the tools on a bus while the context lasts, over a separate connection."""
     if not tools:
         yield
         return
     async with AsyncExitStack() as hosts:
         bus = await hosts.enter_async_context(connect(url, name="story_tools"))
         for tool in tools:
-            host = ToolHost(bus, _served(tool)) if tool.replies else _publishing(bus, tool)
+            host = (
+                ToolHost(bus, _replying_tool(tool)) if tool.replies else _publishing_tool(bus, tool)
+            )
             await hosts.enter_async_context(host)
-        await bus.flush()  # the tools are known before the first step
+        await bus.flush()  # so that the tools are known before the first step
         yield
 
 
-def _served(tool: StoryTool) -> Tool:
+def _replying_tool(tool: StoryTool) -> Tool:
     async def run(_caller: Caller, _arguments: _AnyArguments) -> ToolOutput:
         return ToolOutput(content=tool.answer, data=_NoData())
 
@@ -148,8 +150,8 @@ def _served(tool: StoryTool) -> Tool:
 
 
 @asynccontextmanager
-async def _publishing(bus: Connection, tool: StoryTool) -> AsyncIterator[None]:
-    """A tool that never replies to the caller."""
+async def _publishing_tool(bus: Connection, tool: StoryTool) -> AsyncIterator[None]:
+    """Serve a tool that publishes its results and never replies to the caller."""
     function = Function(name=tool.name, description=tool.description, parameters={})
     schema = encode(seal(FunctionSchema(function=function), type="schema", source=tool.name))
 

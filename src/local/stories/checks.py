@@ -1,7 +1,7 @@
-"""What a story may expect, a function for each check, and the values for its later steps.
+"""The checks of a story, one function each, and the values that later steps may use.
 
-A check returns what came instead of what was expected, so that a failed story explains itself. Text
-is compared without regard to case, because models vary it.
+A check that fails returns the actual value, so that a failed story explains itself. Text is
+compared without regard to case, because models vary it.
 """
 
 import re
@@ -15,7 +15,7 @@ from local.protocol.payloads import Generation, Json, ToolResult
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 Outcome = Generation | ToolResult | tuple[str, ...]
-"""The outcome of `say`; of `call` and `raw`; and of `discover`, the names of the tools."""
+"""The outcome of `say`, of `call` and `raw`, and of `discover` (the names of the tools)."""
 
 ANSWER_CHECKS = frozenset(
     {"tool_called", "tool_not_called", "answer_contains", "answer_matches", "answer_lacks"}
@@ -25,7 +25,7 @@ DISCOVERY_CHECKS = frozenset({"tools_include"})
 
 
 RUN_NAMES = frozenset({"user", "session"})
-"""Values that every run has from the start: the names that it made."""
+"""Names of the values that every run has from the start: its user and its session."""
 _REFERENCE = re.compile(r"\$([a-z0-9_]+)")
 
 
@@ -38,7 +38,7 @@ class ExpectedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One expectation. It has exactly one of the keys; the functions below define them."""
+    """One expectation, with exactly one of the keys. The functions below define them."""
 
     tool_called: ExpectedCall | None = None
     tool_not_called: Text | None = None
@@ -78,18 +78,18 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]:
     """Return the expectations that an outcome does not meet."""
-    answers = ((check, _came_instead(check, outcome)) for check in expected)
+    answers = ((check, _mismatch(check, outcome)) for check in expected)
     return tuple(
         Problem(expected=str(check), came=came) for check, came in answers if came is not None
     )
 
 
-def _came_instead(check: Check, outcome: Outcome) -> str | None:
+def _mismatch(check: Check, outcome: Outcome) -> str | None:
     return CHECKS[check.kind](check.value, outcome)
 
 
 def matches(expected: Any, actual: Any) -> bool:
-    """Return whether a value is as expected; a mapping may hold more than that."""
+    """Return whether a value is as expected; a mapping may have further keys."""
     match expected:
         case str() if expected.startswith("~"):
             return actual is not None and _matches_pattern(expected[1:], text_of(actual))
@@ -104,7 +104,7 @@ def matches(expected: Any, actual: Any) -> bool:
     return bool(expected == actual)
 
 
-def at(data: Any, path: str) -> Any:
+def value_at(data: Any, path: str) -> Any:
     """Return the value at a dotted path such as `hits.0.content`, or None."""
     for key in path.split("."):
         match data:
@@ -124,15 +124,15 @@ def _tool_called(expected: ExpectedCall, turn: Generation) -> str | None:
         and (expected.content is None or matches(expected.content, call.content))
         for call in turn.tool_calls
     )
-    return None if called else _calls(turn)
+    return None if called else _describe_calls(turn)
 
 
 def _tool_not_called(name: str, turn: Generation) -> str | None:
-    return _calls(turn) if any(call.name == name for call in turn.tool_calls) else None
+    return _describe_calls(turn) if any(call.name == name for call in turn.tool_calls) else None
 
 
 def _answer_contains(text: str, turn: Generation) -> str | None:
-    return None if _within(text, turn.answer) else turn.answer
+    return None if _contains(text, turn.answer) else turn.answer
 
 
 def _answer_matches(pattern: str, turn: Generation) -> str | None:
@@ -140,7 +140,7 @@ def _answer_matches(pattern: str, turn: Generation) -> str | None:
 
 
 def _answer_lacks(text: str, turn: Generation) -> str | None:
-    return turn.answer if _within(text, turn.answer) else None
+    return turn.answer if _contains(text, turn.answer) else None
 
 
 def _result_ok(expected: bool, result: ToolResult) -> str | None:
@@ -148,11 +148,11 @@ def _result_ok(expected: bool, result: ToolResult) -> str | None:
 
 
 def _result_contains(text: str, result: ToolResult) -> str | None:
-    return None if _within(text, result.content) else result.content
+    return None if _contains(text, result.content) else result.content
 
 
 def _result_data(expected: Json, result: ToolResult) -> str | None:
-    values = {path: at(result.data, path) for path in expected}
+    values = {path: value_at(result.data, path) for path in expected}
     differing = {
         path: values[path] for path in expected if not matches(expected[path], values[path])
     }
@@ -182,7 +182,7 @@ CHECKS: dict[str, Callable[[Any, Any], str | None]] = {
 }
 
 
-def _within(text: str, whole: str) -> bool:
+def _contains(text: str, whole: str) -> bool:
     return text.casefold() in whole.casefold()
 
 
@@ -190,13 +190,13 @@ def _matches_pattern(pattern: str, text: str) -> bool:
     return re.search(pattern, text, re.IGNORECASE) is not None
 
 
-def _calls(turn: Generation) -> str:
+def _describe_calls(turn: Generation) -> str:
     calls = (f"{call.name} {text_of(call.args)} -> {call.content}" for call in turn.tool_calls)
     return ", ".join(calls) or "no call"
 
 
 def _compile_patterns(value: Any) -> None:
-    """Refuse a wrong regular expression when the story is loaded, not when it is played."""
+    """Refuse an invalid regular expression when the story is loaded, not when it is played."""
     match value:
         case str() if value.startswith("~"):
             try:
@@ -229,7 +229,7 @@ def names_in(value: Any) -> Iterator[str]:
 
 
 def filled(value: Any, stored: Mapping[str, Any]) -> Any:
-    """Return the value with stored values in place of their names."""
+    """Return the value with each `$name` replaced by the stored value."""
     match value:
         case str() if match := _REFERENCE.fullmatch(value):
             return stored[match[1]]

@@ -1,6 +1,6 @@
-"""Plays a story on a live stack, step by step, and records the result of each.
+"""Play a story on a live stack, step by step, and record the result of each step.
 
-Every run makes its own users and sessions, so that stories on one stack stay separate.
+Every run creates its own users and sessions, so that stories on one stack stay separate.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, new_id, seal
 from local.protocol.payloads import Feedback, Generation, ToolResult
 from local.stories.bench import Bench, FreshBench, StoryTool, hosted
-from local.stories.checks import Check, Outcome, Problem, at, filled, problems
+from local.stories.checks import Check, Outcome, Problem, filled, problems, value_at
 from local.stories.script import (
     Call,
     Discover,
@@ -34,8 +34,8 @@ from local.stories.script import (
 )
 
 POLL = 0.05
-"""Seconds between two attempts at a condition: soon enough, at little cost."""
-NOT_OWN = "the stack is not the story's own"
+"""Seconds between two checks of a condition."""
+FOREIGN_STACK = "the stack is not the story's own"
 DEFAULT_USER = "user"
 """The user of sessions that name none."""
 
@@ -44,7 +44,7 @@ T = TypeVar("T", bound=Outcome)
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a step, with the problems of a failed one, or the reason for a skipped one."""
+    """The result of a step, with its problems if it failed, or the reason if it was skipped."""
 
     session: str
     step: str
@@ -77,25 +77,25 @@ def _ignore(_result: StepResult) -> None:
 async def run_story(
     story: Story, bench: Bench, on_step: Callable[[StepResult], None] = _ignore
 ) -> StoryResult:
-    """Play a story; the steps after a failed one are skipped, because they build on it.
+    """Play a story. Steps after a failed one are skipped, because they build on it.
 
     Args:
         story: The story to play.
-        bench: The stack to play it on, open.
+        bench: An open bench with the stack to play it on.
         on_step: Called with the result of each step.
     """
     results: list[StepResult] = []
     async with _Run(bench, story.tools) as run:
         for session in story.sessions:
             for step in session.turns:
-                result = await run.result_of(session, step)
+                result = await run.play(session, step)
                 on_step(result)
                 results.append(result)
     return StoryResult.of(story.name, results)
 
 
 class _Run:
-    """One run of a story: its users, sessions and tools, and values that later steps may name."""
+    """One run of a story: its users, sessions and tools, and the values kept for later steps."""
 
     def __init__(self, bench: Bench, tools: Sequence[StoryTool]) -> None:
         self._bench = bench
@@ -115,15 +115,15 @@ class _Run:
     async def __aexit__(self, *_: object) -> None:
         await self._hosts.aclose()
 
-    async def result_of(self, session: StorySession, step: Step) -> StepResult:
-        reason = self._why_not(step)
+    async def play(self, session: StorySession, step: Step) -> StepResult:
+        reason = self._skip_reason(step)
         if reason is not None:
             return StepResult(session=session.id, step=str(step), status="skipped", reason=reason)
         begun = time.perf_counter()
         try:
-            unmet = await self._take(session, step)
+            unmet = await self._do(session, step)
         except Local2Error as error:
-            unmet = (Problem(expected="the step can be taken", came=str(error)),)
+            unmet = (Problem(expected="the step succeeds", came=str(error)),)
         self._failed = bool(unmet)
         return StepResult(
             session=session.id,
@@ -133,15 +133,15 @@ class _Run:
             problems=unmet,
         )
 
-    def _why_not(self, step: Step) -> str | None:
+    def _skip_reason(self, step: Step) -> str | None:
         if self._failed:
             return "an earlier step failed"
         if isinstance(step, Restart) and not isinstance(self._bench, FreshBench):
             self._has_generator = step.generator
-            return NOT_OWN
-        return None if self._has_generator else NOT_OWN
+            return FOREIGN_STACK
+        return None if self._has_generator else FOREIGN_STACK
 
-    async def _take(self, session: StorySession, step: Step) -> Problems:
+    async def _do(self, session: StorySession, step: Step) -> Problems:
         match step:
             case Say():
                 return await self._say(session, step)
@@ -181,7 +181,7 @@ class _Run:
 
     async def _call(self, session: StorySession, step: Call) -> Problems:
         caller = self._caller(session, step.agent)
-        step = step.filled(self._named(caller))
+        step = step.filled(self._values(caller))
 
         async def attempt() -> ToolResult:
             return await call_tool(
@@ -193,7 +193,7 @@ class _Run:
 
     def _store_values(self, paths: Mapping[str, str], result: ToolResult) -> Problems:
         whole = msgspec.to_builtins(result)
-        values = {name: at(whole, path) for name, path in paths.items()}
+        values = {name: value_at(whole, path) for name, path in paths.items()}
         self._stored |= values
         return tuple(
             Problem(expected=f"something to keep at {path}", came=result.content)
@@ -209,11 +209,11 @@ class _Run:
         return decode(answer.data, ToolResult).payload
 
     async def _publish(self, session: StorySession, step: Publish) -> None:
-        message = filled(step.publish, self._named(self._caller(session, "story")))
+        message = filled(step.publish, self._values(self._caller(session, "story")))
         await publish_durably(self._bench.bus, step.to, msgspec.json.encode(message))
 
     async def _discover(self, step: Discover) -> Problems:
-        """Learn the tools like a client that does not know them, until the checks hold."""
+        """Discover the tools as a new client, until the checks hold."""
         async with (
             connect(self._bench.url, name="late_joiner") as bus,
             Toolbox(bus, source="late_joiner") as toolbox,
@@ -238,8 +238,8 @@ class _Run:
         )
         await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
 
-    def _named(self, caller: Sender) -> dict[str, Any]:
-        """Return the values of `$name` in a step of this caller."""
+    def _values(self, caller: Sender) -> dict[str, Any]:
+        """Return the values by their names, for `$name` in a step of this caller."""
         return {**self._stored, "user": caller.user, "session": caller.session_id}
 
     def _caller(self, session: StorySession, agent: str) -> Sender:
@@ -253,7 +253,7 @@ class _Run:
 async def _until_met(
     expected: Sequence[Check], attempt: Callable[[], Awaitable[T]], *, seconds: float
 ) -> tuple[T, Problems]:
-    """Try until every check holds or the time is over, at least once; the last outcome counts."""
+    """Try at least once, until all checks hold or the time is over; return the last outcome."""
     end = time.monotonic() + seconds
     while True:
         outcome = await attempt()

@@ -17,10 +17,10 @@ A file names the story, describes it and lists its sessions, each with its turns
             expect:
               - result_contains: Elixir
 
-Every turn is one of the steps below, recognised by the key of the same name; `checks` has what it
-may expect. In expectations text is compared without regard to case, a value that starts with `~` is
-a regular expression to search for, and null means that there is no value. `tools` are tools of
-other agents that the story brings along.
+Every turn is one of the steps below, recognised by the key of the same name; `checks` defines what
+it may expect. In expectations, text is compared without regard to case, a value that starts with
+`~` is a regular expression to search for, and null means that there is no value. `tools` defines
+tools of other agents for the story.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ from local.stories.bench import StoryTool
 from local.stories.checks import Check, Text, filled, names_in, text_of
 
 KIND = "<kind>"
-"""The field that names the Struct of a step; nobody would write such a key."""
+"""The field that selects the Struct of a step. No story would have such a key."""
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_]+$")]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -63,16 +63,16 @@ class _Expecting(_Step, frozen=True, kw_only=True):
         for check in self.expect:
             if check.kind not in self.allowed:
                 known = ", ".join(sorted(self.allowed))
-                raise ValueError(f"`{check.kind}` says nothing here; what does: {known}")
+                raise ValueError(f"`{check.kind}` does not apply here; these do: {known}")
 
     @property
     def expected(self) -> tuple[Check, ...]:
-        """The checks, and those that are implied."""
+        """The checks, including implied ones."""
         return self.expect
 
 
 class _Requesting(_Expecting, frozen=True, kw_only=True):
-    """A request to a tool, which must succeed unless a check expects that it fails."""
+    """A request to a tool, which must succeed unless a check expects a failure."""
 
     allowed = checks.RESULT_CHECKS
 
@@ -86,7 +86,7 @@ class _Requesting(_Expecting, frozen=True, kw_only=True):
 class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
     """The user says something and waits for the answer, which `rate` may name by its `label`.
 
-    It is said so many `times`, with 1, 2 and so on for `$number`; the checks must hold each time.
+    With `times` it is repeated, with 1, 2 and so on for `$number`; the checks must hold each time.
     """
 
     allowed = checks.ANSWER_CHECKS
@@ -96,7 +96,7 @@ class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
     times: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts of the user's messages, one after the other."""
+        """Yield the texts of the user's messages in order."""
         for number in range(1, self.times + 1):
             yield self.say.replace("$number", str(number))
 
@@ -107,8 +107,8 @@ class Say(_Expecting, frozen=True, kw_only=True, tag="say"):
 class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
     """Another agent calls a tool over the bus, without the generator.
 
-    With `eventually` it calls again for so many seconds, until every check holds. `keep` stores
-    values of the result by name, from their paths; later `args` and `result_data` may have `$name`.
+    With `eventually` it calls repeatedly for that many seconds, until every check holds. `keep`
+    stores values of the result by name, from their paths, for `$name` in later steps.
     """
 
     call: Text
@@ -123,11 +123,11 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
             raise ValueError("`eventually` needs something to `expect`")
 
     def names(self) -> Iterator[str]:
-        """Yield the stored values that this step needs."""
+        """Yield the names of the stored values that this step needs."""
         yield from names_in([self.args, [check.result_data for check in self.expect]])
 
     def filled(self, stored: Mapping[str, Any]) -> Self:
-        """Return the step with stored values in place of their names."""
+        """Return the step with each `$name` replaced by the stored value."""
         expect = tuple(
             check
             if check.result_data is None
@@ -141,7 +141,7 @@ class Call(_Requesting, frozen=True, kw_only=True, tag="call"):
 
 
 class Raw(_Requesting, frozen=True, kw_only=True, tag="raw"):
-    """A request sent as it is written, even if it is broken, to a tool or a subject.
+    """A request sent exactly as written, even if it is broken, to a tool or a subject.
 
     `$user` and `$session` become those of the run.
     """
@@ -154,7 +154,7 @@ class Raw(_Requesting, frozen=True, kw_only=True, tag="raw"):
 
 
 class Publish(_Step, frozen=True, kw_only=True, tag="publish"):
-    """Another agent publishes a message into a stream as it is written, with its envelope.
+    """Another agent publishes a message into a stream exactly as written, with its envelope.
 
     `$user`, `$session` and the names of stored values are replaced.
     """
@@ -163,7 +163,7 @@ class Publish(_Step, frozen=True, kw_only=True, tag="publish"):
     to: Literal["response.generation", "response.feedback"] = "response.generation"
 
     def names(self) -> Iterator[str]:
-        """Yield the stored values that this step needs."""
+        """Yield the names of the stored values that this step needs."""
         yield from names_in(self.publish)
 
     def __str__(self) -> str:
@@ -181,7 +181,7 @@ class Rate(_Step, frozen=True, kw_only=True, tag="rate"):
 
 
 class Discover(_Expecting, frozen=True, kw_only=True, tag="discover"):
-    """A new client connects, and learns from the bus which tools there are."""
+    """A new client connects, and learns from the bus which tools exist."""
 
     allowed = checks.DISCOVERY_CHECKS
 
@@ -197,7 +197,7 @@ class Discover(_Expecting, frozen=True, kw_only=True, tag="discover"):
 
 
 class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
-    """The stack stops cleanly, and starts on the same folders, with or without a generator."""
+    """The stack stops cleanly and starts again on the same folders, with or without a generator."""
 
     restart: bool
     generator: bool = True
@@ -214,9 +214,9 @@ Step = Say | Call | Raw | Publish | Rate | Discover | Restart
 
 
 class StorySession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One conversation. Every run makes new ids of the names `id` and `user`.
+    """One conversation. Every run derives new ids from the names `id` and `user`.
 
-    Sessions without a user have the same one. A session may go on later under the same `id`.
+    Sessions without a user share one. A session may continue later under the same `id`.
     """
 
     id: Name
@@ -238,7 +238,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             match step:
                 case Say(label=label):
                     if label in labels:
-                        raise ValueError(f"The label `{label}` is there twice - at `{where}`")
+                        raise ValueError(f"The label `{label}` is used twice - at `{where}`")
                     labels |= {label} if label else set()
                     answered.add(session.id)
                 case Rate(of=str(label)) if label not in labels:
@@ -260,11 +260,11 @@ def load_story(path: Path) -> Story:
     """Read a story from its file.
 
     Raises:
-        ConfigError: It cannot be read, or is no story; the error names the file and the field.
+        ConfigError: It cannot be read, or is not a story; the error names the file and the field.
     """
     try:
         story = msgspec.convert(_with_kinds(read_yaml_file(path)), Story)
-        msgspec.json.encode(story)  # what is not Unicode, or is within itself, cannot be sent
+        msgspec.json.encode(story)  # fails for invalid Unicode and for cycles, which cannot be sent
     except FileNotFoundError as error:
         raise ConfigError(f"There is no story {path}.") from error
     except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
@@ -273,7 +273,7 @@ def load_story(path: Path) -> Story:
 
 
 def _with_kinds(document: Any) -> Any:
-    """Add to every step its kind, recognised by its key, so that it becomes the right Struct."""
+    """Add its kind, recognised by its key, to every step, so that it becomes the right Struct."""
     for where, step in _raw_steps(document):
         given = [kind for kind in KINDS if kind in step]
         if len(given) != 1:

@@ -1,6 +1,6 @@
-"""What the commands take, in groups; what they do is imported when they are called.
+"""The arguments of all commands, in groups. Their implementations are imported when they run.
 
-Here are the options that several of them take.
+This module has the options that several commands share.
 """
 
 from typing import Annotated
@@ -8,6 +8,6 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Session = Annotated[str | None, typer.Option(help="Go on in this session; else a new one.")]
+Session = Annotated[str | None, typer.Option(help="Continue this session. Default: a new session.")]
 User = Annotated[str | None, typer.Option(help="Ask as this user.")]
 Agent = Annotated[str, typer.Option(help="Ask as this agent.")]

@@ -1,4 +1,4 @@
-"""Commands on what is remembered."""
+"""Commands that search, show, change, store and transfer memories."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,32 +17,34 @@ group = typer.Typer()
 def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     text: str,
-    top_k: Annotated[int, typer.Option(help="How many memories at most, up to 20.")] = 5,
-    scope: Annotated[Scope, typer.Option(help="Whose memories.")] = "any",
+    top_k: Annotated[int, typer.Option(help="Maximum number of memories, up to 20.")] = 5,
+    scope: Annotated[Scope, typer.Option(help="Whose memories to search.")] = "any",
     kind: Annotated[
         list[str] | None,
-        typer.Option(
-            help="chat_message, tool_output, document_chunk, fact or note; several are fine."
-        ),
+        typer.Option(help="chat_message, tool_output, document_chunk, fact or note. Repeatable."),
     ] = None,
-    since: Annotated[str | None, typer.Option(help="From this date or time on, in UTC.")] = None,
-    until: Annotated[str | None, typer.Option(help="Up to this date or time, in UTC.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only memories since this date or time, in UTC.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only memories until this date or time, in UTC.")
+    ] = None,
     as_of: Annotated[
-        str | None, typer.Option(help="As at this date or time: nothing later is there yet.")
+        str | None, typer.Option(help="Search as of this date or time: leave out anything later.")
     ] = None,
     min_relevance: Annotated[
-        float, typer.Option(help="Leave out what scores less than this share of the best, 0 to 1.")
+        float, typer.Option(help="Minimum score as a fraction of the best one, 0 to 1.")
     ] = 0.0,
     rerank: Annotated[
-        bool, typer.Option("--rerank/--no-rerank", help="Let a reranker decide, if there is one.")
+        bool, typer.Option("--rerank/--no-rerank", help="Use a reranker, if there is one.")
     ] = True,
     synthesize: Annotated[
-        bool, typer.Option("--synthesize", help="Also answer from what was found.")
+        bool, typer.Option("--synthesize", help="Also write an answer from the results.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also show what each score is made of.")
+        bool, typer.Option("--explain", help="Also show the components of each score.")
     ] = False,
-    session: Annotated[str | None, typer.Option(help="The session that is going on.")] = None,
+    session: Annotated[str | None, typer.Option(help="The current session.")] = None,
     user: User = None,
     agent: Agent = "cli",
     json: Json = False,
@@ -91,7 +93,7 @@ def relations(
     agent: Agent = "cli",
     json: Json = False,
 ) -> None:
-    """Show what bears on a memory, and what it bears on."""
+    """Show the relations of a memory, in both directions."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.recall import relations as run
 
@@ -102,10 +104,12 @@ def relations(
 def audit(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     record_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Of this memory only.")
+        str | None, typer.Argument(metavar="ID", help="Only changes of this memory.")
     ] = None,
-    run: Annotated[str | None, typer.Option(help="Of this run only.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many entries at most.")] = 100,
+    run: Annotated[
+        str | None, typer.Option(help="Only changes by this run of consolidate.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of entries.")] = 100,
     user: User = None,
     agent: Agent = "cli",
     json: Json = False,
@@ -121,14 +125,12 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter an option
 @group.command()
 def consolidate(
     context: typer.Context,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would be changed.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the changes.")] = False,
     user: User = None,
     agent: Agent = "cli",
     json: Json = False,
 ) -> None:
-    """Archive stale facts, merge duplicates, replace what was contradicted; undo takes it back."""
+    """Archive stale facts, merge duplicates and replace contradicted facts. See also undo."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.changes import consolidate as start
 
@@ -138,33 +140,37 @@ def consolidate(
 @group.command()
 def undo(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="As consolidate or audit says.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="The run, as consolidate or audit prints it.")
+    ],
     user: User = None,
     agent: Agent = "cli",
     json: Json = False,
 ) -> None:
-    """Take back what a run of consolidate changed."""
+    """Undo the changes of a run of consolidate."""
     with command(context.obj, json=json) as (settings, output):
-        from local.cli.changes import undo as take_back
+        from local.cli.changes import undo as undo_run
 
-        take_back(settings, output, run, Sender(agent=agent, user=user))
+        undo_run(settings, output, run, Sender(agent=agent, user=user))
 
 
 @group.command()
 def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="JSON lines, one message each; - is stdin.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="JSON lines with one message each; - is stdin.")
+    ],
     session: Annotated[
-        str | None, typer.Option(help="The session of the lines that name none.")
+        str | None, typer.Option(help="The session of lines that name none.")
     ] = None,
     user: User = None,
     agent: Agent = "cli",
     allow_again: Annotated[
-        bool, typer.Option("--allow-again", help="Also store what was forgotten on request.")
+        bool, typer.Option("--allow-again", help="Also store messages that were forgotten.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Store conversations word for word; sent again, only what is new or was edited."""
+    """Store conversations word for word; again, only new and edited messages are stored."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.ingest import ingest as run
 
@@ -176,11 +182,13 @@ def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
 def add_document(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="Text or Markdown, in UTF-8.")],
-    title: Annotated[str | None, typer.Option(help="Else the file's name.")] = None,
-    source: Annotated[str | None, typer.Option(help="Else the file's full path.")] = None,
+    title: Annotated[str | None, typer.Option(help="The title. Default: the file's name.")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="The source. Default: the file's full path.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Keep documents for everybody; those of the same source are replaced."""
+    """Store documents for everybody. A document replaces the earlier one of the same source."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.add_document import add_document as run
 
@@ -193,17 +201,19 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter an option
     file: Annotated[Path, typer.Argument(help="Where to write JSON lines; - is stdout.")],
     scope: Annotated[
         Owning | None,
-        typer.Option(help="Only --session, what belongs to --user or --agent, or is everybody's."),
+        typer.Option(
+            help="Only memories of --session, --user or --agent, or those of the whole tenant."
+        ),
     ] = None,
     vectors: Annotated[
-        bool, typer.Option("--vectors", help="With the vectors, so that none is made anew.")
+        bool, typer.Option("--vectors", help="Include vectors, so that none is computed again.")
     ] = False,
-    session: Annotated[str | None, typer.Option(help="The session, for that scope.")] = None,
+    session: Annotated[str | None, typer.Option(help="The session, with --scope session.")] = None,
     user: User = None,
     agent: Agent = "cli",
     json: Json = False,
 ) -> None:
-    """Write everything that is remembered to a file: a backup, or a move."""
+    """Write all memories to a file, as a backup or to move them."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.export import export as run
         from local.protocol.maintenance import ExportRequest
@@ -215,15 +225,15 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter an option
 @group.command("import")
 def import_(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="What `local2 export` wrote; - is stdin.")],
+    file: Annotated[Path, typer.Argument(help="A file from `local2 export`; - is stdin.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Store nothing, and say what would be.")
+        bool, typer.Option("--dry-run", help="Store nothing; only say what would be stored.")
     ] = False,
     user: User = None,
     agent: Agent = "cli",
     json: Json = False,
 ) -> None:
-    """Add the contents of an export; imported again, it changes nothing."""
+    """Import an export. Importing it again changes nothing."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.import_ import import_ as run
 
@@ -234,21 +244,26 @@ def import_(  # noqa: PLR0913, PLR0917 - one parameter an option
 def forget(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     user: Annotated[
-        str | None, typer.Option(help="Whose it is; with no other option, everything of theirs.")
+        str | None,
+        typer.Option(help="The user. Without another option, everything of this user is erased."),
     ] = None,
-    session: Annotated[str | None, typer.Option(help="All that was said in this session.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Every version of this fact.")] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="The record of this id.")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Erase everything said in this session.")
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Erase every version of the fact under this key.")
+    ] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="Erase the record with this id.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be erased.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     allow_again: Annotated[
-        bool, typer.Option("--allow-again", help="A later import may store it again.")
+        bool, typer.Option("--allow-again", help="Let a later import store it again.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Erase for good what a user said or stated, wherever it is; prints a receipt."""
+    """Erase for good what a user said or stated, everywhere; print a receipt."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.changes import forget as run
 

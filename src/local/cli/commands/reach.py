@@ -1,4 +1,4 @@
-"""Commands by which others reach the memory: MCP, hooks of coding agents, and accounts."""
+"""Commands that give others access to the memory: MCP, hooks of coding agents, and accounts."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from local.cli.commands import Json
-from local.cli.output import Chosen, command
+from local.cli.output import GlobalOptions, command
 from local.home import home_of
 from local.hooks.clients.client import Scope
 from local.protocol.envelope import Role
@@ -20,29 +20,36 @@ servers = typer.Typer()
 def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     http: Annotated[
-        bool, typer.Option("--http", help="Serve on this machine over HTTP instead, with a token.")
+        bool,
+        typer.Option("--http", help="Serve over HTTP on this machine instead, with a token."),
     ] = False,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Of --http; 0 for any that is free."),
+        typer.Option(min=0, max=65_535, help="The port for --http; 0 means any free port."),
     ] = None,
     profile: Annotated[
         list[str] | None,
-        typer.Option(help="default, full, read-only, or a tool's name; several names are fine."),
+        typer.Option(help="default, full, read-only, or the name of a tool. Repeatable."),
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Whose memory; else who is logged in.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Else the client's own name.")] = None,
-    session: Annotated[str | None, typer.Option(help="Else a new one.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Whose memory. Default: the user who is logged in.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="The agent's name. Default: the client's own.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(help="The session. Default: a new session.")
+    ] = None,
     home: Annotated[
         Path | None,
-        typer.Option(help="The memory's folder; else this project's, else the user's own."),
+        typer.Option(help="The memory's folder. Default: this project's, or else the user's."),
     ] = None,
 ) -> None:
-    """Serve the memory over MCP to the client that starts this, by standard input and output."""
+    """Serve the memory over MCP to the client that starts this command, on stdin and stdout."""
     from local.mcp.opening import opened
 
     opening = None if http else opened()
-    chosen: Chosen = context.obj
+    chosen: GlobalOptions = context.obj
     with command(chosen._replace(home=home_of(home))) as (settings, output):
         from local.cli.reach import serve_http, serve_stdio
 
@@ -58,11 +65,11 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 hooks = typer.Typer(
-    help="Hooks of coding agents: they remember, and are reminded, by themselves.",
+    help="Hooks of coding agents, which store and recall memories automatically.",
     no_args_is_help=True,
 )
-called = typer.Typer()
-"""What the hooks call."""
+hook_commands = typer.Typer()
+"""The command that the hooks call."""
 
 
 class ClientName(StrEnum):
@@ -72,14 +79,14 @@ class ClientName(StrEnum):
 
 
 Where = Annotated[
-    Scope, typer.Option(help="In the user's settings, or in those of the current folder.")
+    Scope, typer.Option(help="Use the settings of the user or of the current folder.")
 ]
 Home = Annotated[
     Path | None,
-    typer.Option(help="Whose memory; else that of the project worked in, or the user's own."),
+    typer.Option(help="The memory's folder. Default: the current project's, or else the user's."),
 ]
-User = Annotated[str | None, typer.Option(help="Whose memory; else of who is logged in.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+User = Annotated[str | None, typer.Option(help="Whose memory. Default: the user who is logged in.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @hooks.command()
@@ -92,7 +99,7 @@ def install(  # noqa: PLR0913, PLR0917 - one parameter an option
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Write the hooks into a client's settings; shows what changes, and asks."""
+    """Add the hooks to a client's settings, after showing the change and asking."""
     with command(context.obj, json=json) as (_, output):
         from local.cli.reach import install as run
 
@@ -108,7 +115,7 @@ def uninstall(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Take back exactly what was written; shows what changes, and asks."""
+    """Remove exactly what install added, after showing the change and asking."""
     with command(context.obj, json=json) as (_, output):
         from local.cli.reach import uninstall as run
 
@@ -117,16 +124,16 @@ def uninstall(
 
 @hooks.command("list")
 def list_hooks(context: typer.Context, json: Json = False) -> None:
-    """List which clients have hooks, and where."""
+    """List which clients have hooks, and in which files."""
     with command(context.obj, json=json) as (_, output):
         from local.cli.reach import list_hooks as run
 
         run(output)
 
 
-@called.command(hidden=True)
+@hook_commands.command(hidden=True)
 def hook(client: str, event: str, home: str | None = None, user: str | None = None) -> None:
-    """Run one hook, with what happened on standard input."""
+    """Run one hook with its event on standard input."""
     from local.hooks.acting import main
 
     main([client, event, *_options(home, user)])
@@ -139,22 +146,22 @@ def _options(home: str | None, user: str | None) -> list[str]:
 
 
 tenants = typer.Typer(
-    help="Accounts: tenants, their agents, keys and tokens.", no_args_is_help=True
+    help="Manage accounts: tenants, their agents, keys and tokens.", no_args_is_help=True
 )
 
 Tenant = Annotated[str, typer.Argument(help="The tenant's name.")]
-OneAgent = Annotated[str | None, typer.Option("--agent", help="One of its agents.")]
+OneAgent = Annotated[str | None, typer.Option("--agent", help="One of the tenant's agents.")]
 
 
 @tenants.command()
 def init(
     context: typer.Context,
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="What JetStream stores is encrypted.")
+        bool, typer.Option("--encrypt", help="Encrypt what JetStream stores.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make accounts: from then on nobody connects without credentials."""
+    """Create accounts. From then on, nobody can connect without credentials."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import init as run
 
@@ -165,14 +172,14 @@ def init(
 def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     tenant: Tenant,
-    agent: Annotated[str, typer.Option(help="What its agent is called.")] = "agent",
-    role: Annotated[Role, typer.Option(help="What that agent may do.")] = "writer",
+    agent: Annotated[str, typer.Option(help="The agent's name.")] = "agent",
+    role: Annotated[Role, typer.Option(help="What the agent may do.")] = "writer",
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="What a new tenant remembers is encrypted.")
+        bool, typer.Option("--encrypt", help="Encrypt the memory of a new tenant.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Add a tenant, or another agent to it; prints where the credentials are."""
+    """Add a tenant, or another agent to it; print where the credentials are."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import add as run
 
@@ -192,7 +199,7 @@ def list_tenants(context: typer.Context, json: Json = False) -> None:
 def remove(
     context: typer.Context, tenant: Tenant, agent: OneAgent = None, json: Json = False
 ) -> None:
-    """Remove a tenant, or one of its agents; what is remembered stays."""
+    """Remove a tenant, or one of its agents. The tenant's memory stays."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import remove as run
 
@@ -215,10 +222,10 @@ def share(
     context: typer.Context,
     tenant: Tenant,
     tool: Annotated[str, typer.Argument(help="A tool of that tenant.")],
-    others: Annotated[list[str] | None, typer.Argument(help="Who may use it.")] = None,
+    others: Annotated[list[str] | None, typer.Argument(help="The tenants that may use it.")] = None,
     json: Json = False,
 ) -> None:
-    """Let other tenants use a tool; without any, nobody may any more."""
+    """Let other tenants use a tool; without OTHERS, stop sharing it."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import share as run
 
@@ -229,12 +236,14 @@ def share(
 def token(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     tenant: Tenant,
-    user: Annotated[str, typer.Option(help="For whom.")],
-    days: Annotated[float, typer.Option(help="How long it is valid.", min=0)] = 1.0,
-    role: Annotated[Role | None, typer.Option(help="At most what this role may.")] = None,
+    user: Annotated[str, typer.Option(help="The user whom the token names.")],
+    days: Annotated[float, typer.Option(help="How many days it is valid.", min=0)] = 1.0,
+    role: Annotated[
+        Role | None, typer.Option(help="Limit the token to what this role may do.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Print a token that says for whom an agent asks."""
+    """Print a token that proves for which user an agent asks."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import token as run
 
@@ -243,7 +252,7 @@ def token(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 @tenants.command("server-config")
 def server_config(context: typer.Context, json: Json = False) -> None:
-    """Print the accounts for a NATS server of your own."""
+    """Print the accounts for the configuration of your own NATS server."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import server_config as run
 

@@ -1,4 +1,4 @@
-"""Commands on the stack itself: they start it, talk to it, try it, examine it and mend it."""
+"""Commands on the stack itself: start it, talk to it, test it, examine it and repair it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,14 +17,14 @@ talk = typer.Typer()
 WhileUsed = Annotated[
     float | None,
     typer.Option(
-        metavar="SECONDS", min=0, help="No chat; stop once no client has used it for so long."
+        metavar="SECONDS", min=0, help="Run without a chat; stop after this long without clients."
     ),
 ]
 
 
 @talk.command()
 def up(context: typer.Context, while_used: WhileUsed = None) -> None:
-    """Start everything: a chat in a terminal, else a quiet service. Ctrl-C stops it."""
+    """Start the stack, with a chat if in a terminal, else as a service. Ctrl-C stops it."""
     with command(context.obj) as (settings, _):
         from local.cli.up import up as run
 
@@ -90,12 +90,16 @@ upkeep = typer.Typer()
 @upkeep.command()
 def stories(
     context: typer.Context,
-    paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders.")] = None,
-    model: Annotated[ChatChoice, typer.Option(help="Which chat model answers.")] = "auto",
-    nats: Annotated[str | None, typer.Option(help="Use the stack on this bus.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files or folders. Default: stories.")
+    ] = None,
+    model: Annotated[ChatChoice, typer.Option(help="The chat model that answers.")] = "auto",
+    nats: Annotated[
+        str | None, typer.Option(help="The bus of a stack to use instead of new ones.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Play stories against the live stack, in a temporary folder; exit 1 if one fails."""
+    """Play stories against live stacks in temporary folders; exit with code 1 if one fails."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.stories import stories as run
 
@@ -106,15 +110,15 @@ def stories(
 def doctor(
     context: typer.Context,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also read all of the ledger, while no stack runs.")
+        bool, typer.Option("--deep", help="Also read the whole ledger; no stack may be running.")
     ] = False,
     ready: Annotated[
         bool,
-        typer.Option("--ready", help="Only ask the stack whether it serves; exit 1 if not."),
+        typer.Option("--ready", help="Only check whether the stack serves; exit with 1 if not."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check that everything is there, and say how to mend what is not."""
+    """Check that everything works, and say how to repair what does not."""
     with command(context.obj, json=json) as (settings, output):
         if ready:
             from local.cli.upkeep import ready as ask
@@ -132,16 +136,16 @@ def reindex(
     embedder: Annotated[
         str | None,
         typer.Option(
-            help="Change to another embedder, while the present one serves: minilm, a model of "
-            "Ollama's, or openai:MODEL of an endpoint; the present one gives that up."
+            help="Change to another embedder while the present one serves: minilm, an Ollama "
+            "model, or openai:MODEL of an endpoint. Naming the present one cancels a change."
         ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Stay until the other embedder serves.")
+        bool, typer.Option("--wait/--no-wait", help="Wait until the other embedder serves.")
     ] = True,
     json: Json = False,
 ) -> None:
-    """Rebuild the vector index from the ledger, in the running stack or without one."""
+    """Rebuild the vector index from the ledger, whether or not a stack is running."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.upkeep import reindex as run
 
@@ -152,18 +156,22 @@ def reindex(
 def backup(
     context: typer.Context,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Else backup_folder of the settings.")
+        Path | None,
+        typer.Argument(metavar="DIR", help="The folder. Default: backup_folder in the settings."),
     ] = None,
     recipient: Annotated[
         str | None,
-        typer.Option(help="Encrypt to this public key of age, or to those of this file."),
+        typer.Option(help="Encrypt for this age public key, or for those in this file."),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(min=1, help="How many backups stay in DIR; else backup_keep.")
+        int | None,
+        typer.Option(
+            min=1, help="How many backups to keep in DIR. Default: backup_keep in the settings."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a backup of everything, of the running stack or without one."""
+    """Back up everything, whether or not a stack is running."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.upkeep import backup as run
 
@@ -173,25 +181,25 @@ def backup(
 @upkeep.command()
 def restore(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `backup` wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that `backup` wrote to.")
+    ],
     generation: Annotated[
-        str | None, typer.Option(help="The name of the backup in it; else the newest.")
+        str | None, typer.Option(help="The name of a backup in DIR. Default: the newest.")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where to; else data_dir of the settings.")
+        Path | None, typer.Option(help="Where to restore it. Default: data_dir in the settings.")
     ] = None,
     identity: Annotated[
-        Path | None, typer.Option(help="The file of the secret key of age that opens it.")
+        Path | None, typer.Option(help="The file with the age secret key that decrypts it.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Move aside the memory that is there.")
+        bool, typer.Option("--replace", help="Move an existing memory aside.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only read all of the backup.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only read the whole backup.")] = False,
     json: Json = False,
 ) -> None:
-    """Bring a backup back, while no stack runs."""
+    """Restore a backup. No stack may be running."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.restore import restore as run
 
@@ -211,12 +219,12 @@ def restore(  # noqa: PLR0913, PLR0917 - one parameter an option
 def migrate(
     context: typer.Context,
     back: Annotated[
-        bool, typer.Option("--back", help="Return to the ledger from before the last migration.")
+        bool, typer.Option("--back", help="Go back to the ledger before the last migration.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     json: Json = False,
 ) -> None:
-    """Bring the ledger up to date, as a start does, or back, while no stack runs."""
+    """Migrate the ledger to this version, as a start does, or go back. No stack may be running."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.restore import migrate as run
 
@@ -230,12 +238,14 @@ def version() -> None:
 
 
 dead_letters = typer.Typer(
-    help="Messages that nobody could read: list them, show, publish again or drop them.",
+    help="List, show, retry or drop messages that could not be read.",
     no_args_is_help=True,
 )
 
-Numbers = Annotated[list[int] | None, typer.Argument(metavar="NUMBER…", help="As listed.")]
-All = Annotated[bool, typer.Option("--all", help="Every one there is.")]
+Numbers = Annotated[
+    list[int] | None, typer.Argument(metavar="NUMBER…", help="Their numbers, as listed.")
+]
+All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 
 
 @dead_letters.command("list")
@@ -250,10 +260,10 @@ def list_dead_letters(context: typer.Context, json: Json = False) -> None:
 @dead_letters.command("show")
 def show_dead_letter(
     context: typer.Context,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="As listed.")],
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Its number, as listed.")],
     json: Json = False,
 ) -> None:
-    """Show one of them with its message."""
+    """Show one dead letter with its message."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import show
 
@@ -268,9 +278,9 @@ def retry_dead_letters(
     user: User = None,
     json: Json = False,
 ) -> None:
-    """Publish messages again, and drop their letters once JetStream has them.
+    """Publish messages again, and drop their dead letters once JetStream has stored them.
 
-    Where there are accounts, for the user that is named: no token is stored with a letter.
+    With accounts, name the user with --user, because dead letters contain no tokens.
     """
     with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import retry
@@ -282,7 +292,7 @@ def retry_dead_letters(
 def drop_dead_letters(
     context: typer.Context, numbers: Numbers = None, every: All = False, json: Json = False
 ) -> None:
-    """Remove letters for good."""
+    """Remove dead letters for good."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import drop
 

@@ -1,4 +1,4 @@
-"""The clients whose hooks are known, by name."""
+"""The supported clients, by name."""
 
 from local.hooks.clients.claude_code import CLAUDE_CODE, CODEX
 from local.hooks.clients.client import Client

@@ -1,8 +1,8 @@
-"""Claude Code, and OpenAI's Codex CLI, whose hooks have the same form.
+"""Claude Code and OpenAI's Codex CLI, whose hooks have the same form.
 
-The types are those of `HookInput` in @anthropic-ai/claude-agent-sdk 0.3.330, and of the schemas in
-codex-rs/hooks/schema/generated of openai/codex, as far as they are used. With
-`last_assistant_message` a transcript, whose format neither documents, need not be read.
+The types are those parts that are used of `HookInput` in @anthropic-ai/claude-agent-sdk 0.3.330 and
+of the schemas in codex-rs/hooks/schema/generated of openai/codex. `last_assistant_message` makes it
+unnecessary to read transcripts, whose format neither client documents.
 """
 
 import os
@@ -24,14 +24,16 @@ from local.hooks.clients.client import (
     TurnEnded,
 )
 
-BY_PEOPLE = frozenset({None, "user", "sdk", "loop_wakeup", "schedule_wakeup"})
-"""Sources of prompts that somebody wrote; Codex and older versions of Claude Code name none."""
+HUMAN_SOURCES = frozenset({None, "user", "sdk", "loop_wakeup", "schedule_wakeup"})
+"""Sources of prompts written by a person. Codex and older versions of Claude Code name none."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_name"):
-    """`agent_id`: of a subagent. `cursor_version`: Cursor ran the hook, which has hooks of its own.
+    """The fields that all events share.
 
-    Neither is a turn of the user's in this client. `turn_id`: Codex names its turns.
+    An event with an `agent_id` belongs to a subagent, and one with a `cursor_version` to Cursor,
+    which also runs these hooks but has its own. Neither belongs to a turn of the user in this
+    client. Only Codex sets `turn_id`.
     """
 
     session_id: str
@@ -61,7 +63,7 @@ class UserPromptSubmit(Input, frozen=True, kw_only=True, tag=True):
 
     @property
     def event(self) -> Event:
-        if self.source not in BY_PEOPLE:
+        if self.source not in HUMAN_SOURCES:
             return Interjected(session=self.session_id, project=self.cwd)
         return Prompted(
             session=self.session_id, project=self.cwd, text=self.prompt, turn=self.turn_id
@@ -122,7 +124,10 @@ def group(command: str) -> Json:
 
 
 def settings_of_claude_code(scope: Scope) -> Path:
-    """Return the project's file that is not checked in: hooks name a program of this machine."""
+    """Return the settings file. A project's is the one that is not checked in.
+
+    Hooks contain the path of a program on this machine.
+    """
     if scope == "project":
         return Path(".claude", "settings.local.json")
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude") / "settings.json"
@@ -145,5 +150,5 @@ CLAUDE_CODE = Client(
 CODEX = CLAUDE_CODE._replace(
     name="codex",
     settings_file=settings_of_codex,
-    afterwards="Start it and trust them with /hooks: until then it runs none.",
+    afterwards="Start it and trust them with /hooks; until then, it runs none of them.",
 )

@@ -1,4 +1,4 @@
-"""A client as its hooks see it: its events, where hooks are registered, what they answer."""
+"""What hooks need to know of a client: its events, its settings, and the form of their output."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,38 +8,38 @@ import msgspec
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """`session` is the client's id of it, `project` the folder that it works in."""
+    """An event of a client. `session` is the client's session id, `project` its working folder."""
 
     session: str
     project: str | None = None
 
 
 class SessionStarted(Event, frozen=True, kw_only=True):
-    """The session began. `compacted`: it goes on, with a summary in place of its messages."""
+    """The session began. `compacted`: it continues with a summary in place of its messages."""
 
     compacted: bool = False
 
 
 class Prompted(Event, frozen=True, kw_only=True):
-    """The user sent a prompt. `turn` is the client's id of what begins with it, if it has one."""
+    """The user sent a prompt. `turn` is the client's id of the turn that begins, if it has one."""
 
     text: str
     turn: str | None = None
 
 
 class Interjected(Event, frozen=True, kw_only=True):
-    """The client itself sent a prompt, such as that a task in the background is done."""
+    """The client itself sent a prompt, for example to report that a background task is done."""
 
 
 class Answered(Event, frozen=True, kw_only=True):
-    """The assistant wrote something; its turn may go on."""
+    """The assistant wrote something; its turn may continue."""
 
     text: str
     turn: str | None = None
 
 
 class TurnEnded(Event, frozen=True, kw_only=True):
-    """The turn ended. `text` is the answer, of a client that did not report it before."""
+    """The turn ended. `text` is the answer, if the client has not reported it with `Answered`."""
 
     text: str | None = None
     turn: str | None = None
@@ -56,24 +56,25 @@ class SessionEnded(Event, frozen=True, kw_only=True):
 Scope = Literal["user", "project"]
 Json = dict[str, Any]
 PATIENCE = 5
-"""Seconds that a client waits for a hook at most."""
+"""Maximum seconds that a client waits for a hook."""
 
 
 class Client(NamedTuple):
-    """A client. `events`: those with a hook."""
+    """A client. `events` are the names of those that have hooks."""
 
     name: str
     settings_file: Callable[[Scope], Path]
     events: tuple[str, ...]
     entry: Callable[[str], Json]
-    """The element of an event's list in the settings that runs a command."""
+    """Returns the element for an event's list in the settings that runs a command."""
     read: Callable[[bytes], Event | None]
-    """Reads an event; returns None if there is nothing to store. Raises msgspec.MsgspecError."""
+    """Reads an event; returns None if there is nothing to do. Raises msgspec.MsgspecError."""
     answer: Callable[[str, str], msgspec.Struct]
-    """What a hook writes to give the model a context, by the name of the event."""
+    """Returns a hook's output that gives the model a context. Takes the event's name and the
+    context."""
     prompts_take_contexts: bool = True
-    """Whether a hook of a prompt may add a context to it."""
-    afterwards: str = "It reads them when it starts the next time."
-    """What a user has to know once they are registered."""
+    """Whether a prompt's hook may add a context to the prompt."""
+    afterwards: str = "It reads them the next time it starts."
+    """What to tell the user once the hooks are installed."""
     new_file: Mapping[str, Any] = {}
-    """What a file of settings needs besides `hooks`."""
+    """The content that a new settings file needs besides `hooks`."""

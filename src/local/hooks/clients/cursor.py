@@ -1,8 +1,8 @@
-"""Cursor: its hooks.json.
+"""Cursor and its hooks.json.
 
-The types are those of its documentation, as far as they are used. A hook at the start of a session
-may add a context; `beforeSubmitPrompt` may only stop the prompt, so that what recall finds for one
-cannot be given to the model.
+The types are those parts of its documentation that are used. A hook at the start of a session may
+add a context. `beforeSubmitPrompt` may only stop the prompt, so the results of a recall for a
+prompt cannot be given to the model.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ from local.hooks.clients.client import (
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_name"):
-    """`generation_id` changes with every prompt."""
+    """The fields that all events share. `generation_id` changes with every prompt."""
 
     conversation_id: str
     generation_id: str | None = None
@@ -72,7 +72,7 @@ class AfterAgentResponse(Input, frozen=True, kw_only=True, tag="afterAgentRespon
 
 
 class Stop(Input, frozen=True, kw_only=True, tag="stop"):
-    """The end of a turn. `status`: completed, aborted or error; only a completed turn is stored."""
+    """The end of a turn. `status`: completed, aborted or error; only a completed one is stored."""
 
     status: str = "completed"
 
