@@ -1,10 +1,10 @@
-"""Start the whole of local2 with nothing to configure: `uv run run_local.py`."""
+"""Start all of local2 without any configuration: `uv run run_local.py`."""
 
 import sys
 
 if __name__ == "__main__":
     try:
         from local.cli import app
-    except KeyboardInterrupt:  # while it is imported; from then on it is the command's
+    except KeyboardInterrupt:  # during the import; afterwards the command handles it
         sys.exit(130)
     app(["up", *sys.argv[1:]])

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from local.tenants.credentials import (
-    MEMORY,
+    MEMORY_SEED_FILE,
     SIGNING_KEY,
     Credentials,
     inbox_of,
@@ -24,7 +24,7 @@ VALID = timedelta(days=1)
 def make_accounts(folder: Path, tenants: Sequence[str]) -> dict[str, Credentials]:
     """Create them as `local2 tenants` does, without generators; return each tenant's agent."""
     memory = new_key_pair()
-    write_secret(folder / MEMORY, memory.seed)
+    write_secret(folder / MEMORY_SEED_FILE, memory.seed)
     entries, agents = {}, {}
     for tenant in tenants:
         pair, (private, public) = new_key_pair(), new_signing_key(KEY)

@@ -30,7 +30,7 @@ if __name__ == "__main__":
     from local.cli import app
     from local.memory import vectors
 
-    streams.ACK_WAIT = stream_keeper.LAST_PAUSE = SECONDS
+    streams.ACK_WAIT = stream_keeper.MAX_PAUSE = SECONDS
     supervisor.LAST_DELAY = supervisor.FIRST_DELAY
     vectors.FIRST_PAUSE = vectors.LAST_PAUSE = supervisor.FIRST_DELAY
     app(["up", *sys.argv[1:]])

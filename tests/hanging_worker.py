@@ -23,6 +23,6 @@ def hang_once(*args: Any) -> None:
 
 
 if __name__ == "__main__":
-    vector_worker.HANGS = 1
+    vector_worker.HANG_TIMEOUT = 1
     VectorIndex.upsert = hang_once  # type: ignore[method-assign,assignment]
     vector_worker.main()

@@ -69,8 +69,8 @@ async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIter
 def be_the_stack(folder: Path, stopped: Connection, worker_here: bool) -> None:
     """Run the stack until the other end of `stopped` closes."""
     streams.ACK_WAIT = REDELIVERY
-    publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.LAST_PAUSE = UNSTORED
-    stream_keeper.PROBES_APART = 0.1
+    publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.MAX_PAUSE = UNSTORED
+    stream_keeper.PROBE_INTERVAL = 0.1
     with logging_to(folder / "stack.log"):
         asyncio.run(_serve(folder, stopped, worker_here))
 

@@ -112,7 +112,7 @@ async def test_a_key_that_is_not_named_is_refused_and_no_empty_memory_is_made(
 ) -> None:
     await fill(settings, key, 3)
 
-    with pytest.raises(LedgerKeyError, match="no key is named") as refused:
+    with pytest.raises(LedgerKeyError, match="no key is configured") as refused:
         await records_of(settings, None)
 
     assert "content_key_file" in str(refused.value.remedy)

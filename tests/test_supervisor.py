@@ -69,7 +69,7 @@ async def test_a_killed_child_is_started_again_and_its_end_is_told(
     folder = write_module(OBEDIENT)
     ends: list[int] = []
 
-    async with supervised("child_under_test", b"config", ended=ends.append) as child:
+    async with supervised("child_under_test", b"config", on_exit=ends.append) as child:
         for kill in range(1, 4):
             await eventually(lambda: len(starts(folder)) == len(ends) + 1)
             assert child.pid is not None

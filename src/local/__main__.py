@@ -1,21 +1,21 @@
-"""`local2`, and `python -m local`: the commands.
+"""The entry point of `local2` and of `python -m local`.
 
-A client of `local2 mcp` has its first answer before the commands are even imported.
+`local2 mcp` answers its client's first message before the other commands are imported.
 """
 
 import sys
 
-NO_CLIENT = frozenset({"--help", "--http"})
-"""With these options no client waits at the other end of standard input."""
+OPTIONS_WITHOUT_CLIENT = frozenset({"--help", "--http"})
+"""Options of `local2 mcp` with which no client waits at the other end of standard input."""
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    if words[:1] == ["mcp"] and not NO_CLIENT.intersection(words):
-        from local.mcp.opening import opened  # noqa: PLC0415 - nothing else is wanted yet
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["mcp"] and not OPTIONS_WITHOUT_CLIENT.intersection(arguments):
+        from local.mcp.opening import opened  # noqa: PLC0415 - nothing else is needed yet
 
         opened()
-    from local.cli import main as commands  # noqa: PLC0415 - it takes longer than the answer
+    from local.cli import main as commands  # noqa: PLC0415 - the import is slower than the answer
 
     commands()
 

@@ -1,10 +1,10 @@
-"""What is checked before a request is handled: its size, depth and rate, and whose turn it is.
+"""Admission control: check a request's size, depth and rate, then queue it fairly.
 
-What exceeds a limit is refused at once; the error names the limit, and when to come back. What is
-admitted waits here for a slot. Otherwise it would wait inside the client of the bus, which silently
-drops what exceeds its own limit (decision 0037). Tenants take turns, and within a tenant its users:
-200 users of one tenant wait behind each other, and another tenant's only user does not wait behind
-them (decision 0067).
+A request over a limit is refused at once; the error names the limit, and when to retry. Admitted
+requests wait here for a slot. Otherwise they would wait inside the NATS client, which silently
+drops messages over its own limit (decision 0037). Slots go round-robin to tenants, and within a
+tenant to its users: 200 users of one tenant queue among themselves, and do not delay the only user
+of another tenant (decision 0067).
 """
 
 import asyncio
@@ -20,25 +20,27 @@ from local.errors import BadRequestError, OverloadedError, TooLargeError
 from local.settings import LimitSettings, SlotLimits
 
 Owner = tuple[str, str | None]
-"""A tenant and a user of it."""
+"""A tenant and one of its users."""
 
-SOONEST, LATEST = 0.1, 30.0
-"""Seconds after which a refused caller should come back."""
-INERTIA = 0.9
-"""How slowly the measured pace follows each piece of work."""
+MIN_RETRY_AFTER, MAX_RETRY_AFTER = 0.1, 30.0
+"""Bounds of the seconds after which a refused caller is told to retry."""
+PACE_SMOOTHING = 0.9
+"""Weight of the previous value in the moving average of the seconds between completions."""
 
 DEFAULT_LIMITS = SlotLimits()
-BUCKETS = 10_000
-"""Owners whose rate is known; beyond, the one that asked longest ago starts again with a whole
-burst."""
+MAX_BUCKETS = 10_000
+"""Maximum number of owners whose rate is tracked. Beyond it, the least recently active owner is
+forgotten, and starts again with a full burst."""
 STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-STEPS = np.zeros(256, np.int64)
-STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
+NON_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+DEPTH_CHANGES = np.zeros(256, np.int64)
+DEPTH_CHANGES[list(b"[{")], DEPTH_CHANGES[list(b"]}")] = 1, -1
 
 
 @dataclass(slots=True)
-class _Share:
+class _Usage:
+    """The work of one user, of one tenant, or of all: admitted, its bytes, and running."""
+
     admitted: int = 0
     size: int = 0
     running: int = 0
@@ -47,29 +49,29 @@ class _Share:
         self.admitted += number
         self.size += size
 
-    def is_full(self, most: int, most_size: int, size: int) -> bool:
-        """Return whether one more would exceed a limit; alone, work of any size is admitted."""
-        return self.admitted >= most or (self.admitted > 0 and self.size + size > most_size)
+    def is_full(self, limit: int, size_limit: int, size: int) -> bool:
+        """Return whether one more would exceed a limit; a sole request may have any size."""
+        return self.admitted >= limit or (self.admitted > 0 and self.size + size > size_limit)
 
 
 @dataclass(slots=True)
-class _User(_Share):
+class _User(_Usage):
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
 @dataclass(slots=True)
-class _Tenant(_Share):
+class _Tenant(_Usage):
     users: dict[str | None, _User] = field(default_factory=dict)
     waiting: OrderedDict[str | None, _User] = field(default_factory=OrderedDict)
-    """Those of its users that wait, the next one first."""
+    """The users with waiting work; the next to be served comes first."""
 
 
 class FairSlots:
-    """Slots for the work of tenants and their users, who are served in turn, each in its order."""
+    """Slots that are shared round-robin by tenants and their users; each user's work is FIFO."""
 
     def __init__(self, limits: SlotLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._all = _Share()
+        self._all = _Usage()
         self._tenants: dict[str, _Tenant] = {}
         self._waiting: OrderedDict[str, _Tenant] = OrderedDict()
         self._pace = 0.0
@@ -79,36 +81,37 @@ class FairSlots:
         """Count work of `size` bytes as admitted while the context lasts, whether it waits or runs.
 
         Raises:
-            OverloadedError: On entering, if there is too much of this user, tenant, or altogether.
+            OverloadedError: On entering, if the user, the tenant or all together have too much
+                admitted.
         """
         return _Admitted(self, owner, size)
 
     def slot(self, owner: Owner) -> AbstractAsyncContextManager[None]:
-        """Hold a slot while the context lasts; entering waits for it. For admitted work only."""
+        """Hold a slot while the context lasts; entering waits for it. The work must be admitted."""
         return _Slot(self, owner)
 
     def admit(self, owner: Owner, size: int) -> None:
-        """Enter `admitted`."""
+        """Count work as admitted; `admitted` calls this on entering."""
         limits = self._limits
         tenant = self._tenants.get(owner[0]) or _Tenant()
         user = tenant.users.get(owner[1]) or _User()
         if user.is_full(limits.user_waiting, limits.user_waiting_bytes, size):
-            raise OverloadedError(retry_after=self._soon(user))
+            raise OverloadedError(retry_after=self._retry_after(user))
         if tenant.is_full(limits.tenant_waiting, limits.tenant_waiting_bytes, size):
-            raise OverloadedError(retry_after=self._soon(tenant))
+            raise OverloadedError(retry_after=self._retry_after(tenant))
         if self._all.is_full(limits.waiting, limits.waiting_bytes, size):
-            raise OverloadedError(retry_after=self._soon(self._all))
+            raise OverloadedError(retry_after=self._retry_after(self._all))
         self._tenants[owner[0]] = tenant
         tenant.users[owner[1]] = user
-        for share in (user, tenant, self._all):
-            share.count(1, size)
+        for usage in (user, tenant, self._all):
+            usage.count(1, size)
 
     def leave(self, owner: Owner, size: int) -> None:
-        """Leave `admitted`."""
+        """Stop counting admitted work; `admitted` calls this on leaving."""
         tenant = self._tenants[owner[0]]
         user = tenant.users[owner[1]]
-        for share in (user, tenant, self._all):
-            share.count(-1, -size)
+        for usage in (user, tenant, self._all):
+            usage.count(-1, -size)
         if not user.admitted:
             del tenant.users[owner[1]]
         if not tenant.admitted:
@@ -116,20 +119,20 @@ class FairSlots:
         self._note_pace()
 
     async def acquire(self, owner: Owner) -> None:
-        """Enter `slot`."""
+        """Wait for a slot; `slot` calls this on entering."""
         tenant = self._tenants[owner[0]]
         user = tenant.users[owner[1]]
         if not user.waiting and self._is_free() and self._may_begin(tenant, user):
             self._begin(tenant, user)
         else:
-            await self._turn(owner, tenant, user)
+            await self._wait_for_turn(owner, tenant, user)
 
     def release(self, owner: Owner) -> None:
-        """Leave `slot`."""
+        """Release a slot; `slot` calls this on leaving."""
         tenant = self._tenants[owner[0]]
         self._end(tenant, tenant.users[owner[1]])
 
-    async def _turn(self, owner: Owner, tenant: _Tenant, user: _User) -> None:
+    async def _wait_for_turn(self, owner: Owner, tenant: _Tenant, user: _User) -> None:
         turn = asyncio.get_running_loop().create_future()
         user.waiting.append(turn)
         tenant.waiting[owner[1]] = user
@@ -137,7 +140,7 @@ class FairSlots:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the slot was given in the same moment
+            if turn.done() and not turn.cancelled():  # the slot was assigned at the same moment
                 self._end(tenant, user)
             raise
 
@@ -149,17 +152,17 @@ class FairSlots:
         return tenant.running < limits.tenant_requests and user.running < limits.user_requests
 
     def _begin(self, tenant: _Tenant, user: _User) -> None:
-        for share in (user, tenant, self._all):
-            share.running += 1
+        for usage in (user, tenant, self._all):
+            usage.running += 1
 
     def _end(self, tenant: _Tenant, user: _User) -> None:
-        for share in (user, tenant, self._all):
-            share.running -= 1
+        for usage in (user, tenant, self._all):
+            usage.running -= 1
         while self._is_free() and self._serve_next():
             pass
 
     def _serve_next(self) -> bool:
-        """Give a slot to the oldest work of the user whose turn it is in the next tenant."""
+        """Assign a slot to the oldest work of the next user of the next tenant."""
         found = next(
             (
                 (tenant_name, tenant, user_name, user)
@@ -176,28 +179,29 @@ class FairSlots:
         turn = user.waiting.popleft()
         del tenant.waiting[user_name]
         if user.waiting:
-            tenant.waiting[user_name] = user  # behind the others
+            tenant.waiting[user_name] = user  # after the others
         del self._waiting[tenant_name]
         if tenant.waiting:
             self._waiting[tenant_name] = tenant
-        if not turn.done():  # else it was cancelled
+        if not turn.done():  # otherwise it was cancelled
             self._begin(tenant, user)
             turn.set_result(None)
         return True
 
     def _note_pace(self) -> None:
-        """Update the seconds between two pieces of work that end, while there is work."""
+        """Update the average of the seconds between two completions."""
         now = time.monotonic()
-        self._pace = INERTIA * self._pace + (1 - INERTIA) * (now - self._ended_at)
+        self._pace = PACE_SMOOTHING * self._pace + (1 - PACE_SMOOTHING) * (now - self._ended_at)
         self._ended_at = now
 
-    def _soon(self, share: _Share) -> float:
-        """Return the seconds until about half of what is admitted of a share is done."""
-        return round(min(max(self._pace * share.admitted / 2, SOONEST), LATEST), 2)
+    def _retry_after(self, usage: _Usage) -> float:
+        """Return the seconds until about half of the admitted work is done."""
+        seconds = self._pace * usage.admitted / 2
+        return round(min(max(seconds, MIN_RETRY_AFTER), MAX_RETRY_AFTER), 2)
 
 
 class _Admitted:
-    """A class, because every request passes here, and a generator would take twice the time."""
+    """The context of `admitted`. A generator would take twice the time for every request."""
 
     __slots__ = ("_owner", "_size", "_slots")
 
@@ -225,7 +229,7 @@ class _Slot:
 
 
 class Admission:
-    """The limits of one stack, and its work; everyone who serves requests shares it."""
+    """The limits and the current work of one stack, shared by everything that serves requests."""
 
     def __init__(self, limits: LimitSettings | None = None) -> None:
         self._limits = limits = limits or LimitSettings()
@@ -237,40 +241,40 @@ class Admission:
         """Count a request as admitted while the context lasts, whether it waits or runs.
 
         Raises:
-            TooLargeError: It has too many bytes.
+            TooLargeError: The request has too many bytes.
             BadRequestError: It is nested too deeply.
-            OverloadedError: Too many came within a second; on entering: too many are there.
+            OverloadedError: The owner exceeds its rate; or, on entering, too much is admitted.
         """
         if len(data) > self._limits.request_bytes:
             raise TooLargeError(
-                f"The request has {len(data):,} bytes; {self._limits.request_bytes:,} are taken.",
+                f"The request has {len(data):,} bytes; {self._limits.request_bytes:,} are allowed.",
                 remedy="Send it in parts, or raise request_bytes in config/limits.yaml.",
             )
-        if is_deeper(data, self._limits.nesting):
+        if is_nested_deeper(data, self._limits.nesting):
             raise BadRequestError(
                 f"The request is nested more than {self._limits.nesting} deep.",
-                remedy="Send less deep arguments, or raise nesting in config/limits.yaml.",
+                remedy="Nest the arguments less deeply, or raise nesting in config/limits.yaml.",
             )
         self._user_rates.take(owner)
         self._rates.take(owner[0])
         return self._slots.admitted(owner, len(data))
 
     def slot(self, owner: Owner) -> AbstractAsyncContextManager[None]:
-        """Hold a slot while the context lasts; entering waits for it. For admitted work only."""
+        """Hold a slot while the context lasts; entering waits for it. The work must be admitted."""
         return self._slots.slot(owner)
 
 
-def is_deeper(data: bytes, most: int) -> bool:
-    """Return whether JSON is nested deeper than `limit`; most requests have fewer brackets."""
-    if data.count(b"{") + data.count(b"[") <= most:
+def is_nested_deeper(data: bytes, limit: int) -> bool:
+    """Return whether JSON is nested deeper than `limit`."""
+    if data.count(b"{") + data.count(b"[") <= limit:  # true of almost every request
         return False
-    brackets = STRINGS.sub(b"", data).translate(None, NO_BRACKETS)
-    steps = STEPS[np.frombuffer(brackets, np.uint8)]
-    return bool(steps.size and np.cumsum(steps).max() > most)
+    brackets = STRINGS.sub(b"", data).translate(None, NON_BRACKETS)
+    changes = DEPTH_CHANGES[np.frombuffer(brackets, np.uint8)]
+    return bool(changes.size and np.cumsum(changes).max() > limit)
 
 
 class _Rates:
-    """A bucket for each owner that fills at a rate; a request takes one piece out of it."""
+    """A token bucket for each owner: it refills at a fixed rate, and a request takes one token."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate = rate
@@ -282,14 +286,14 @@ class _Rates:
         if not self._rate:
             return
         now = time.monotonic()
-        held, at = self._buckets.pop(owner, (self._burst, now))
-        held = min(held + (now - at) * self._rate, self._burst)
-        enough = held >= 1
-        self._buckets[owner] = (held - 1 if enough else held, now)
-        if len(self._buckets) > BUCKETS:
+        tokens, updated_at = self._buckets.pop(owner, (self._burst, now))
+        tokens = min(tokens + (now - updated_at) * self._rate, self._burst)
+        enough = tokens >= 1
+        self._buckets[owner] = (tokens - 1 if enough else tokens, now)
+        if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         if not enough:
             raise OverloadedError(
-                f"More than {self._rate:g} requests a second came; nothing was done.",
-                retry_after=round((1 - held) / self._rate, 3),
+                f"More than {self._rate:g} requests per second; nothing was done.",
+                retry_after=round((1 - tokens) / self._rate, 3),
             )

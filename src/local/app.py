@@ -1,4 +1,4 @@
-"""The composition root: opens everything, wires it together, closes it in the opposite order.
+"""The composition root: open everything, wire it together, close it in reverse order.
 
 `open_stack` is for commands, `open_memory` for programs that use the memory as a library.
 """
@@ -35,7 +35,7 @@ from local.bus.tool_host import ToolHost
 from local.bus.vector_client import VectorClient
 from local.config_files import load_settings
 from local.home import runtime_file
-from local.joining import Joined, join, locked
+from local.joining import Joined, join, lock_data_folder
 from local.ledger.records import Quota
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.models import ChatModel, StructuredModel
@@ -61,7 +61,7 @@ log = structlog.get_logger()
 
 
 class Stack(msgspec.Struct, frozen=True, kw_only=True):
-    """The running stack, for those who started it."""
+    """A running stack, as `open_stack` yields it."""
 
     bus: Connection
     url: str
@@ -82,29 +82,30 @@ async def open_stack(
     """Start everything, and stop it cleanly when the context ends.
 
     Args:
-        settings: Where data lies, which bus, embedder and model.
-        log_folder: Where child processes log; None means standard error.
+        settings: The data folder, bus, embedder and models to use.
+        log_folder: The folder that child processes log to; None means standard error.
         with_generator: Whether to answer queries.
         with_models: Whether to open models besides the embedder; an offline reindex needs none.
-        for_clients: Clients started it: it gives way to a stack that somebody starts, and ends
-            none.
+        for_clients: Whether clients started it; it then stops when a user starts a stack on the
+            same folder, and never stops another one.
 
     Raises:
-        ConfigError: It would listen beyond loopback without accounts, or these cannot be read.
+        ConfigError: The server would listen beyond loopback without accounts, or they are invalid.
         FolderLockedError: Another stack runs on this data folder.
         BusError: The NATS server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
-        LedgerKeyError: The ledger is encrypted, and its key is missing or another's.
+        LedgerKeyError: The ledger is encrypted, and its key is missing or wrong.
         StorageError: The ledger cannot be opened.
-        ModelError: The configured chat model is not there.
+        ModelError: The configured chat model is not available.
     """
     data_dir = settings.memory.data_dir
     async with AsyncExitStack() as resources:
-        lock = await resources.enter_async_context(locked(data_dir, for_clients=for_clients))
-        await _observed(resources, settings.telemetry)
+        locked = lock_data_folder(data_dir, for_clients=for_clients)
+        lock = await resources.enter_async_context(locked)
+        await _open_telemetry(resources, settings.telemetry)
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
-        parts = await _parts(
+        parts = await _open_parts(
             resources, joined, settings, with_generator=with_generator, with_models=with_models
         )
         memories = Memories(roles=register.directory.roles if register else None)
@@ -112,7 +113,7 @@ async def open_stack(
         await resources.enter_async_context(tenancy.opened())
         config = WorkerConfig.of(settings, joined.url, bus.secret, log_folder, joined.credentials)
         worker = await vector_worker(resources, memories, parts.vectors, config.to_line(), lock)
-        await _serve(resources, parts, memories, tenancy)
+        await _start_serving(resources, parts, memories, tenancy)
         resources.enter_context(runtime_file(data_dir, joined.url, for_clients=for_clients))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
         resources.callback(log.info, "stack_stopping")
@@ -123,10 +124,10 @@ async def open_stack(
 
 @asynccontextmanager
 async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
-    """Open the memory of a folder, or create it; `of(caller)` returns a MemoryService.
+    """Open or create the memory of a folder; `of(caller)` returns a MemoryService.
 
-    This is the whole stack except for the generator: others reach the memory over the bus
-    meanwhile. The settings are those of `config` in the folder; logs go to `.local2/logs`, unless
+    This starts the whole stack except for the generator, so other processes can reach the memory
+    over the bus. Settings are read from `config` in the folder. Logs go to `.local2/logs`, unless
     the program has configured structlog itself.
 
     Raises:
@@ -147,37 +148,37 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
 
 
 async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
-    """Open the models that rerank, extract, judge, synthesize and analyse, where configured."""
-    wanted = settings.memory
-    reading = wanted.extraction_model if wanted.extractor == "model" else ""
+    """Open the configured models that rerank, extract, judge, synthesize and analyse queries."""
+    memory = settings.memory
+    extraction_model = memory.extraction_model if memory.extractor == "model" else ""
     opened: dict[str, StructuredModel | None] = {}
     for name in (
-        wanted.judge_model,
-        wanted.synthesis_model,
-        wanted.query_model,
-        wanted.reranker_chat_model,
-        reading,
+        memory.judge_model,
+        memory.synthesis_model,
+        memory.query_model,
+        memory.reranker_chat_model,
+        extraction_model,
     ):
         if name not in opened:
-            opened[name] = await _structured_model(resources, settings, name)
-    judge, query = opened[wanted.judge_model], opened[wanted.query_model]
-    expander = Expander(query, within=wanted.query_timeout) if query else None
-    reranker = await _reranker(resources, wanted, opened[wanted.reranker_chat_model])
+            opened[name] = await _open_structured_model(resources, settings, name)
+    judge, query = opened[memory.judge_model], opened[memory.query_model]
+    expander = Expander(query, within=memory.query_timeout) if query else None
+    reranker = await _open_reranker(resources, memory, opened[memory.reranker_chat_model])
     return Models(
         recall=RecallModels(reranker=reranker, expander=expander),
-        extractor=_extractor(wanted, opened[reading]),
-        judge=Judge(judge, within=wanted.judge_timeout) if judge else None,
-        synthesizer=opened[wanted.synthesis_model],
+        extractor=_make_extractor(memory, opened[extraction_model]),
+        judge=Judge(judge, within=memory.judge_timeout) if judge else None,
+        synthesizer=opened[memory.synthesis_model],
     )
 
 
-async def _observed(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
-    """Switch on traces and metrics, where configured, before anything is made."""
+async def _open_telemetry(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
+    """Switch on the configured traces and metrics, before anything that reports to them exists."""
     await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
     resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
 
 
-async def _parts(
+async def _open_parts(
     resources: AsyncExitStack,
     joined: Joined,
     settings: Settings,
@@ -185,7 +186,7 @@ async def _parts(
     with_generator: bool,
     with_models: bool,
 ) -> Parts:
-    """Open what all tenants share: their ledgers, the index, the models."""
+    """Open what all tenants share: ledgers, vector client and models."""
     quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
     opened = open_ledgers(settings.memory, content_keys(settings), quota)
     ledgers = await resources.enter_async_context(opened)
@@ -195,20 +196,20 @@ async def _parts(
         settings=settings,
         ledgers=ledgers,
         vectors=VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout),
-        chat=await _chat_model(resources, settings) if with_generator else None,
+        chat=await _open_chat_model(resources, settings) if with_generator else None,
         models=await open_models(resources, settings) if with_models else Models(),
     )
 
 
-async def _serve(
+async def _start_serving(
     resources: AsyncExitStack, parts: Parts, memories: Memories, tenancy: Tenancy
 ) -> None:
-    """Put everything on the bus, and start what runs in the background."""
+    """Put all participants on the bus, and start the background tasks."""
     joined, settings = parts.joined, parts.settings
     keeper = StreamKeeper(joined.bus, joined.server, lambda: joined.tenants)
     await resources.enter_async_context(keeper)
-    backups = _backups(settings, joined.bus, memories)
-    serving = Serving(joined.lease, partial(_participants, parts, memories, keeper, backups))
+    backups = _make_backups(settings, joined.bus, memories)
+    serving = Serving(joined.lease, partial(_make_participants, parts, memories, keeper, backups))
     health = HealthAgent(
         joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
     )
@@ -225,17 +226,17 @@ async def _serve(
         )
 
 
-def _backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
-    """Backups of every tenant's memories."""
+def _make_backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
+    """Return the backups, which cover every tenant's memories."""
 
-    async def settled() -> int:
+    async def wait_for_turns() -> int:
         return await turns_stored(bus, *(memory.tenant for memory in memories))
 
     ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
-    return Backups(settings.memory, ledgers, settled, utc_now)
+    return Backups(settings.memory, ledgers, wait_for_turns, utc_now)
 
 
-async def _participants(
+async def _make_participants(
     parts: Parts, memories: Memories, keeper: StreamKeeper, backups: Backups
 ) -> list[Participant]:
     """Return the participants that serve the memory on the bus."""
@@ -259,30 +260,30 @@ async def _participants(
     ]
 
 
-async def _chat_model(resources: AsyncExitStack, settings: Settings) -> ChatModel:
+async def _open_chat_model(resources: AsyncExitStack, settings: Settings) -> ChatModel:
     model = await choose_chat_model(settings.generator)
     resources.push_async_callback(model.close)
     return model
 
 
-async def _reranker(
-    resources: AsyncExitStack, wanted: MemorySettings, model: StructuredModel | None
+async def _open_reranker(
+    resources: AsyncExitStack, settings: MemorySettings, model: StructuredModel | None
 ) -> Reranker | None:
-    """Return the cross-encoder, else the model that reranks, else None."""
-    if wanted.reranker_url:
+    """Return the configured cross-encoder, else a reranker based on the chat model, else None."""
+    if settings.reranker_url:
         reranker = await HttpReranker.open(
-            wanted.reranker_url,
-            key=wanted.reranker_key,
-            model=wanted.reranker_model,
-            timeout=wanted.reranker_timeout,
+            settings.reranker_url,
+            key=settings.reranker_key,
+            model=settings.reranker_model,
+            timeout=settings.reranker_timeout,
         )
         resources.push_async_callback(reranker.close)
         return reranker
-    return ModelReranker(model, within=wanted.reranker_chat_timeout) if model else None
+    return ModelReranker(model, within=settings.reranker_chat_timeout) if model else None
 
 
-def _extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:
-    """Return what extracts facts from users' messages: a model if one is wanted, else the rules."""
+def _make_extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:
+    """Return the extractor of facts: a model if one is configured, else the rules, or None."""
     if settings.extractor == "none":
         return None
     if model is None:
@@ -290,7 +291,7 @@ def _extractor(settings: MemorySettings, model: StructuredModel | None) -> Extra
     return ModelExtractor(model, within=settings.extraction_timeout)
 
 
-async def _structured_model(
+async def _open_structured_model(
     resources: AsyncExitStack, settings: Settings, name: str
 ) -> StructuredModel | None:
     model = await open_structured_model(settings.generator, name)

@@ -1,8 +1,8 @@
-"""The files of `config/`: settings are read from them once, other YAML by the same rules.
+"""Read the settings from `config/*.yaml` and the environment, and YAML files in general.
 
-An unknown key is refused, in a file and in the environment: a misspelled setting would otherwise
-have no effect, and nobody would notice. Errors about YAML name the place and do not quote its
-content. PyYAML is imported by what uses it: a hook, which mostly finds no file, has no time for it.
+Unknown keys are refused, in files and in the environment; otherwise a misspelled setting would
+silently have no effect. Errors about YAML name the position without quoting the content. PyYAML is
+imported lazily, because hooks, which mostly find no file, cannot afford the import.
 """
 
 # ruff: noqa: PLC0415
@@ -42,13 +42,13 @@ def load_settings(
     """Read the settings.
 
     Args:
-        folder: Holds the YAML files. None means `config` in `home` if it exists, else only
-            defaults.
-        environment: Overrides, such as `LOCAL2_MEMORY__TOP_K=10`; values are read as YAML.
-        home: Where relative paths begin; by default that is the current folder.
+        folder: The folder with the YAML files. None means `config` in `home` if it exists, else
+            only defaults.
+        environment: Overrides, such as `LOCAL2_MEMORY__TOP_K=10`; values are parsed as YAML.
+        home: The folder that relative paths start from; by default the current folder.
 
     Raises:
-        ConfigError: A file cannot be read, or a key or value does not match the Structs.
+        ConfigError: A file cannot be read, a key is unknown, or a value is invalid.
     """
     if folder is not None and not folder.is_dir():
         raise ConfigError(f"There is no folder {folder}.", remedy="Name one that holds bus.yaml.")
@@ -58,15 +58,15 @@ def load_settings(
     }
     for variable, value in environment.items():
         if variable.startswith(ENVIRONMENT_PREFIX) and variable != HOME_VARIABLE:
-            _override(sections, variable, value)
+            _apply_override(sections, variable, value)
     return Settings(
-        bus=_convert(sections, "bus", BusSettings, home),
-        memory=_convert(sections, "memory", MemorySettings, home),
-        roles=_convert(sections, "roles", RolesSettings, home),
-        generator=_convert(sections, "generator", GeneratorSettings, home),
-        telemetry=_convert(sections, "telemetry", TelemetrySettings, home),
-        limits=_convert(sections, "limits", LimitSettings, home),
-        mcp=_convert(sections, "mcp", McpSettings, home),
+        bus=_convert_section(sections, "bus", BusSettings, home),
+        memory=_convert_section(sections, "memory", MemorySettings, home),
+        roles=_convert_section(sections, "roles", RolesSettings, home),
+        generator=_convert_section(sections, "generator", GeneratorSettings, home),
+        telemetry=_convert_section(sections, "telemetry", TelemetrySettings, home),
+        limits=_convert_section(sections, "limits", LimitSettings, home),
+        mcp=_convert_section(sections, "mcp", McpSettings, home),
     )
 
 
@@ -74,18 +74,18 @@ def read_yaml(text: str) -> Any:
     """Return the value of a YAML text.
 
     Raises:
-        ConfigError: It is not YAML, or a number or a date in it is not valid.
+        ConfigError: It is not YAML, or contains an invalid number or date.
     """
     import yaml
 
     try:
         return yaml.safe_load(text)
-    except Exception as error:  # noqa: BLE001 - PyYAML lets through what int() and others raise
-        raise ConfigError(f"It is not YAML{_place(error)}.") from None
+    except Exception as error:  # noqa: BLE001 - PyYAML lets errors of int() and others through
+        raise ConfigError(f"It is not YAML{_failure_detail(error)}.") from None
 
 
 def to_yaml(value: Any) -> str:
-    """Return the value as YAML in one line, which `read_yaml` reads back."""
+    """Return the value as one line of YAML that `read_yaml` can read."""
     import yaml
 
     return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).partition("\n...")[0]
@@ -96,7 +96,7 @@ def read_yaml_file(path: Path) -> Any:
 
     Raises:
         ConfigError: It cannot be read, or is not YAML; the error names the file.
-        FileNotFoundError: It is not there.
+        FileNotFoundError: It does not exist.
     """
     try:
         return read_yaml(path.read_text(encoding="utf-8"))
@@ -120,7 +120,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) -> None:
+def _apply_override(sections: dict[str, dict[str, Any]], variable: str, value: str) -> None:
     section, _, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
     if section not in sections or not key:
         known = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}__<KEY>" for name in sections)
@@ -130,12 +130,12 @@ def _override(sections: dict[str, dict[str, Any]], variable: str, value: str) ->
     except ConfigError as error:
         raise ConfigError(
             f"{variable}: {error.message}",
-            remedy="Put a text with special characters in quotes of its own: '\"…\"'.",
+            remedy="Put a text with special characters in double quotes inside the value: '\"…\"'.",
         ) from None
 
 
-def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
-    """Replace an empty value by None where a setting may be None, such as `reranker_url`."""
+def _empty_as_none(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
+    """Replace an empty value with None where the setting may be None, such as `reranker_url`."""
     nullable = {
         field.name for field in msgspec.structs.fields(into) if type(None) in get_args(field.type)
     }
@@ -144,8 +144,8 @@ def _without_empty(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[
     }
 
 
-def _with_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
-    """YAML reads `on` and `off` as true and false."""
+def _booleans_as_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
+    """Replace booleans with "on" and "off" where a setting takes these: YAML reads them so."""
     switches = {
         field.name for field in msgspec.structs.fields(into) if "on" in get_args(field.type)
     }
@@ -155,24 +155,26 @@ def _with_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[
     }
 
 
-def _as_path(kind: type, value: Any) -> Path:
+def _convert_path(kind: type, value: Any) -> Path:
     if kind is Path and isinstance(value, str) and value and "\0" not in value:
-        with suppress(RuntimeError):  # there is no such user
+        with suppress(RuntimeError):  # no such user
             return Path(value).expanduser()
     raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
 
 
-def _beginning(home: Path, section: T) -> T:
-    """Make the section's relative paths begin at home."""
+def _relative_to(home: Path, section: T) -> T:
+    """Resolve the section's relative paths against home."""
     values = ((name, getattr(section, name)) for name in section.__struct_fields__)
     paths = {name: home / value for name, value in values if isinstance(value, Path)}
     return msgspec.structs.replace(section, **paths)
 
 
-def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T], home: Path) -> T:
+def _convert_section(
+    sections: Mapping[str, dict[str, Any]], name: str, into: type[T], home: Path
+) -> T:
     try:
-        section = _with_switches(_without_empty(sections[name], into), into)
-        return _beginning(home, msgspec.convert(section, into, dec_hook=_as_path))
+        section = _booleans_as_switches(_empty_as_none(sections[name], into), into)
+        return _relative_to(home, msgspec.convert(section, into, dec_hook=_convert_path))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
@@ -180,8 +182,8 @@ def _convert(sections: Mapping[str, dict[str, Any]], name: str, into: type[T], h
         ) from error
 
 
-def _place(error: Exception) -> str:
-    """Return where or why it failed. YAML's own message quotes the content: perhaps a password."""
+def _failure_detail(error: Exception) -> str:
+    """Return the position or the reason; PyYAML's message would quote content, maybe a password."""
     import yaml
 
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:

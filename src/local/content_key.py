@@ -1,7 +1,7 @@
-"""The key that encrypts a tenant's content: 32 random bytes, in a file that only its owner reads.
+"""The key that encrypts a tenant's content: 32 random bytes in a file that only its owner may read.
 
-The file holds them as 64 hexadecimal digits. It is named in the configuration, never on a command
-line, and no error or log shows its content. Without the key nobody can read the content.
+The file holds 64 hexadecimal digits. Its path is configured, never given on a command line, and no
+error or log shows the key. Without the key nobody can read the content.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from typing import Self
 from local.errors import LedgerKeyError, UnwritableError
 
 LENGTH = 32
-"""Bytes: a key of AES-256."""
+"""Bytes of a key, as AES-256 needs."""
 _DIGITS = re.compile(rb"[0-9a-fA-F]{64}\s*")
 
 
 class ContentKey:
-    """A key; its representation does not show it."""
+    """A key whose `repr` does not reveal it."""
 
     __slots__ = ("_bytes",)
 
@@ -33,7 +33,7 @@ class ContentKey:
         """Read the key in a file.
 
         Raises:
-            LedgerKeyError: The file is missing, others may read it, or it holds no key.
+            LedgerKeyError: The file is missing, readable by others, or holds no key.
         """
         try:
             with file.open("rb") as opened:
@@ -42,7 +42,7 @@ class ContentKey:
         except OSError as error:
             raise LedgerKeyError(
                 f"The key {file} cannot be read: {error.strerror}.",
-                remedy="Put it back: what it encrypts cannot be read without it.",
+                remedy="Restore the file: what the key encrypts cannot be read without it.",
             ) from error
         if mode & 0o077:
             raise LedgerKeyError(
@@ -52,13 +52,13 @@ class ContentKey:
         if not _DIGITS.fullmatch(content):
             raise LedgerKeyError(
                 f"{file} does not hold a key.",
-                remedy=f"It must hold {2 * LENGTH} hexadecimal digits: put back the one it had.",
+                remedy=f"It must hold {2 * LENGTH} hexadecimal digits; restore the original key.",
             )
         return cls(bytes.fromhex(content.decode()))
 
     @classmethod
     def create(cls, file: Path) -> Self:
-        """Make a key and store it in a file of its own.
+        """Generate a key and store it in a new file.
 
         Raises:
             UnwritableError: The file exists already, or cannot be created.
@@ -77,12 +77,11 @@ class ContentKey:
     def hex(self) -> str:
         return self._bytes.hex()
 
-    def derived(self, purpose: str) -> "ContentKey":
-        """Return another key, from which this one cannot be computed."""
+    def derive(self, purpose: str) -> "ContentKey":
+        """Return a key for one purpose, from which this key cannot be computed."""
         person = purpose.encode()
         return ContentKey(hashlib.blake2b(key=self._bytes, person=person, digest_size=32).digest())
 
 
 KeyOf = Callable[[str], ContentKey | None]
-"""Returns the key of a tenant's content, if it has one. Raises a LedgerKeyError if it cannot be
-used."""
+"""Returns the key of a tenant's content, or None; raises LedgerKeyError if it cannot be used."""

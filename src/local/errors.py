@@ -1,16 +1,16 @@
-"""The errors of local2, and the one list of codes that reach the wire.
+"""The errors of local2, and all error codes that go over the wire.
 
 Local2Error
 ├── RequestError              the caller can correct it
-│   ├── BadRequestError       bad_request        not JSON, or not the shape of an envelope
+│   ├── BadRequestError       bad_request        not JSON, or not an envelope
 │   ├── InvalidArgumentsError invalid_arguments  an argument is missing, unknown or out of bounds
 │   ├── UnknownToolError      unknown_tool       nobody serves this tool
 │   ├── TooLargeError         too_large          more bytes than the limit
 │   ├── DeadlineError         deadline_exceeded  the deadline passed before the work began
-│   ├── CancelledCallError    cancelled          the caller took it back
-│   ├── QuotaError            quota_exceeded     the tenant has stored as much as it may
-│   └── ForbiddenError        forbidden          a subject of the stack's own processes
-├── ConfigError               a file in config/ or an environment override
+│   ├── CancelledCallError    cancelled          the caller cancelled it
+│   ├── QuotaError            quota_exceeded     the tenant's storage quota is used up
+│   └── ForbiddenError        forbidden          not permitted, or the sender is not accepted
+├── ConfigError               a file in config/ or an environment override is wrong
 ├── UnavailableError          unavailable        it may succeed later
 │   ├── BusError                                 the bus, or a service on it
 │   │   ├── NoRespondersError
@@ -18,21 +18,21 @@ Local2Error
 │   │   ├── LeaseHeldError                       another stack serves the bus
 │   │   └── StackNotRunningError
 │   ├── StorageError                             the ledger or its folder
-│   │   ├── DamagedError                 damaged, missing or older than what was acknowledged
-│   │   ├── LedgerKeyError               the key of an encrypted ledger is missing or another's
+│   │   ├── DamagedError                 damaged, missing, or lacks acknowledged commits
+│   │   ├── LedgerKeyError               the key of an encrypted ledger is missing or wrong
 │   │   ├── UnwritableError
-│   │   ├── BackupError                  no backup, damaged, or of another key
+│   │   ├── BackupError                  no backup, a damaged one, or one with another key
 │   │   └── FolderLockedError
 │   ├── VectorError                              the vector index or its embedder
 │   │   ├── EmbedderMismatchError embedder_mismatch
-│   │   ├── IndexDamagedError     index_damaged  used inside the stack, which rebuilds it
-│   │   └── VectorFaultError      internal       its own fault, perhaps caused by its input
-│   ├── EndpointError, RerankError               in the parts that raise and catch them
+│   │   ├── IndexDamagedError     index_damaged  used inside the stack, which rebuilds the index
+│   │   └── VectorFaultError      internal       a fault of the worker, perhaps due to its input
+│   ├── EndpointError, RerankError               defined in the packages that raise and catch them
 │   └── ModelError                               the chat model
 │       └── ModelRefusedError
 │           └── PromptTooLargeError              longer than the model's context
 ├── OverloadedError           overloaded         more requests at once than are admitted
-├── ToolFailedError           tool_failed        a tool of another team reports a failure
+├── ToolFailedError           tool_failed        another team's tool reports a failure
 └── ConversationError         a conversation's messages, or the file they were saved in
 """
 
@@ -59,45 +59,45 @@ ErrorCode = Literal[
     "internal",
 ]
 CODES: Final[Mapping[str, ErrorCode]] = {code: code for code in get_args(ErrorCode)}
-"""By their text, for codes that come from outside."""
+"""All codes by their text, to validate received codes."""
 
 MAX_ECHOED = 200
-"""Characters of a received text that an error repeats: enough to recognise it, and never a whole
-memory."""
-ECHOED_BEGINNING = 120
-"""Characters of them from the beginning of a longer text; the others are its end."""
-CUT = " […] "
+"""Maximum characters of a received text that an error repeats; too few for a whole memory."""
+ECHOED_PREFIX = 120
+"""How many of the MAX_ECHOED characters come from the beginning of a longer text."""
+ELLIPSIS = " […] "
 _CREDENTIALS = re.compile(r"^(\w+://)?.*@")
 
 
 def echoed(value: object) -> str:
-    """Return the text of a value for an error: of a long one the beginning and the end."""
+    """Return the text of a value for an error message; shorten a long one in the middle."""
     text = str(value)
     if len(text) <= MAX_ECHOED:
         return text
-    end = MAX_ECHOED - ECHOED_BEGINNING - len(CUT)
-    return f"{text[:ECHOED_BEGINNING]}{CUT}{text[len(text) - end :]}"
+    end = MAX_ECHOED - ECHOED_PREFIX - len(ELLIPSIS)
+    return f"{text[:ECHOED_PREFIX]}{ELLIPSIS}{text[len(text) - end :]}"
 
 
 def quoted(value: object) -> str:
-    """Return a value for an error, in quotes if it is a text."""
+    """Return a value for an error message, with quotes around a string."""
     return echoed(repr(echoed(value) if isinstance(value, str) else value))
 
 
 def without_credentials(url: str) -> str:
-    """Return an address for errors, logs and answers: without user, password and query."""
+    """Return a URL without user, password and query, for errors, logs and answers."""
     return _CREDENTIALS.sub(r"\1", url).partition("?")[0]
 
 
 class Local2Error(Exception):
-    """Base of every error. `message` states what is wrong and where, `remedy` what to do about it.
+    """Base of every error.
 
-    `logged` is the message without received content, for logs.
+    `message` states what is wrong and where, `remedy` what to do about it. `logged` is the message
+    without received content, for logs.
     """
 
     code: ClassVar[ErrorCode] = "internal"
     retry_after: float | None = None
-    """Seconds after which the same may succeed, if known."""
+    """Seconds after which a retry may succeed, if known."""
 
     def __init__(
         self, message: str, *, remedy: str | None = None, logged: str | None = None
@@ -180,13 +180,13 @@ class OverloadedError(Local2Error):
 
     def __init__(
         self,
-        message: str = "Too much is being asked at once; nothing was done.",
+        message: str = "Too many requests at once; nothing was done.",
         *,
         retry_after: float = 1.0,
     ) -> None:
         super().__init__(
             message,
-            remedy=f"Ask again in {retry_after:g} s, and wait for answers before you ask for more.",
+            remedy=f"Try again in {retry_after:g} s, and wait for answers before you send more.",
         )
         self.retry_after = retry_after
 
@@ -291,7 +291,7 @@ _BY_CODE: Final[Mapping[str, type[Local2Error]]] = {
 
 
 def error_of(code: str, message: str, retry_after: float | None = None) -> Local2Error:
-    """Return the error that arrived as a code and a message; the message includes the remedy."""
+    """Return the error for a received code and message; the message includes the remedy."""
     kind = _BY_CODE.get(code, ToolFailedError)
     error = kind.__new__(kind)
     Local2Error.__init__(error, message)

@@ -1,10 +1,10 @@
-"""The home of a memory: which folder it is, who holds its lock, and how its stack is found.
+"""The home of a memory: find its folder, lock it, and find its running stack.
 
-A home holds `.local2/`, `.chroma/` and `config/`, as the current folder does for commands. One
-stack and its children hold the lock on its data folder together: two servers or two clients of
-Chroma on the same files would corrupt them without an error. The stack's server chooses a free
-port by default, so other commands read its address from the runtime file. The password of a
-server of one's own is not in it: commands take that from where the stack took it.
+A home contains `.local2/`, `.chroma/` and `config/`; commands use the current folder. One stack and
+its children share the lock on the data folder, because two servers or two clients of Chroma on the
+same files would corrupt them without an error. By default the stack's server listens on a free
+port, so commands read its address from the runtime file. That file never holds the password of an
+external server; commands read it from the configuration, as the stack does.
 """
 
 import fcntl
@@ -26,61 +26,62 @@ from local.errors import (
 from local.settings import HOME_VARIABLE, Settings
 
 MARK = ".local2"
-"""The folder that marks a project with a memory."""
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
+"""Name of the folder that marks a project with a memory."""
+ACCESS_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 PRIVATE = 0o077
-"""The umask of all that writes into the data folder: nobody else reads the memories."""
-ROOM = 1024 * 1024
-"""Bytes that must be free on the disk for a folder to count as writable."""
+"""The umask of every process that writes into the data folder, so that only its owner can read
+the memories."""
+PROBE_BYTES = 1024 * 1024
+"""Bytes that are written to test whether a folder is writable, and its disk has space."""
 RUNTIME_FILE = "runtime.json"
-USED = "clients.lock"
-"""Beside it: the file whose lock the users of the stack share, and whose time is that of the last
-use."""
+CLIENTS_LOCK = "clients.lock"
+"""The file, beside the runtime file, whose lock the clients of the stack share; its modification
+time is the time of the last use."""
 
 
 def home_of(
     explicit: Path | str | None = None, environment: Mapping[str, str] = os.environ
 ) -> Path:
-    """Return the folder whose memory is meant, as an absolute path; it need not exist.
+    """Return the home to use, as an absolute path; it need not exist.
 
-    That is `explicit`; else the nearest folder upwards from the current one that has a memory;
-    else $LOCAL2_HOME; else the user's folder for data.
+    It is the first of: `explicit`; the nearest folder with a memory, from the current one upwards;
+    $LOCAL2_HOME; the user's data folder.
     """
     if explicit is not None:
         return Path(explicit).expanduser().absolute()
-    if (project := _project(Path.cwd())) is not None:
+    if (project := _project_home(Path.cwd())) is not None:
         return project
     return own_home(environment)
 
 
 def own_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's own home, whatever the current folder is."""
+    """Return the user's personal home, regardless of the current folder."""
     if named := environment.get(HOME_VARIABLE):
         return Path(named).expanduser().absolute()
     data = environment.get("XDG_DATA_HOME") or "~/.local/share"
     return (Path(data).expanduser() / "local2").absolute()
 
 
-def _project(folder: Path) -> Path | None:
-    """Return the nearest folder whose memory a stack of this user created: others cannot enter it.
+def _project_home(folder: Path) -> Path | None:
+    """Return the nearest folder, from `folder` upwards, with a private memory of this user.
 
-    A folder that came with a repository is open to others; its settings could send memories
-    anywhere.
+    A memory folder that came with a repository is accessible to others and ignored: its settings
+    could send memories anywhere.
     """
-    return next((each for each in (folder, *folder.parents) if _is_own(each / MARK)), None)
+    return next((each for each in (folder, *folder.parents) if _is_private(each / MARK)), None)
 
 
-def _is_own(memory: Path) -> bool:
+def _is_private(memory: Path) -> bool:
     try:
         found = memory.stat()
     except OSError:
         return False
     mode = found.st_mode
-    return stat.S_ISDIR(mode) and found.st_uid == os.getuid() and not mode & OTHERS
+    return stat.S_ISDIR(mode) and found.st_uid == os.getuid() and not mode & ACCESS_BY_OTHERS
 
 
 def person_of(configured: str | None) -> str:
-    """Return the user for commands that a person starts: the configured one, else the login."""
+    """Return the user for commands that a person starts: the configured name, else the login."""
     if configured:
         return configured
     try:
@@ -90,7 +91,7 @@ def person_of(configured: str | None) -> str:
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder that only its owner may enter, and each missing folder above it."""
+    """Create a folder, and its missing parents, that only the owner may enter."""
     missing = [above for above in folder.parents if not above.exists()]
     for one in (*reversed(missing), folder):
         one.mkdir(mode=0o700, exist_ok=True)
@@ -98,14 +99,14 @@ def make_private(folder: Path) -> None:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[int]:
-    """Lock the data folder for as long as the context lasts; yields the lock's file descriptor.
+    """Lock the data folder while the context lasts; yield the lock's file descriptor.
 
-    Child processes that inherit the descriptor hold the lock until they are gone, too. So the
-    server of a killed stack never shares its files with a new one.
+    Child processes that inherit the descriptor also hold the lock until they exit. So the server of
+    a killed stack never shares its files with a new one.
 
     Raises:
-        FolderLockedError: Another process holds the folder; the message names it.
-        UnwritableError: The folder cannot be made, or cannot be written to.
+        FolderLockedError: Another process holds the lock; the message names it.
+        UnwritableError: The folder cannot be created or written to.
     """
     path = folder / "lock"
     try:
@@ -117,7 +118,7 @@ def folder_lock(folder: Path) -> Iterator[int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _locked(folder, path.read_text(encoding="utf-8").strip()) from None
+            raise _locked_error(folder, path.read_text(encoding="utf-8").strip()) from None
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -128,23 +129,23 @@ def folder_lock(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _locked(folder: Path, holder: str) -> FolderLockedError:
-    """Return the error that names the process with the lock, as that process described itself."""
+def _locked_error(folder: Path, holder: str) -> FolderLockedError:
+    """Return the error; `holder` is the content of the lock file, the id of the locking process."""
     return FolderLockedError(
         f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
         holder=int(holder) if holder.isdigit() else None,
-        remedy="Use that one or stop it; a second stack needs LOCAL2_MEMORY__DATA_DIR and "
-        "LOCAL2_MEMORY__CHROMA_PATH of its own.",
+        remedy="Use that stack or stop it; a second one needs its own LOCAL2_MEMORY__DATA_DIR and "
+        "LOCAL2_MEMORY__CHROMA_PATH.",
     )
 
 
 def why_unwritable(folder: Path) -> UnwritableError | None:
     """Return why a folder cannot be written to; None if it can."""
-    import tempfile  # noqa: PLC0415 - it takes long to import, and hooks need this module
+    import tempfile  # noqa: PLC0415 - slow to import, and hooks import this module
 
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(ROOM))
+            file.write(bytes(PROBE_BYTES))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -153,9 +154,9 @@ def why_unwritable(folder: Path) -> UnwritableError | None:
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the file: address of the bus, and process id of the stack.
+    """The content of the runtime file: the address of the bus and the process id of the stack.
 
-    `for_clients`: clients started it, and it gives way to one that somebody starts.
+    `for_clients`: clients started the stack; it stops when a user starts one.
     """
 
     url: str
@@ -168,7 +169,7 @@ def runtime_file(data_dir: Path, url: str, *, for_clients: bool = False) -> Iter
     """Write the bus's address into the data folder, and remove it when the context ends.
 
     Raises:
-        UnwritableError: It cannot be written there.
+        UnwritableError: The file cannot be written.
     """
     path = data_dir / RUNTIME_FILE
     temporary = path.with_suffix(".tmp")
@@ -206,14 +207,14 @@ def running_url(settings: Settings) -> str:
 
 
 def read_runtime(data_dir: Path) -> Runtime | None:
-    """Read the runtime file; None if there is none, or it cannot be read."""
+    """Read the runtime file; return None if it is missing or unreadable."""
     with suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode((data_dir / RUNTIME_FILE).read_bytes(), type=Runtime)
     return None
 
 
 def is_running(settings: Settings) -> bool:
-    """Return whether `running_url` finds an address."""
+    """Return whether `running_url` returns an address."""
     try:
         running_url(settings)
     except StackNotRunningError:

@@ -1,4 +1,4 @@
-"""How a stack joins its bus: it takes its folder, its server and accounts, and the lease."""
+"""Join the bus: lock the data folder, start or find the server, connect, and take the lease."""
 
 import asyncio
 import os
@@ -27,19 +27,20 @@ from local.tenants.directory import Register, Roles
 from local.tools.catalog import TOOL_NAMES
 
 USER_INFO = "$SYS.REQ.USER.INFO"
-"""A subject that the server itself answers."""
+"""The subject on which the server reports who is connected."""
 DEATH_PATIENCE = 10.0
-"""Seconds for the remains of a killed stack to release the data folder."""
-ROOM_PATIENCE = 30.0
-"""Seconds for a stack of clients to stop."""
+"""Seconds to wait for the children of a killed stack to release the data folder."""
+CLIENT_STACK_PATIENCE = 30.0
+"""Seconds to wait for a stack that clients started to stop."""
 
 log = structlog.get_logger()
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """The bus as one stack has joined it.
+    """One stack's connection to the bus, with its lease.
 
-    `register`: the tenants, None without accounts. `server`: the one that the stack has started.
+    `register`: the tenants; None without accounts. `server`: the embedded server; None if the
+    configuration names an external one.
     """
 
     bus: Connection
@@ -51,21 +52,22 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tenants(self) -> list[str]:
-        """The tenants that the stack serves; without accounts there is one."""
+        """The tenants that the stack serves; without accounts, the default tenant only."""
         return list(self.register.entries.tenants) if self.register else [DEFAULT_TENANT]
 
 
 async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Joined:
-    """Join the configured bus, or start a server; then take the lease.
+    """Connect to the configured server, or start one; then take the lease.
 
     Raises:
-        ConfigError: The server has no accounts, and others than this machine can reach it.
+        ConfigError: There are no accounts, and the server would listen beyond loopback; or the
+            server does not have the configured accounts.
         BusError: The server did not start, or has no JetStream.
         LeaseHeldError: Another stack serves the bus.
-        LedgerKeyError: The content is encrypted, and its key is missing or another's.
+        LedgerKeyError: The content is encrypted, and its key is missing or wrong.
     """
-    register = await asyncio.to_thread(_register, settings)
-    server = await _embedded(resources, settings, lock, register)
+    register = await asyncio.to_thread(_open_register, settings)
+    server = await _start_embedded_server(resources, settings, lock, register)
     url = server.url if server else str(settings.bus.url)
     credentials = await asyncio.to_thread(memory_credentials, register.folder) if register else None
     bus = await resources.enter_async_context(
@@ -90,14 +92,14 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
 
 
 @asynccontextmanager
-async def locked(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
-    """Take the folder's lock; children of a killed stack get a moment to end.
+async def lock_data_folder(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
+    """Hold the data folder's lock; wait for children of a killed stack to exit.
 
-    A stack that only clients started gives way to this one, which then serves them, unless this one
-    was started by clients, too.
+    If the lock belongs to a stack that clients started, stop that stack and serve its clients,
+    unless clients started this one, too.
     """
     now = asyncio.get_running_loop().time
-    patience = now() + DEATH_PATIENCE
+    deadline = now() + DEATH_PATIENCE
     asked: int | None = None
     with ExitStack() as lock:
         while True:
@@ -105,16 +107,16 @@ async def locked(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
                 descriptor = lock.enter_context(folder_lock(data_dir))
                 break
             except FolderLockedError as error:
-                if not for_clients and error.holder != asked and _asked_for_room(data_dir, error):
-                    asked, patience = error.holder, now() + ROOM_PATIENCE
-                if now() > patience or (is_alive(error.holder) and error.holder != asked):
+                if not for_clients and error.holder != asked and _ask_to_stop(data_dir, error):
+                    asked, deadline = error.holder, now() + CLIENT_STACK_PATIENCE
+                if now() > deadline or (is_alive(error.holder) and error.holder != asked):
                     raise
                 await asyncio.sleep(0.05)
         yield descriptor
 
 
-def _asked_for_room(data_dir: Path, error: FolderLockedError) -> bool:
-    """Ask the stack that holds the folder to end, if it runs for clients only; return if asked."""
+def _ask_to_stop(data_dir: Path, error: FolderLockedError) -> bool:
+    """Ask the stack that holds the lock to stop, if clients started it; return whether it was."""
     runtime = read_runtime(data_dir)
     if runtime is None or not runtime.for_clients or runtime.pid != error.holder:
         return False
@@ -129,45 +131,46 @@ class _User(msgspec.Struct, frozen=True):
 
 
 class _UserInfo(msgspec.Struct, frozen=True):
-    """The server's answer about whoever is connected."""
+    """The server's answer on USER_INFO."""
 
     data: _User
 
 
 async def _check_account(bus: Connection) -> None:
-    """Make sure that the server keeps accounts apart; without them anybody could be any tenant.
+    """Check that the server has the accounts; without them anybody could be any tenant.
 
     Raises:
-        ConfigError: The memory is in another account than its own.
+        ConfigError: The memory is connected to another account than its own.
     """
     answer = await bus.request(USER_INFO, b"")
     account = msgspec.json.decode(answer.data, type=_UserInfo).data.account
     if account != MEMORY:
         raise ConfigError(
-            f"The NATS server at {bus.url} does not have the accounts: it takes the memory into "
-            f"{account}, not into {MEMORY}.",
-            remedy="Give it what `local2 tenants server-config` prints.",
+            f"The NATS server at {bus.url} does not have the accounts: it connects the memory to "
+            f"the account {account}, not {MEMORY}.",
+            remedy="Add the output of `local2 tenants server-config` to its configuration.",
         )
 
 
-def _register(settings: Settings) -> Register | None:
-    """Return the tenants, if there are accounts; without them only this machine may connect.
+def _open_register(settings: Settings) -> Register | None:
+    """Return the tenants if there are accounts; otherwise, require a server on loopback.
 
     Raises:
-        ConfigError: The server would listen to others without knowing who they are.
+        ConfigError: The server would listen beyond loopback without accounts.
     """
     register = Register.open(settings.bus.accounts, Roles(settings.roles))
     if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
         raise ConfigError(
-            f"Without accounts callers are not known, and {settings.bus.host} is not loopback.",
-            remedy="Make accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
+            f"Without accounts callers are not authenticated, and {settings.bus.host} is not "
+            "loopback.",
+            remedy="Create accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
             "config/bus.yaml.",
         )
     return register
 
 
 def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
-    """Return the key of the embedded server, once it has decrypted the existing files."""
+    """Return the key that encrypts JetStream's files, if any; without accounts, check it first."""
     if register is None:
         return usable_key(settings.memory, DEFAULT_TENANT)
     file = register.folder / JETSTREAM_KEY
@@ -181,14 +184,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _embedded(
+async def _start_embedded_server(
     resources: AsyncExitStack, settings: Settings, lock: int, register: Register | None
 ) -> EmbeddedServer | None:
-    """Start a NATS server of our own unless there is one."""
+    """Start the embedded NATS server, unless the configuration names an external one."""
     if settings.bus.url is not None:
         return None
 
-    def configured() -> str:
+    def accounts_config() -> str:
         return accounts(register.entries, TOOL_NAMES) if register else ""
 
     folder = settings.memory.data_dir / "nats"
@@ -199,7 +202,7 @@ async def _embedded(
             host=settings.bus.host,
             port=settings.bus.port,
             inherit=(lock,),
-            accounts=configured,
-            key=key.derived("jetstream") if key else None,
+            accounts=accounts_config,
+            key=key.derive("jetstream") if key else None,
         )
     )

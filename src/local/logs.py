@@ -1,12 +1,13 @@
-"""Logging: structlog events, rendered and written by a thread of their own.
+"""Logging: structlog events, rendered and written by a dedicated thread.
 
-The event loop pays for a dict and a queue. Rendering and writing happen in the thread, for many
-events at once, because waking the thread for each event would cost a request more than the event
-does. A kill can lose the events of the last GATHERING seconds. Each event is one line: readable in
-a terminal, JSON otherwise. Content of memories is logged at debug only.
+The event loop only builds a dict and puts it into a queue. The thread renders and writes events in
+batches, because waking it for each event would cost a request more than the event itself. A kill
+can lose the events of the last BATCH_DELAY seconds. Each event is one line: readable in a terminal,
+JSON otherwise. The content of memories is logged at debug level only.
 
-Nobody waits for a log. While it accepts nothing, as a full pipe or disk does, MAX_WAITING events
-wait and further ones are dropped. How many is logged once it accepts events again (decision 0039).
+Logging never blocks. While the log accepts nothing, like a full pipe or disk, up to MAX_WAITING
+events wait and further ones are dropped. Once it accepts events again, the number of dropped events
+is logged (decision 0039).
 """
 
 import atexit
@@ -27,29 +28,30 @@ import structlog
 
 from local.errors import UnwritableError
 
-GATHERING = 0.05
-"""Seconds that an event waits, to be written together with others. Longer saves wakeups, and loses
-more events with a kill."""
+BATCH_DELAY = 0.05
+"""Seconds that an event waits to be written with others. A longer delay saves wakeups, but a kill
+loses more events."""
 MAX_WAITING = 10_000
-"""Events that wait to be written. Bounds memory while a log accepts nothing."""
+"""Maximum number of events that wait to be written; bounds memory while the log accepts nothing."""
 STANDARD_ERROR = 2
 NEWLINE = ord("\n")
 STOP_PATIENCE = 1.0
-"""Seconds that a log which accepts nothing may delay the end of the process."""
+"""Maximum seconds that a log which accepts nothing may delay the exit of the process."""
 MAX_VALUE = 10_000
-"""Characters of one value. Enough for a traceback; nothing else should be as long."""
+"""Maximum characters of one value: enough for a traceback, the longest legitimate value."""
 
-CHOSEN = frozenset({"session_id", "query_id"})
-"""A name may be chosen by a client, and a log is not erased: it has short digests of these."""
+HASHED_FIELDS = frozenset({"session_id", "query_id"})
+"""Fields that are logged as short digests: clients choose their values, which may identify a
+person, and logs are not erased."""
 
 Event = MutableMapping[str, Any]
 
 
 class _Writer:
-    """The thread that renders all queued events and writes them at once.
+    """A thread that renders and writes queued events in batches.
 
-    It writes past Python's buffers, because a thread that hangs in one of them keeps the process
-    from ending.
+    It bypasses Python's buffered files, because a thread that hangs in one of them keeps the
+    process from exiting.
     """
 
     def __init__(self, descriptor: int, *, readable: bool) -> None:
@@ -59,8 +61,9 @@ class _Writer:
         self._overflowed = 0
         self._lost = 0
         self._reported = 0
-        self._failure = "It took nothing for too long."
-        self._cut = False
+        self._failure = "It accepted nothing for too long."
+        self._in_line = False
+        """Whether the last write ended within a line."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
         self._thread.start()
@@ -75,7 +78,7 @@ class _Writer:
     def close(self) -> None:
         """Write the queued events and stop; a second call does nothing.
 
-        If the log accepts nothing, the thread is abandoned, and ends with the process.
+        If the log accepts nothing, the thread is abandoned, and exits with the process.
         """
         atexit.unregister(self.close)
         self._closing.set()
@@ -92,14 +95,14 @@ class _Writer:
             os.close(self._descriptor)
 
     def _write_or_drop(self, batch: list[Event]) -> None:
-        """Write events, and before them how many were dropped since the last such report."""
+        """Write events, preceded by a report of those dropped since the last report."""
         dropped = self._overflowed + self._lost - self._reported
-        if dropped and self._write([self._dropping(dropped)]) == 0:
+        if dropped and self._write([self._drop_report(dropped)]) == 0:
             self._reported += dropped
             dropped = 0
         self._lost += len(batch) if dropped else self._write(batch)
 
-    def _dropping(self, count: int) -> Event:
+    def _drop_report(self, count: int) -> Event:
         return {
             "event": "log_events_dropped",
             "count": count,
@@ -109,13 +112,13 @@ class _Writer:
         }
 
     def _write(self, events: list[Event]) -> int:
-        """Write events; return how many were not written. A line that was cut is ended first."""
-        lines = "".join(map(self._line, events)).encode("utf-8", "backslashreplace")
-        left = memoryview(b"\n" + lines if self._cut else lines)
+        """Write events; return how many were not written. Terminate an incomplete line first."""
+        lines = "".join(map(self._render_line, events)).encode("utf-8", "backslashreplace")
+        left = memoryview(b"\n" + lines if self._in_line else lines)
         try:
             while left:
                 written = os.write(self._descriptor, left)
-                self._cut = left[written - 1] != NEWLINE
+                self._in_line = left[written - 1] != NEWLINE
                 left = left[written:]
         except OSError as error:
             self._failure = f"{error.strerror}."
@@ -123,7 +126,7 @@ class _Writer:
 
     def _batches(self) -> Iterator[list[Event]]:
         while (event := self._events.get()) is not None:
-            self._closing.wait(GATHERING)
+            self._closing.wait(BATCH_DELAY)
             batch = [event]
             try:
                 while (event := self._events.get_nowait()) is not None:
@@ -134,7 +137,7 @@ class _Writer:
                 yield batch
                 return
 
-    def _line(self, event: Event) -> str:
+    def _render_line(self, event: Event) -> str:
         moment = datetime.fromtimestamp(event["timestamp"], UTC)
         event["timestamp"] = moment.isoformat(timespec="milliseconds")
         for name, value in event.items():
@@ -151,7 +154,7 @@ def _render_json(_logger: object, _level: str, event: Event) -> str:
 
 
 class _QueueLogger:
-    """The end of structlog's chain, which hands the event to the writer's thread."""
+    """The end of structlog's chain: passes events to the writer thread."""
 
     def __init__(self, writer: _Writer) -> None:
         self.debug = self.info = self.warning = self.error = self.msg = writer.put
@@ -161,22 +164,22 @@ class _QueueLogger:
 def logging_to(
     target: Path | None = None, *, level: str = "info", process: str = "local2"
 ) -> Iterator[None]:
-    """Send structlog's events to a file or to standard error, while the context lasts.
+    """Send structlog's events to a file or to standard error while the context lasts.
 
     Args:
-        target: A file that JSON lines are appended to. None means standard error, where events are
-            readable if it is a terminal.
-        level: Events below it are dropped at next to no cost.
+        target: The file to append JSON lines to. None means standard error, with readable events
+            if it is a terminal, and JSON lines otherwise.
+        level: Events below this level are dropped at almost no cost.
         process: Added to every event, because a stack has several processes.
 
     Raises:
-        UnwritableError: The file cannot be made, or cannot be written to.
+        UnwritableError: The file cannot be created or written to.
     """
     if target is None:
         descriptor = os.dup(STANDARD_ERROR)
         writer = _Writer(descriptor, readable=os.isatty(descriptor))
     else:
-        writer = _Writer(_opened(target), readable=False)
+        writer = _Writer(_open_log(target), readable=False)
     before = structlog.get_config() if structlog.is_configured() else None
     _configure(writer, level, process)
     try:
@@ -189,7 +192,7 @@ def logging_to(
         writer.close()
 
 
-def _opened(target: Path) -> int:
+def _open_log(target: Path) -> int:
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -202,7 +205,7 @@ def _configure(writer: _Writer, level: str, process: str) -> None:
         event["timestamp"] = time.time()
         event["level"] = level_
         event["process"] = process
-        for name in CHOSEN & event.keys():
+        for name in HASHED_FIELDS & event.keys():
             if event[name] is not None:
                 event[name] = hashlib.blake2b(str(event[name]).encode(), digest_size=4).hexdigest()
         return event

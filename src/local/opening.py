@@ -1,4 +1,4 @@
-"""Opens the ledger, once the files beside it confirm that it is the right one."""
+"""Open ledgers, after checking that none is missing and that each has the right key."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -18,14 +18,15 @@ from local.ledger.sqlite.sql import migrations
 from local.protocol.envelope import DEFAULT_TENANT
 from local.settings import MemorySettings, Settings
 from local.tenants.credentials import CONTENT_KEY
-from local.tenants.directory import FILE, Entries
+from local.tenants.directory import TENANTS_FILE, Entries
 from local.vectors.config import collection_name, count_vectors
 
-OF_TENANT = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
+HAS_RECORDS = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
+"""Returns a row if the tenant has records."""
 
 
 def ledger_path(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> Path:
-    """Return where a tenant's ledger is: its own file if it has a key, else the shared one."""
+    """Return the path of a tenant's ledger: its own file if it has a key, else the shared one."""
     folder = settings.data_dir if key is None else _own_folder(settings, tenant)
     return folder / "ledger.sqlite3"
 
@@ -39,18 +40,18 @@ def configured_key(settings: MemorySettings) -> ContentKey | None:
     """Read the key that the configuration names.
 
     Raises:
-        LedgerKeyError: It cannot be used, or others may read it.
+        LedgerKeyError: It cannot be used, or its file is readable by others.
     """
     file = settings.content_key_file
     return ContentKey.read(file) if file is not None else None
 
 
 def content_keys(settings: Settings) -> KeyOf:
-    """Return where the keys of tenants' content are; without accounts there is one tenant."""
+    """Return a function that reads a tenant's key; without accounts, only the default tenant's."""
     accounts = settings.bus.accounts
 
     def key_of(tenant: str) -> ContentKey | None:
-        if not (accounts / FILE).exists():
+        if not (accounts / TENANTS_FILE).exists():
             return configured_key(settings.memory) if tenant == DEFAULT_TENANT else None
         file = accounts / tenant / CONTENT_KEY
         return ContentKey.read(file) if file.exists() else None
@@ -59,7 +60,7 @@ def content_keys(settings: Settings) -> KeyOf:
 
 
 def tenants_of(settings: Settings) -> list[str]:
-    """Return the default tenant, those of the directory, and all others that have a ledger.
+    """Return the default tenant, the tenants of the directory, and all others with a ledger.
 
     Raises:
         ConfigError: The directory of tenants cannot be read.
@@ -72,7 +73,7 @@ def tenants_of(settings: Settings) -> list[str]:
 
 
 class Ledgers:
-    """Every tenant's ledger: one with a key has a file of its own, all others share one."""
+    """The ledgers of all tenants: those with a key have a separate file, the others share one."""
 
     def __init__(self, settings: MemorySettings, key_of: KeyOf, quota: Quota) -> None:
         self._settings = settings
@@ -86,43 +87,43 @@ class Ledgers:
 
     @asynccontextmanager
     async def opened(self, tenant: str) -> AsyncIterator[Ledger]:
-        """Open a tenant's ledger; create it if no file shows that there was one.
+        """Open a tenant's ledger; create it if no other file shows that one existed.
 
         Raises:
-            DamagedError: It is damaged, older than its count of commits, or missing beside it.
-            LedgerKeyError: Its key is missing or another one, or it is not encrypted.
+            DamagedError: It is damaged or missing, or lacks commits that were counted.
+            LedgerKeyError: Its key is missing or wrong, or it is not encrypted.
             StorageError: It cannot be opened.
         """
-        key = await self._checked(tenant)
+        key = await self._checked_key(tenant)
         if key is None:
             yield Ledger(await self._open_shared(tenant), tenant, self._quota)
             return
         path = ledger_path(self._settings, tenant, key)
-        _make(path.parent)
+        _create_folder(path.parent)
         async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
             yield Ledger(database, tenant, self._quota)
 
     async def prepare(self, tenants: Iterable[str]) -> None:
-        """Fail now if a ledger could not be opened, and open the file that most tenants share.
+        """Check that all ledgers can be opened, and open the shared file.
 
         Raises what `opened` raises.
         """
         for tenant in tenants:
-            if await self._checked(tenant) is None:
+            if await self._checked_key(tenant) is None:
                 await self._open_shared(tenant)
 
-    async def found(self, tenant: str) -> Path | None:
-        """Return where a tenant's ledger is; None if it has none yet.
+    async def find(self, tenant: str) -> Path | None:
+        """Return the path of a tenant's ledger; None if there is none yet.
 
         Raises:
-            DamagedError: It is missing beside its count of commits.
+            DamagedError: It is missing although its count of commits exists.
             LedgerKeyError: Its key is missing, or it is not encrypted.
         """
-        path = ledger_path(self._settings, tenant, await self._checked(tenant))
+        path = ledger_path(self._settings, tenant, await self._checked_key(tenant))
         return path if has_content(path) else None
 
-    async def _checked(self, tenant: str) -> ContentKey | None:
-        """Return the tenant's key, if its ledger is not missing."""
+    async def _checked_key(self, tenant: str) -> ContentKey | None:
+        """Return the tenant's key, after checking that its ledger is not missing."""
         key = await asyncio.to_thread(self._key_of, tenant)
         await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
         return key
@@ -150,11 +151,11 @@ async def open_ledgers(
 def refuse_a_missing_ledger(
     settings: MemorySettings, tenant: str, key: ContentKey | None = None
 ) -> None:
-    """Raise if the ledger is gone while its count of commits and its vectors remain.
+    """Raise if the ledger is missing while its count of commits or its vectors remain.
 
     Raises:
-        DamagedError: The ledger is missing or empty, and one of the others is not.
-        LedgerKeyError: The tenant has a ledger of the other form: encrypted or plain.
+        DamagedError: The ledger is missing or empty, and the count or the index is not.
+        LedgerKeyError: There is an encrypted ledger but no key, or a key but a plain ledger.
     """
     path, index = ledger_path(settings, tenant, key), settings.chroma_path
     if key is None:
@@ -167,20 +168,21 @@ def refuse_a_missing_ledger(
     collection = collection_name(settings.collection, tenant, "serving")
     if vectors := count_vectors(index, collection):
         raise DamagedError(
-            f"{path} is missing or empty, and {index} holds {vectors} vectors of its records.",
-            remedy="Restore it from a backup. To begin anew, delete "
-            f"{index} and {tally.path}, too.",
+            f"{path} is missing or empty, but {index} holds {vectors} vectors of its records.",
+            remedy="Restore it from a backup. To start with an empty memory, also delete "
+            f"{index} and {tally.path}.",
         )
     tally.refuse_a_missing_database()
 
 
 def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
-    """Return the configured key, once it has decrypted the existing ledger.
+    """Return the configured key, after checking that it decrypts the existing ledger.
 
-    Used before the ledger is opened: a server with another key deletes what it cannot decrypt.
+    The check comes before the server starts: with a wrong key, the server would delete the streams
+    that it cannot decrypt.
 
     Raises:
-        LedgerKeyError: It cannot be used, or the ledger is encrypted and there is none.
+        LedgerKeyError: The key cannot be used, or the ledger is encrypted and no key is configured.
     """
     key = configured_key(settings)
     if key is None:
@@ -190,7 +192,7 @@ def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
     return key
 
 
-def _make(folder: Path) -> None:
+def _create_folder(folder: Path) -> None:
     try:
         make_private(folder)
     except OSError as error:
@@ -205,18 +207,19 @@ def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
     folder = _own_folder(settings, tenant)
     if has_content(folder / "ledger.sqlite3"):
         raise LedgerKeyError(
-            f"What the tenant {tenant} remembers is encrypted in {folder}, and no key is named.",
-            remedy="Name the file of its key, as `content_key_file` in config/memory.yaml. If the "
-            f"key was deleted to erase it all, delete {folder} and {settings.chroma_path}, too.",
+            f"The memory of tenant {tenant} in {folder} is encrypted, and no key is configured.",
+            remedy="Set `content_key_file` in config/memory.yaml to the file of its key. If the "
+            "key was deleted to erase the memory, also delete "
+            f"{folder} and {settings.chroma_path}.",
         )
 
 
 def _refuse_plain_content(settings: MemorySettings, tenant: str) -> None:
-    """Refuse an empty encrypted ledger beside a full plain one; it would look like data loss."""
+    """Raise if a plain ledger has records: a new, empty encrypted one would look like data loss."""
     plain = ledger_path(settings, tenant)
-    if has_content(plain) and finds_any(plain, OF_TENANT, {"tenant": tenant}):
+    if has_content(plain) and finds_any(plain, HAS_RECORDS, {"tenant": tenant}):
         raise LedgerKeyError(
-            f"{plain} holds what the tenant {tenant} remembers, and it is not encrypted.",
+            f"{plain} holds memories of the tenant {tenant} that are not encrypted.",
             remedy="Without the key, run `local2 export`; move the data folder and "
             f"{settings.chroma_path} away; with the key, run `local2 import`.",
         )

@@ -1,7 +1,7 @@
-"""Settings: `config/*.yaml` and `LOCAL2_<FILE>__<KEY>` as frozen Structs (`config_files.py`).
+"""The settings as frozen Structs; `config_files.py` reads them.
 
-The defaults are here; the files in `config/` repeat them with their explanations, and a test
-compares the two.
+They come from `config/*.yaml` and from variables `LOCAL2_<FILE>__<KEY>`. The defaults are defined
+here. The files in `config/` repeat and explain them; a test compares the two.
 """
 
 from pathlib import Path
@@ -10,19 +10,19 @@ from typing import Annotated, Literal
 import msgspec
 
 HOME_VARIABLE = "LOCAL2_HOME"
-"""Names a folder and no setting: see `home`."""
+"""The environment variable that names the home folder; it is no setting (see `home`)."""
 TOOL_OUTPUT_LIMIT = 8_192
-"""Characters of a tool's result for a model. About 2,000 tokens, a quarter of the default context;
-the rest is read with `read_tool_output`."""
+"""Maximum characters of a tool's result that a model receives: about 2,000 tokens, a quarter of the
+default context. The model reads the rest with `read_tool_output`."""
 
 EmbedderChoice = Literal["auto", "ollama", "openai", "minilm"]
 ChatChoice = Literal["auto", "ollama", "openai", "rules"]
 ExtractorChoice = Literal["rules", "model", "none"]
 Anonymising = Literal["dry_run", "on", "off"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=10)]
-LONGEST = 86_400
-"""Seconds, a day; an endless wait, as with `.inf`, is no timeout."""
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
+MAX_TIMEOUT = 86_400
+"""Maximum timeout in seconds: a day. It excludes `.inf`, which would be no timeout."""
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT)]
 
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +37,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The tools of a role, besides those of the roles before it, and the scopes it may write."""
+    """The tools that a role adds to those of the previous roles, and the scopes it may write."""
 
     tools: tuple[str, ...] = ()
     writes: tuple[Literal["session", "user", "agent", "tenant"], ...] = ()
@@ -107,7 +107,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     preseed_importance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     preseed_count: Annotated[int, msgspec.Meta(ge=0, le=50)] = 10
     vector_timeout: Seconds = 5.0
-    starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 5.0
+    starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT)] = 5.0
     turn_timeout: Annotated[float, msgspec.Meta(gt=0, lt=30)] = 20.0
     reranker_url: str | None = None
     reranker_key: str | None = None
@@ -181,16 +181,16 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
-NoneOrMore = Annotated[int, msgspec.Meta(ge=0)]
+NonNegativeInt = Annotated[int, msgspec.Meta(ge=0)]
 Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class SlotLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits of requests that run, of those that wait or run, and of their bytes.
+    """Limits on running requests, on admitted (waiting or running) requests, and on their bytes.
 
-    Each limit is given for all, for one tenant, and for one user. The defaults leave a fifth of
-    everything to other tenants, and a part of their tenant's share to other users, whatever one
-    user does.
+    Each limit exists for all requests, for one tenant, and for one user. With the defaults, one
+    tenant leaves a fifth of everything to other tenants, and one user leaves part of the tenant's
+    share to other users.
     """
 
     requests: Count = 320
@@ -211,12 +211,12 @@ class LimitSettings(SlotLimits, frozen=True, kw_only=True, forbid_unknown_fields
     tenant_burst: Count = 40_000
     user_rate: Rate = 10_000
     user_burst: Count = 20_000
-    tenant_records: NoneOrMore = 10_000_000
-    tenant_bytes: NoneOrMore = 20_000_000_000
+    tenant_records: NonNegativeInt = 10_000_000
+    tenant_bytes: NonNegativeInt = 20_000_000_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One Struct for each file in `config/`; the names are the files' names."""
+    """One Struct for each file in `config/`; the fields are named after the files."""
 
     bus: BusSettings = msgspec.field(default_factory=BusSettings)
     memory: MemorySettings = msgspec.field(default_factory=MemorySettings)

@@ -1,7 +1,7 @@
-"""Runs a child process, the vector worker, and starts it again whenever it ends by itself.
+"""Run the vector worker as a child process, and restart it whenever it exits by itself.
 
-The child's standard input stays open for as long as the parent lives, so that it notices the
-parent's death; an inherited descriptor keeps the data folder locked until it is gone (decision
+The child's standard input stays open while the parent lives, so that the child notices the parent's
+death. A descriptor that the child inherits keeps the data folder locked until it exits (decision
 0005).
 """
 
@@ -21,56 +21,61 @@ from local.vectors.config import EXIT_SOFTWARE
 STOP_PATIENCE = 10.0
 """Seconds from SIGTERM to SIGKILL: time to finish a batch and close files."""
 FIRST_DELAY = 0.1
-"""Seconds before the first restart: searches lack vectors until then."""
+"""Seconds before the first restart: short, because searches lack vectors until then."""
 LAST_DELAY = 10.0
-"""Seconds: the longest pause, to which the delays double. A child that cannot start must not occupy
-a core."""
-STEADY = 30.0
-"""Seconds: a child that ran longer is restarted after FIRST_DELAY again."""
+"""Maximum seconds before a restart. The delay doubles up to it, so that a child that cannot start
+does not occupy a core."""
+STEADY_SECONDS = 30.0
+"""Seconds that a child must run for its next restart to wait only FIRST_DELAY again."""
 VECTOR_WORKER = "local.agents.vector_worker"
-CRASHES = (
+CRASH_EXIT_CODES = (
     EXIT_SOFTWARE,
     *(-number for number in (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM)),
 )
-"""The exit of a vector worker by a fault of Chroma or the embedder; by SIGALRM if it hangs."""
+"""Exit codes of a worker that Chroma or the embedder crashed; SIGALRM ends a hanging one."""
 
 
 log = structlog.get_logger()
 
 
 class Child:
-    """A Python module in a process of its own, restarted for as long as the context lasts."""
+    """A Python module that runs as a child process; `watch` restarts it."""
 
     def __init__(
-        self, module: str, config: bytes, *, inherit: tuple[int, ...], ended: Callable[[int], None]
+        self,
+        module: str,
+        config: bytes,
+        *,
+        inherit: tuple[int, ...],
+        on_exit: Callable[[int], None],
     ) -> None:
         self._module = module
         self._config = config
         self._inherit = inherit
-        self._ended = ended
+        self._on_exit = on_exit
         self._process: asyncio.subprocess.Process | None = None
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs."""
+        """The process id, or None while the child does not run."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
     async def start(self) -> None:
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-P",  # no module of the folder that it is started in
+            "-P",  # import nothing from the current folder
             "-m",
             self._module,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             pass_fds=self._inherit,
-            start_new_session=True,  # Ctrl-C is for the stack, which stops its children
+            start_new_session=True,  # Ctrl-C reaches only the stack, which stops its children
             env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
         )
         if process.stdin is not None:
             process.stdin.write(self._config + b"\n")
-            with suppress(ConnectionError):  # it died at once, which `watch` notices
+            with suppress(ConnectionError):  # the child exited at once, which `watch` notices
                 await process.stdin.drain()
 
     async def watch(self) -> None:
@@ -80,19 +85,19 @@ class Child:
         while self._process is not None:
             begun = loop.time()
             code = await self._process.wait()
-            self._ended(code)
-            if loop.time() - begun > STEADY:
+            self._on_exit(code)
+            if loop.time() - begun > STEADY_SECONDS:
                 delay = FIRST_DELAY
             log.warning("child_ended", module=self._module, exit_code=code, restart_in=delay)
             await asyncio.sleep(delay)
             delay = min(delay * 2, LAST_DELAY)
             try:
                 await self.start()
-            except OSError as error:  # tried again: the process that ended still shows
+            except OSError as error:  # retried, since `_process` has still ended
                 log.warning("child_not_started", module=self._module, reason=str(error))
 
     async def stop(self) -> None:
-        """Stop it with SIGTERM, and with SIGKILL if that takes too long."""
+        """Stop the child with SIGTERM, and with SIGKILL after STOP_PATIENCE."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -111,17 +116,17 @@ async def supervised(
     config: bytes,
     *,
     inherit: tuple[int, ...] = (),
-    ended: Callable[[int], None] = lambda _: None,
+    on_exit: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Child]:
     """Keep a child process running while the context lasts.
 
     Args:
-        module: Run as `python -m module`.
-        config: One line for its standard input, which then stays open as a sign of life.
-        inherit: File descriptors that it keeps open.
-        ended: Called with the exit code whenever the child ends by itself.
+        module: The module to run with `python -m`.
+        config: One line for its standard input, which stays open while the parent lives.
+        inherit: File descriptors for the child to keep open.
+        on_exit: Called with the exit code whenever the child exits by itself.
     """
-    child = Child(module, config, inherit=inherit, ended=ended)
+    child = Child(module, config, inherit=inherit, on_exit=on_exit)
     watcher: asyncio.Task[None] | None = None
     try:
         await child.start()
@@ -137,15 +142,15 @@ async def supervised(
 async def vector_worker(
     resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
 ) -> Child:
-    """Start the vector worker; when it ends, report that to those who wait for its answers."""
+    """Start the vector worker; when it exits, fail the requests that wait for its answers."""
 
     def worker_lost(exit_code: int) -> None:
         for memory in memories:
-            memory.indexer.worker_lost(crashed=exit_code in CRASHES)
+            memory.indexer.worker_lost(crashed=exit_code in CRASH_EXIT_CODES)
         vectors.worker_lost()
 
     for memory in memories:
         memory.indexer.worker_starting()
     return await resources.enter_async_context(
-        supervised(VECTOR_WORKER, config, inherit=(lock,), ended=worker_lost)
+        supervised(VECTOR_WORKER, config, inherit=(lock,), on_exit=worker_lost)
     )

@@ -1,9 +1,9 @@
-"""The tenants of a running stack: each is opened, served, sent the shared tools, and closed.
+"""Open, serve and close the tenants of a running stack, and announce shared tools to them.
 
-Without accounts there is one tenant. With accounts the directory lists them, and `follow` applies
-its changes while the stack runs. The server routes requests to a shared tool from account to
-account; announcements of the tools beside it must stay inside, so those of shared tools pass
-through here.
+Without accounts there is one tenant. With accounts, the directory lists the tenants, and `follow`
+applies its changes while the stack runs. The server routes requests for a shared tool between
+accounts. It does not route announcements, because a tenant's other tools must not be announced to
+others; so `SharedTools` forwards the announcements of shared tools.
 """
 
 import asyncio
@@ -39,21 +39,21 @@ from local.settings import Settings
 from local.tenants.credentials import GENERATOR, read_credentials
 from local.tools.catalog import TOOL_NAMES
 
-LOOK = 0.5
+CHECK_INTERVAL = 0.5
 """Seconds between two checks of the directory's file."""
-AGAIN = 3.0
-"""Seconds until a tenant that could not be served is tried again."""
-AT_ONCE = 50
-"""Announcements without a pause; then other work has its turn."""
+RETRY_DELAY = 3.0
+"""Seconds before a tenant that could not be opened is tried again."""
+ANNOUNCEMENTS_PER_PAUSE = 50
+"""Announcements that are published before other tasks get their turn."""
 SHARED_TOOLS = "shared_tools"
 Shares = Callable[[str], Mapping[str, Sequence[str]]]
-"""Of a tenant: its shared tools, each with the tenants that may use it."""
+"""Returns a tenant's shared tools, each with the tenants that may use it."""
 
 log = structlog.get_logger()
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts that all tenants share. `chat` is None where no stack answers queries."""
+    """What all tenants share. `chat` is None if the stack does not answer queries."""
 
     joined: Joined
     settings: Settings
@@ -64,7 +64,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tenancy:
-    """The tenants of one stack, each opened, then running, and closed in the opposite order."""
+    """The tenants of one stack: opened, then running, then closed in reverse order."""
 
     def __init__(self, parts: Parts, memories: Memories) -> None:
         self._parts = parts
@@ -77,7 +77,7 @@ class Tenancy:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Return every tenant's memory, while the context lasts."""
+        """Keep every tenant's memory open while the context lasts."""
         try:
             for tenant in self._parts.joined.tenants:
                 await self._open(tenant)
@@ -88,7 +88,7 @@ class Tenancy:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the tenants' jobs and generators; to be entered once tools serve."""
+        """Run the tenants' jobs and generators while the context lasts; enter once tools serve."""
         try:
             await asyncio.gather(*(self._start(memory) for memory in self._memories))
             yield
@@ -101,16 +101,16 @@ class Tenancy:
         if (register := self._parts.joined.register) is None:
             return
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(CHECK_INTERVAL)
             try:
-                if await asyncio.to_thread(register.changed):
-                    await self._change()
-                for tenant in self._waiting():
-                    await self._admit(tenant)
-            except (Local2Error, OSError) as error:  # the former entries stay in force
+                if await asyncio.to_thread(register.reload_if_changed):
+                    await self._apply_changes()
+                for tenant in self._tenants_to_start():
+                    await self._add(tenant)
+            except (Local2Error, OSError) as error:  # the previous entries stay in force
                 log.error("tenants_not_changed", reason=str(error))  # noqa: TRY400
 
-    async def _change(self) -> None:
+    async def _apply_changes(self) -> None:
         if self._parts.joined.server is not None:
             await self._parts.joined.server.reload()
         now = set(self._parts.joined.tenants)
@@ -120,16 +120,16 @@ class Tenancy:
             await self._opened.pop(tenant).aclose()
             log.info("tenant_closed", tenant=tenant)
 
-    def _waiting(self) -> list[str]:
-        """Return the tenants that are not served yet, and may be tried."""
+    def _tenants_to_start(self) -> list[str]:
+        """Return the tenants that are not running yet and whose retry is due."""
         now = asyncio.get_running_loop().time()
         missing = set(self._parts.joined.tenants) - set(self._running)
         return [tenant for tenant in missing if self._not_before.get(tenant, now) <= now]
 
-    async def _admit(self, tenant: str) -> None:
-        """Serve a tenant that was added; one that cannot be served yet delays no other.
+    async def _add(self, tenant: str) -> None:
+        """Open and start a tenant; if that fails, schedule a retry, and do not delay the others.
 
-        It is tried again, because a server elsewhere may learn of the tenant later.
+        A retry helps, because an external server may get the tenant's account later.
         """
         try:
             memory = await self._open(tenant)
@@ -137,7 +137,7 @@ class Tenancy:
             await self._start(memory)
         except Local2Error as error:
             log.error("tenant_not_opened", tenant=tenant, reason=str(error))  # noqa: TRY400
-            self._not_before[tenant] = asyncio.get_running_loop().time() + AGAIN
+            self._not_before[tenant] = asyncio.get_running_loop().time() + RETRY_DELAY
             self._memories.remove(tenant)
             if tenant in self._opened:
                 await self._opened.pop(tenant).aclose()
@@ -177,11 +177,13 @@ class Tenancy:
                 consolidation=memory.consolidation.run(),
             )
             if self._parts.chat is not None:
-                await self._generate(resources, memory.tenant, self._parts.chat)
+                await self._start_generator(resources, memory.tenant, self._parts.chat)
             self._running[memory.tenant] = resources.pop_all()
 
-    async def _generate(self, resources: AsyncExitStack, tenant: str, chat: ChatModel) -> None:
-        """Answer the tenant's queries: by an agent of its own account, if it has one."""
+    async def _start_generator(
+        self, resources: AsyncExitStack, tenant: str, chat: ChatModel
+    ) -> None:
+        """Start the tenant's generator; with accounts, it connects as an agent of the tenant."""
         bus, register = self._parts.joined.bus, self._parts.joined.register
         if register is not None:
             credentials = await asyncio.to_thread(
@@ -205,9 +207,9 @@ class Tenancy:
 
 @asynccontextmanager
 async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
-    """Announces to a tenant what changes in its memory, while the context lasts.
+    """Yield a function that announces changes of a tenant's memory to the tenant.
 
-    Nobody waits for that: it goes out behind the answer to whoever made the change.
+    It only queues them. They are published after the answer to the caller that made the change.
     """
     waiting: deque[tuple[str, MemoryChange]] = deque()
     added = asyncio.Event()
@@ -225,7 +227,7 @@ async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
             except Local2Error as error:
                 log.warning("changes_not_announced", count=len(waiting) + 1, reason=str(error))
                 waiting.clear()
-            if len(waiting) % AT_ONCE == 0:
+            if len(waiting) % ANNOUNCEMENTS_PER_PAUSE == 0:
                 await asyncio.sleep(0)
 
     async def run() -> None:
@@ -236,21 +238,21 @@ async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
             await publish()
 
     try:
-        async with _background(run(), "announcements"):
+        async with _running_task(run(), "announcements"):
             yield announce
     finally:
         await publish()
 
 
 async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
-    """Run jobs beside the rest, until the resources are closed."""
+    """Run each job in a named task until the resources are closed."""
     for name, job in jobs.items():
-        await resources.enter_async_context(_background(job, name))
+        await resources.enter_async_context(_running_task(job, name))
 
 
 @asynccontextmanager
-async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run something in the background; if it fails, log that at once and raise it at the end."""
+async def _running_task(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Run work in a task while the context lasts; log a failure at once, raise it at the end."""
 
     def report(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
@@ -262,28 +264,28 @@ async def _background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterat
         yield
     finally:
         task.cancel()
-        await asyncio.wait({task})  # to await it would lose a cancellation of the one who waits
+        await asyncio.wait({task})  # awaiting the task could hide a cancellation of this one
         if not task.cancelled():
             task.result()
 
 
 class SharedTools(Participant):
-    """Passes announcements on, and repeats them for those who ask later."""
+    """Forwards announcements of shared tools, and repeats them on request."""
 
     def __init__(self, bus: Connection, shares: Shares) -> None:
         super().__init__(bus, name=SHARED_TOOLS, description="Announces tools that tenants share.")
         self._shares = shares
         self._announced: dict[tuple[str, str], bytes] = {}
-        self.serve(subjects.TOOL_SCHEMA, self._hear)
+        self.serve(subjects.TOOL_SCHEMA, self._pass_on)
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._repeat)
 
-    async def _hear(self, message: BusMessage) -> None:
+    async def _pass_on(self, message: BusMessage) -> None:
         shares = self._shares(message.tenant)
         if not shares:
             return
         try:
             tool = read_schema(message.data).name
-        except BadRequestError:  # the tenant's own readers log that
+        except BadRequestError:  # the tenant's own participants log that
             return
         if tool in shares:
             self._announced[message.tenant, tool] = message.data

@@ -22,7 +22,7 @@ from local.llm.ollama import OllamaModel
 from local.llm.rules import RulesModel
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
-from local.protocol.generation import QUERY
+from local.protocol.generation import QUERY_EXAMPLE
 from local.protocol.payloads import Delta, Generation, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.settings import GeneratorSettings
@@ -411,7 +411,7 @@ async def test_what_is_no_query_is_refused_and_no_turn(
     refusal = decode(answer.data, ToolResult).payload
     assert refusal.error is not None
     assert refusal.error.code == "bad_request"
-    assert refusal.error.message.endswith(QUERY)
+    assert refusal.error.message.endswith(QUERY_EXAMPLE)
     assert chats(ollama) == []
     assert heard == []
 

@@ -7,7 +7,7 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.bus.connection import Connection, others_hear
+from local.bus.connection import Connection, has_other_subscribers
 from local.bus.streams import publish_durably
 from local.bus.tool_host import ToolHost
 from local.client.queries import QueryClient
@@ -138,7 +138,7 @@ async def test_turns_stand_together_whenever_their_parts_were_heard(
 async def test_who_asks_by_request_learns_at_once_that_nobody_answers(
     bus: Connection, database: Database
 ) -> None:
-    assert not await others_hear(bus, "query.received")
+    assert not await has_other_subscribers(bus, "query.received")
     query = json.dumps({"user": "richard", "payload": {"query": QUESTION}}).encode()
     answer = decode((await bus.request("query.received", query, timeout=5)).data, ToolResult)
 

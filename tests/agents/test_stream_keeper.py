@@ -16,8 +16,8 @@ from waiting import eventually
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_keeper, "PROBES_APART", 0.02)
-    monkeypatch.setattr(stream_keeper, "LAST_PAUSE", 0.02)
+    monkeypatch.setattr(stream_keeper, "PROBE_INTERVAL", 0.02)
+    monkeypatch.setattr(stream_keeper, "MAX_PAUSE", 0.02)
     monkeypatch.setattr(stream_keeper, "PROBE_PATIENCE", 0.5)
 
 

@@ -44,7 +44,7 @@ def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
         embedding_model="nomic-embed-text",
         ollama_url="http://127.0.0.1:1",
     )
-    return worker_module._embedder(config, None)
+    return worker_module._choose_embedder(config, None)
 
 
 @pytest.fixture

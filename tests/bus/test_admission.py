@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.admission import Admission, is_deeper
+from local.admission import Admission, is_nested_deeper
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
@@ -58,7 +58,7 @@ def test_brackets_are_counted_as_json_has_them(value: object, most: int) -> None
             of = list(of.values())
         return 1 + max(map(depth, of), default=0) if isinstance(of, list) else 0
 
-    assert is_deeper(msgspec.json.encode(value), most) == (depth(value) > most)
+    assert is_nested_deeper(msgspec.json.encode(value), most) == (depth(value) > most)
 
 
 def test_who_asks_faster_than_the_rate_is_told_when_to_come_back(
@@ -68,7 +68,7 @@ def test_who_asks_faster_than_the_rate_is_told_when_to_come_back(
     admission = Admission(LimitSettings(user_rate=4, user_burst=2))
     for _ in range(2):
         admission.admitted(ADA, DATA)
-    with pytest.raises(OverloadedError, match="4 requests a second") as refused:
+    with pytest.raises(OverloadedError, match="4 requests per second") as refused:
         admission.admitted(ADA, DATA)
     admission.admitted(BOB, DATA)
 
@@ -114,7 +114,7 @@ async def test_a_refusal_says_over_the_bus_when_to_come_back(bus: Connection, no
     assert second.error.code == "overloaded"
     assert second.error.retry_after is not None
     assert 0 < second.error.retry_after <= 2
-    assert f"Ask again in {second.error.retry_after:g} s" in second.content
+    assert f"Try again in {second.error.retry_after:g} s" in second.content
     assert [text for _, text in notes.noted] == ["one"]
     assert plain.headers is not None
     assert plain.headers[RETRY_AFTER] in {"1", "2"}

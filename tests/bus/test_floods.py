@@ -12,7 +12,7 @@ from nats.aio.subscription import Subscription as NatsSubscription
 
 from local.admission import Admission
 from local.bus.connection import BusMessage, Connection, connect
-from local.bus.nats_client import MESSAGES_A_TURN
+from local.bus.nats_client import MESSAGES_BEFORE_YIELD
 from local.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
@@ -30,7 +30,7 @@ from waiting import eventually
 MESSAGES = int(os.environ.get("FLOOD", "100"))
 LARGE = "x" * 870_000
 PATIENCE = 60.0
-SMALL = 20 * MESSAGES_A_TURN
+SMALL = 20 * MESSAGES_BEFORE_YIELD
 
 
 @pytest.fixture
@@ -139,4 +139,4 @@ async def test_a_read_of_many_messages_lets_the_loop_do_its_other_work(bus: Conn
     await bus.client._ps.parse(b"MSG flood.small %d 1\r\nx\r\n" % source._id * SMALL)
     await beside
 
-    assert turns >= SMALL // MESSAGES_A_TURN
+    assert turns >= SMALL // MESSAGES_BEFORE_YIELD

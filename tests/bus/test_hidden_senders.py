@@ -37,7 +37,7 @@ def test_a_reader_stays_one(identity: Attested) -> None:
 def test_a_request_that_hides_who_asks_is_forbidden(
     identity: Attested, headers: dict[str, str] | None
 ) -> None:
-    with pytest.raises(ForbiddenError, match="who asks"):
+    with pytest.raises(ForbiddenError, match="do not name the sender"):
         identity.caller_of(request(headers), ENVELOPE)
 
 

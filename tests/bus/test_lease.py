@@ -28,9 +28,9 @@ def nats_url(server: EmbeddedServer) -> str:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "LEASE", 3.0)
-    monkeypatch.setattr(leases, "RENEWAL", 0.1)
-    monkeypatch.setattr(leases, "PATIENCE", 0.5)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
+    monkeypatch.setattr(leases, "RENEWAL_INTERVAL", 0.1)
+    monkeypatch.setattr(leases, "ANSWER_TIMEOUT", 0.5)
 
 
 def holder(tmp_path: Path, name: str) -> Holder:
@@ -82,7 +82,7 @@ async def test_a_lease_that_was_given_back_is_free_at_once(bus: Connection, tmp_
 async def test_the_lease_of_a_holder_that_was_killed_ends(
     bus: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "LEASE", 3.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     await lease(bus, tmp_path, "killed").take()
     second = lease(bus, tmp_path, "second")
 

@@ -201,7 +201,7 @@ async def test_data_too_large_for_the_bus_is_left_out_of_a_preview_which_says_so
     result = await called(bus)
 
     assert (result.ok, result.data) == (True, None)
-    assert result.content.endswith("\n(Its data is left out: the bus does not carry so much.)")
+    assert result.content.endswith("\n(The data is left out: it is too large for the bus.)")
     assert await read(bus, result.tool_output_key) == book.content
 
 
@@ -214,7 +214,7 @@ async def test_data_too_large_for_the_bus_is_left_out_of_a_short_result(
     result = await called(bus)
 
     assert (result.ok, result.data) == (True, None)
-    assert result.content.startswith("Here it is.\n(Its data is left out")
+    assert result.content.startswith("Here it is.\n(The data is left out")
 
 
 async def test_without_a_memory_outputs_go_out_whole_as_far_as_the_bus_carries_them(

@@ -144,7 +144,7 @@ async def test_results_that_could_be_of_either_call_are_taken_for_neither(
     for result in results:
         assert result.error is not None
         assert result.error.code == "unavailable"
-        assert "did not say whom it answers" in result.error.message
+        assert "did not name the request" in result.error.message
 
 
 async def test_the_result_of_somebody_elses_call_is_not_taken(

@@ -66,7 +66,7 @@ async def test_who_comes_late_asks_for_the_schemas(bus: Connection, listen: List
 async def test_one_announcement_answers_all_who_ask_together(
     bus: Connection, listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_host, "ASKED_TOGETHER", 1.0)
+    monkeypatch.setattr(tool_host, "SCHEMA_REQUEST_WINDOW", 1.0)
     heard = await listen("tool.schema")
 
     for _ in range(100):

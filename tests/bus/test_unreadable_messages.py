@@ -4,7 +4,7 @@ import pytest
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.tool_host import ToolHost
-from local.protocol.tool_messages import LONGEST_HEADER
+from local.protocol.tool_messages import MAX_HEADER
 from note_tool import Notes
 from wire import NO_RESPONDERS, wired
 
@@ -75,4 +75,4 @@ async def test_a_trace_longer_than_the_bus_carries_is_cut_in_the_answer(
 
         assert await wire.answered(0, within=10)
         (answer,) = wire.answers[number]
-        assert b"traceparent: " + b"0" * LONGEST_HEADER + b"\r\n" in answer.headers
+        assert b"traceparent: " + b"0" * MAX_HEADER + b"\r\n" in answer.headers

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled, served
-from local.protocol.portable import LINE_BYTES, LINES
+from local.protocol.portable import LINES, MESSAGE_LINE_BYTES
 from stacks import settings_in
 
 USER = ("--user", "ada")
@@ -26,7 +26,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def exported(running: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything of a stack: a talk, one message of which no request holds as a line, and facts."""
     folder = tmp_path_factory.mktemp("exported")
-    long = {"role": "user", "content": "Ő\n" * (LINE_BYTES // 3)}
+    long = {"role": "user", "content": "Ő\n" * (MESSAGE_LINE_BYTES // 3)}
     many = [{"role": "user", "content": f"Message {number}."} for number in range(LINES + 20)]
     talk = lines(folder / "talk.jsonl", [*TALK, long, *many])
     assert local2(running.folder, "ingest", talk, "--session", "s1", *USER).returncode == 0

@@ -246,7 +246,7 @@ async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
         made[1],
     ]
 
-    monkeypatch.setattr(credentials, "VALID", timedelta(0))
+    monkeypatch.setattr(credentials, "TOKEN_LIFETIME", timedelta(0))
     own = OwnTokens(bus)
     assert [await own.of("ada"), await own.of("ada")] == made[2:]
     named = OwnTokens(msgspec.structs.replace(bus, token=made[0]))

@@ -166,7 +166,7 @@ async def test_an_item_that_no_message_holds_is_refused_and_nothing_of_its_batch
     store: LocalStore,
 ) -> None:
     large = PutOp(("large",), "b", {"text": "x" * ITEM_BYTES})
-    with pytest.raises(TooLargeError, match=r"600,000 are taken. Store it in parts"):
+    with pytest.raises(TooLargeError, match=r"600,000 are allowed. Store it in parts"):
         await store.abatch([PutOp(("large",), "a", {}), large])
 
     assert await store.asearch(("large",)) == []

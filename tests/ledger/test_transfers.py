@@ -311,7 +311,7 @@ async def test_pages_fit_the_bus_and_a_line_that_does_not_comes_in_pieces(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 4_000
-    monkeypatch.setattr(exports, "LINE_BYTES", most)
+    monkeypatch.setattr(exports, "MESSAGE_LINE_BYTES", most)
     texts = ["x" * (most // 3)] * 7 + ["ő" * 2 * most] + ["Short."] * 99
     await ledger.records.store([message(text) for text in texts])
 

@@ -13,7 +13,7 @@ from local.client.tools import call_tool
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.protocol.messages import messages_of
 from local.protocol.payloads import Json
-from local.protocol.reading import LARGEST, bounded
+from local.protocol.reading import MAX_EXTRA_BYTES, bounded
 
 pytestmark = pytest.mark.usefixtures("tools")
 
@@ -105,7 +105,7 @@ def test_what_is_kept_beside_a_text_is_bounded() -> None:
     many = bounded([{"text": "x" * 9_000}] * 100)
     deep = bounded([str(number) for number in range(100_000)])
 
-    assert len(json.dumps(many)) <= LARGEST
+    assert len(json.dumps(many)) <= MAX_EXTRA_BYTES
     assert many[0]["text"].startswith("[not kept: 9000 characters, sha256 ")
     assert deep.startswith("[not kept: ")
 

@@ -87,8 +87,8 @@ def refused(message: str, content: str | None = None) -> ToolResult:
             ),
             id="a code of ours",
         ),
-        pytest.param({}, refused("The tool's answer says nothing."), id="nothing"),
-        pytest.param(None, refused("The tool's answer says nothing."), id="null"),
+        pytest.param({}, refused("The tool's answer is empty."), id="nothing"),
+        pytest.param(None, refused("The tool's answer is empty."), id="null"),
     ],
 )
 def test_a_result_is_read_in_any_reasonable_form(payload: Any, result: ToolResult) -> None:

@@ -111,7 +111,7 @@ async def test_a_stack_that_does_not_serve_lets_the_one_that_does_answer_first(
 async def test_a_stack_that_lost_its_lease_says_that_it_is_not_ready_until_it_has_it_again(
     tmp_path: Path, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "RENEWAL", 0.1)
+    monkeypatch.setattr(leases, "RENEWAL_INTERVAL", 0.1)
     settings = msgspec.structs.replace(settings_in(tmp_path), bus=BusSettings(url=server.url))
 
     async def ready() -> bool:

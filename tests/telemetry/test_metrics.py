@@ -19,7 +19,7 @@ from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.errors import ConfigError
 from local.settings import GeneratorSettings, Settings, TelemetrySettings
-from local.telemetry import Reading, metering
+from local.telemetry import GaugeReading, metering
 from local.telemetry.instruments import Meter
 from stacks import CALLER, in_step, save, search, settings_in
 from stand_ins.ollama_server import OllamaStandIn
@@ -141,7 +141,7 @@ async def test_the_dashboard_and_the_manual_name_metrics_that_are_there(tmp_path
 
 
 async def test_a_gauge_that_cannot_be_read_costs_no_counter() -> None:
-    async def fail() -> list[Reading]:
+    async def fail() -> list[GaugeReading]:
         raise OSError
 
     meter = Meter()
@@ -192,5 +192,5 @@ async def test_what_was_switched_on_ends_with_its_context() -> None:
     assert telemetry.meter is None
 
 
-async def _nothing() -> list[Reading]:
+async def _nothing() -> list[GaugeReading]:
     return []

@@ -13,7 +13,7 @@ from factories import Listen
 from local import telemetry
 from local.app import Stack, open_stack
 from local.bus.connection import connect
-from local.bus.nats_client import observed
+from local.bus.nats_client import instrument
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.errors import ConfigError
@@ -186,7 +186,7 @@ async def test_a_message_as_large_as_the_bus_carries_goes_without_the_header(
                 await bus.publish("test.traced", b"small")
                 await bus.publish("test.traced", b"x" * bus.client.max_payload)
 
-            await bus.subscribe("test.ask", observed("test", "test.ask", answer))
+            await bus.subscribe("test.ask", instrument("test", "test.ask", answer))
             await bus.flush()
             await bus.publish("test.ask", b"")
             await eventually(lambda: len(heard) == 2)

@@ -1,7 +1,7 @@
-"""The condition of a tenant's memory: status, health and readiness, on the bus and as gauges.
+"""The status, health and readiness of a tenant's memory, on the bus and as gauges.
 
-The agent answers also while the stack does not serve, for example when its lease is lost; the
-answer then gives the reason.
+The agent also answers while the stack does not serve, for example after it has lost its lease; the
+answer then contains the reason.
 """
 
 import asyncio
@@ -22,32 +22,32 @@ from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import encode, seal, utc_now
 from local.protocol.maintenance import Health, MemoryStatus, NextIndex, Readiness, TasksSetAside
 from local.protocol.vectors import VectorStatus
-from local.telemetry import Reading
+from local.telemetry import GaugeReading
 
 WORKER_PATIENCE = 3.0
-"""Seconds for the vector worker's part: the caller waits ten, and wants the rest."""
+"""Seconds to wait for the vector worker's part of the status; the caller waits ten for all."""
 
-OTHERS_FIRST = 0.5
-"""Seconds that a stack which does not serve waits before it answers so: another one may serve the
-bus, and the caller takes the first answer."""
+NOT_SERVING_DELAY = 0.5
+"""Seconds that a stack which does not serve waits before it answers. Another stack may serve the
+bus, and the caller uses the first answer."""
 GAUGES_PATIENCE = 5.0
-"""Seconds that gauges wait for the vector worker and JetStream: Prometheus waits ten by default."""
+"""Seconds that gauges wait for the vector worker and JetStream; Prometheus waits ten by default."""
 NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
 GAUGES: Mapping[str, str] = {
-    "local2_ready": "1 where tools are served and the ledger can be read.",
-    "local2_degraded": "1 where memory.health names a reason.",
+    "local2_ready": "1 if tools are served and the ledger is readable.",
+    "local2_degraded": "1 if memory.health reports a reason.",
     "local2_records": "Records in the ledger.",
-    "local2_index_waiting": "Records that wait for their vectors.",
-    "local2_index_lag_seconds": "Since records wait, and none was indexed.",
+    "local2_index_waiting": "Records waiting for their vectors.",
+    "local2_index_lag_seconds": "Seconds that records have waited without any being indexed.",
     "local2_index_vectors": "Vectors in the index.",
-    "local2_tasks_waiting": "Tasks of the backlog that wait, by kind.",
-    "local2_tasks_set_aside": "Tasks that failed again and again, by kind.",
+    "local2_tasks_waiting": "Tasks waiting in the backlog, by kind.",
+    "local2_tasks_set_aside": "Tasks set aside after repeated failures, by kind.",
     "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
-    "local2_dead_letters": "Messages that could not be read.",
+    "local2_dead_letters": "Messages that could not be stored.",
 }
 
 TurnsProblem = Callable[[], str | None]
-"""Why JetStream stores no turns, or None."""
+"""Returns why JetStream stores no turns, or None."""
 
 
 class LedgerStatus(msgspec.Struct, kw_only=True):
@@ -57,11 +57,11 @@ class LedgerStatus(msgspec.Struct, kw_only=True):
     to_anonymise: int = 0
     tasks: Sequence[TaskCounts] = ()
     consolidation: ConsolidationStatus | None = None
-    following: NextIndex | None = None
+    next_index: NextIndex | None = None
 
     @property
     def unread(self) -> int:
-        """The number of messages that wait for an extractor."""
+        """The number of messages waiting for extraction."""
         return sum(each.waiting for each in self.tasks if each.kind == "extract")
 
     @property
@@ -74,9 +74,9 @@ class LedgerStatus(msgspec.Struct, kw_only=True):
 
 
 def degradations(status: MemoryStatus) -> list[str]:
-    """Return what is missing or waits that should not, in words for people."""
+    """Return what is broken or delayed, as text for people."""
     aside = [
-        f"{tasks.aside} tasks of the kind {tasks.kind} are set aside: {', '.join(tasks.errors)}"
+        f"{tasks.aside} tasks of kind {tasks.kind} are set aside: {', '.join(tasks.errors)}"
         for tasks in status.set_aside
     ]
     return [*filter(None, (status.problem, status.turns_problem)), *aside]
@@ -93,16 +93,16 @@ class StatusReader:
         self._turns_problem = turns_problem
 
     async def read(self, problem: str | None = None) -> MemoryStatus:
-        """Return the whole status; `problem` is what went wrong before."""
+        """Return the whole status; `problem` is reported unless a more serious one is found."""
         indexer = self._memory.indexer
-        read, failure = await self._ledger()
+        read, failure = await self._read_ledger()
         problem = failure or problem
         dead_letters = 0
         try:
             dead_letters = await count_letters(self._bus, self._memory.tenant)
         except BusError as error:
             problem = problem or str(error)
-        worker, failure = await self._worker()
+        worker, failure = await self._read_worker()
         problem = problem or failure or (worker.problem if worker else None)
         return MemoryStatus(
             records=read.counts.records,
@@ -120,25 +120,25 @@ class StatusReader:
             waiting_since=indexer.moved_at if read.counts.waiting else None,
             set_aside=read.set_aside,
             consolidation=read.consolidation,
-            next=read.following,
+            next=read.next_index,
             to_anonymise=read.to_anonymise,
         )
 
-    async def _ledger(self) -> tuple[LedgerStatus, str | None]:
-        """Return what can be read of the ledger's status, and why the rest cannot."""
+    async def _read_ledger(self) -> tuple[LedgerStatus, str | None]:
+        """Return the readable part of the ledger's status, and the reason if it is incomplete."""
         read = LedgerStatus()
         try:
             read.counts = await self._memory.ledger.counts()
             read.to_anonymise = await self._memory.retention.due()
             read.tasks = await self._memory.ledger.backlog.counts()
             read.consolidation = await self._memory.consolidation.status()
-            read.following = await self._memory.reembedding.status()
+            read.next_index = await self._memory.reembedding.status()
         except StorageError as error:
             return read, str(error)
         return read, None
 
-    async def _worker(self) -> tuple[VectorStatus | None, str | None]:
-        """Return the vector worker's status, or why there is none; repair a damaged index."""
+    async def _read_worker(self) -> tuple[VectorStatus | None, str | None]:
+        """Return the vector worker's status, or why it is missing; repair a damaged index."""
         worker: VectorStatus | None = None
         try:
             async with asyncio.timeout(WORKER_PATIENCE):
@@ -155,7 +155,7 @@ class StatusReader:
 
 
 class HealthAgent(Participant):
-    """Serves `memory.health` and `memory.ready`; `gauges` gives Prometheus the same figures."""
+    """Serves `memory.health` and `memory.ready`; `gauges` returns their figures for Prometheus."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class HealthAgent(Participant):
         self.serve(subjects.MEMORY_HEALTH, self._reply_health)
 
     async def readiness(self, tenant: str) -> Readiness:
-        """Return whether the memory's tools are served, and its ledger can be read."""
+        """Return whether the memory's tools are served and its ledger is readable."""
         if not self._serves():
             return Readiness(ready=False, reasons=[NOT_SERVED])
         try:
@@ -190,27 +190,27 @@ class HealthAgent(Participant):
         reasons = degradations(await self._status(self._memories.tenant(tenant)))
         return Health(status="degraded" if reasons else "ok", reasons=reasons)
 
-    async def gauges(self) -> list[Reading]:
-        """Return the values that GAUGES documents, labelled by the operator's tenants only."""
+    async def gauges(self) -> list[GaugeReading]:
+        """Return the gauges that GAUGES documents, for each tenant."""
         return list(chain(*await asyncio.gather(*map(self._gauges_of, self._memories))))
 
-    async def _gauges_of(self, memory: Memory) -> list[Reading]:
+    async def _gauges_of(self, memory: Memory) -> list[GaugeReading]:
         labels = {"tenant": memory.tenant}
         ready = (await self.readiness(memory.tenant)).ready
-        readings = [Reading(name="local2_ready", value=ready, labels=labels)]
+        readings = [GaugeReading(name="local2_ready", value=ready, labels=labels)]
         if not ready:
             return readings
-        readings += await _of_tasks(memory, labels)
+        readings += await _task_readings(memory, labels)
         try:
             async with asyncio.timeout(GAUGES_PATIENCE):
                 status = await self._status(memory)
                 turns = await count_turns(self.bus, memory.tenant)
         except (BusError, TimeoutError):
-            return [*readings, Reading(name="local2_degraded", value=1, labels=labels)]
+            return [*readings, GaugeReading(name="local2_degraded", value=1, labels=labels)]
         return [
             *readings,
-            *_of_status(status, labels),
-            Reading(name="local2_turns_waiting", value=turns, labels=labels),
+            *_status_readings(status, labels),
+            GaugeReading(name="local2_turns_waiting", value=turns, labels=labels),
         ]
 
     async def _status(self, memory: Memory) -> MemoryStatus:
@@ -224,14 +224,14 @@ class HealthAgent(Participant):
 
     async def _answer(self, message: BusMessage, answer: Readiness | Health) -> None:
         if not self._serves():
-            await asyncio.sleep(OTHERS_FIRST)
+            await asyncio.sleep(NOT_SERVING_DELAY)
         if message.reply:
             await self.bus.publish(
                 message.reply, encode(seal(answer, type="health", source="health"))
             )
 
 
-def _of_status(status: MemoryStatus, labels: Mapping[str, str]) -> list[Reading]:
+def _status_readings(status: MemoryStatus, labels: Mapping[str, str]) -> list[GaugeReading]:
     since = status.waiting_since
     values = {
         "local2_degraded": bool(degradations(status)),
@@ -242,17 +242,17 @@ def _of_status(status: MemoryStatus, labels: Mapping[str, str]) -> list[Reading]
         "local2_dead_letters": status.dead_letters,
     }
     return [
-        Reading(name=name, value=value, labels=labels)
+        GaugeReading(name=name, value=value, labels=labels)
         for name, value in values.items()
         if value is not None
     ]
 
 
-async def _of_tasks(memory: Memory, labels: Mapping[str, str]) -> list[Reading]:
-    """Return a reading of each kind of task, also where there are none."""
+async def _task_readings(memory: Memory, labels: Mapping[str, str]) -> list[GaugeReading]:
+    """Return the gauges of every kind of task, including kinds without tasks."""
     tasks = {each.kind: each for each in await memory.ledger.backlog.counts()}
     return [
-        Reading(name=name, value=value, labels={**labels, "kind": kind})
+        GaugeReading(name=name, value=value, labels={**labels, "kind": kind})
         for kind in get_args(TaskKind)
         for name, value in (
             ("local2_tasks_waiting", tasks[kind].waiting if kind in tasks else 0),

@@ -1,15 +1,15 @@
-"""Listener: stores questions and tool results as soon as they are on the bus.
+"""The Listener stores questions and tool results as soon as they appear on the bus.
 
-A question is stored when it is received, whatever happens to its turn, and a tool's result when the
-tool returns, whoever called it. These messages are not acknowledged; one that is missed comes again
-with the turn, which JetStream delivers. See decision 0027.
+A question is stored even if its turn fails, and a tool's result regardless of the caller. These
+messages are not acknowledged; if one is missed, the turn that JetStream delivers contains it. See
+decision 0027.
 """
 
 import msgspec
 import structlog
 
 from local.agents.memory_agent import UnreadLog
-from local.bus.connection import BusMessage, Connection, others_hear
+from local.bus.connection import BusMessage, Connection, has_other_subscribers
 from local.bus.outputs import preview_of
 from local.bus.participant import Participant
 from local.errors import Local2Error, NoRespondersError, RequestError
@@ -25,13 +25,13 @@ from local.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"
 ACTION = "turn"
-"""The actions that a role must permit."""
+"""The action that the sender's role must permit."""
 
 log = structlog.get_logger()
 
 
 class CallArguments(msgspec.Struct):
-    """The arguments of a call, which some tools repeat in the result."""
+    """The arguments of a call, which some tools repeat in their result."""
 
     args: Json = {}
 
@@ -51,8 +51,8 @@ class Listener(Participant):
             await self._remember_question(message)
         except Local2Error as error:
             log.warning("question_not_remembered", reason=error.logged)
-        if message.reply and not await others_hear(self.bus, subjects.QUERY_RECEIVED):
-            await self._answer_for_nobody(message)
+        if message.reply and not await has_other_subscribers(self.bus, subjects.QUERY_RECEIVED):
+            await self._reply_no_responders(message)
 
     async def _remember_question(self, message: BusMessage) -> None:
         reading = read_query(message.data)
@@ -70,10 +70,10 @@ class Listener(Participant):
         written = await memory.intake.store_question(question)
         log.debug("question_remembered", id=written.id, was_new=written.was_new)
 
-    async def _answer_for_nobody(self, message: BusMessage) -> None:
-        """Reply in place of the server, whose "no responders" our subscription hides."""
+    async def _reply_no_responders(self, message: BusMessage) -> None:
+        """Report that nobody answers; our subscription hides the server's own "no responders"."""
         error = NoRespondersError(
-            "Nobody on the bus answers queries; the question is remembered.",
+            "Nobody on the bus answers queries; the question is stored.",
             remedy="Start a generator, for example with `local2 up`.",
         )
         await self.acknowledge(message, ToolResult.failed(error))
@@ -97,7 +97,7 @@ class Listener(Participant):
         call = ToolCallRecord(
             id=envelope.correlation_id or envelope.id or None,
             name=tool,
-            args=_args(message.data),
+            args=_arguments_of(message.data),
             ok=result.ok,
             content=result.content,
         )
@@ -118,7 +118,7 @@ class Listener(Participant):
         log.debug("result_remembered", tool=tool, id=written.id, was_new=written.was_new)
 
 
-def _args(data: bytes) -> Json:
+def _arguments_of(data: bytes) -> Json:
     try:
         return decode(data, CallArguments).payload.args
     except RequestError:

@@ -1,8 +1,8 @@
-"""MemoryAgent: stores every turn, and the ratings of answers.
+"""The MemoryAgent stores every turn, and the ratings of answers.
 
-Turns come from JetStream, and are acknowledged after the ledger has committed them. So a stack that
-is killed in between misses none, and the ledger's ids prevent duplicates. A message that cannot be
-read becomes a dead letter.
+JetStream delivers the turns; each is acknowledged after the ledger has committed it. So a stack
+that is killed in between loses none, and the ledger's ids prevent duplicates. A message that can
+never be stored becomes a dead letter.
 """
 
 import asyncio
@@ -33,19 +33,19 @@ from local.memory.tenant import Memories
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, utc_now
 from local.protocol.generation import Reading, read_feedback, read_generation, source_of
-from local.protocol.memories import is_nothing, why_in_part
+from local.protocol.memories import incomplete_reason, is_nothing
 from local.protocol.payloads import DeadLetter, Generation
 from local.telemetry import memory_operation
 
 NAME = "memory_agent"
 ACTION = "turn"
-"""The actions that a role must permit."""
+"""The action that the sender's role must permit."""
 ATTEMPTS = 3
-"""Deliveries of a failing message before it becomes a dead letter: some failures pass."""
-MOST_SOURCES = 1_000
-"""Sources that are logged; this bounds the set, whatever names senders invent."""
-MOST_LINES = 10
-"""Paths of unreadable fields in one line of the log."""
+"""Deliveries of a failing message before it becomes a dead letter; some failures are temporary."""
+MAX_LOGGED_SOURCES = 1_000
+"""Maximum number of sources in UnreadLog: it bounds the set, because senders choose the names."""
+MAX_LOGGED_PATHS = 10
+"""Maximum number of unreadable fields listed in one log line."""
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ class MemoryAgent(Participant):
     """Consumes `response.generation` and `response.feedback` of every tenant."""
 
     def __init__(self, bus: Connection, memories: Memories, *, turn_timeout: float) -> None:
-        """`turn_timeout`: seconds in which a message has to be handled."""
+        """`turn_timeout`: maximum seconds for handling one message."""
         super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
         self._memories = memories
         self._turn_timeout = turn_timeout
@@ -71,45 +71,47 @@ class MemoryAgent(Participant):
             await acknowledge(self.bus, message)
 
     async def _handle(self, message: BusMessage) -> None:
-        """Store the message, or make a dead letter of it if it can never be stored."""
+        """Store the message, or turn it into a dead letter if it can never be stored."""
         seconds = self._turn_timeout
         try:
             async with asyncio.timeout(seconds):
-                await self._take(message)
+                await self._dispatch(message)
         except RequestError as error:
             await self._give_up(message, error)
         except TimeoutError:
-            late = DeadlineError(f"It was not handled within {seconds:g} s (turn_timeout).")
-            await self._try_again(message, late)
+            late = DeadlineError(
+                f"The message was not handled within {seconds:g} s (turn_timeout)."
+            )
+            await self._retry_or_give_up(message, late)
         except Local2Error:
             raise
         except Exception:
             log.exception("message_failed", subject=message.subject)
-            fault = Local2Error("It could not be handled; the server's log says where.")
-            await self._try_again(message, fault)
+            fault = Local2Error("The message could not be handled; the server's log says where.")
+            await self._retry_or_give_up(message, fault)
 
-    async def _try_again(self, message: BusMessage, error: Local2Error) -> None:
-        """Raise the error, so that the message comes again, unless there were enough attempts."""
+    async def _retry_or_give_up(self, message: BusMessage, error: Local2Error) -> None:
+        """Raise the error, so that the message is redelivered; give up after ATTEMPTS."""
         delivery = delivery_of(self.bus, message)
         if delivery is not None and delivery.deliveries < ATTEMPTS:
             raise error
         await self._give_up(message, error)
 
-    async def _take(self, message: BusMessage) -> None:
+    async def _dispatch(self, message: BusMessage) -> None:
         if message.subject == subjects.RESPONSE_FEEDBACK:
-            await self._rate(message)
+            await self._store_rating(message)
         elif message.subject != subjects.MEMORY_PROBE:
-            await self._remember(message)
+            await self._store_turn(message)
 
-    async def _remember(self, message: BusMessage) -> None:
-        reading, unsure = await asyncio.to_thread(_read, message.data)
+    async def _store_turn(self, message: BusMessage) -> None:
+        reading, unsure = await asyncio.to_thread(_read_turn, message.data)
         envelope, turn = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
         answered = bool(turn.answer.strip() or turn.error is None) and not unsure
         remembered = Turn(
             query=turn.query,
             answer=turn.answer if answered else None,
-            at=self._moment(message, envelope),
+            at=self._sent_at(message, envelope),
             tool_calls=turn.tool_calls,
             session_id=turn.session_id,
             query_id=turn.query_id,
@@ -127,7 +129,7 @@ class MemoryAgent(Participant):
             query_id=remembered.query_id,
         )
 
-    async def _rate(self, message: BusMessage) -> None:
+    async def _store_rating(self, message: BusMessage) -> None:
         reading = read_feedback(message.data)
         envelope, rating = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
@@ -137,19 +139,19 @@ class MemoryAgent(Participant):
             rating.score,
             rating.comment,
             session_id=rating.session_id,
-            at=self._moment(message, envelope),
+            at=self._sent_at(message, envelope),
         )
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
     async def _memory_of(self, message: BusMessage, envelope: Envelope[Any]) -> MemoryService:
-        """Return the sender's memory; a token counts as of when the message was stored."""
+        """Return the sender's memory; the token must have been valid when the stream stored it."""
         delivery = delivery_of(self.bus, message)
         at = delivery.at if delivery else None
         caller = self.bus.identity.caller_of(message, envelope, at)
         return await self._memories.admitted(caller, ACTION)
 
-    def _moment(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
-        """Return when it was written, else stored in the stream: the same in every delivery."""
+    def _sent_at(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
+        """Return when the message was sent, or stored: the same time for every delivery."""
         if envelope.timestamp_utc is not None:
             return envelope.timestamp_utc
         delivery = delivery_of(self.bus, message)
@@ -174,40 +176,40 @@ class MemoryAgent(Participant):
 
 
 async def deliver_turns(bus: Connection, tenant: str) -> None:
-    """Have a tenant's turns delivered: create its streams and their consumer if necessary.
+    """Start the delivery of a tenant's turns; create the streams and the consumer if necessary.
 
     Raises:
-        BusError: JetStream refuses.
+        BusError: JetStream refuses a stream or the consumer.
     """
     await ensure_streams(bus, tenant)
     await ensure_turns_consumer(bus, NAME, tenant)
 
 
-def _read(data: bytes) -> tuple[Reading[Generation], bool]:
-    """Return the turn, and whether its answer is unsure."""
+def _read_turn(data: bytes) -> tuple[Reading[Generation], bool]:
+    """Return the turn, and whether its answer is unsure; slow for long turns."""
     reading = read_generation(data)
     return reading, is_unsure(reading.envelope.payload)
 
 
 def is_unsure(turn: Generation) -> bool:
-    """Return whether the answer only reports that nothing was found, in an incomplete search."""
+    """Return whether the answer only says that an incomplete search found nothing."""
     results = [call.content for call in turn.tool_calls]
-    if not (any(map(why_in_part, results)) and all(map(is_nothing, results))):
+    if not (any(map(incomplete_reason, results)) and all(map(is_nothing, results))):
         return False
     return UNANSWERED in find_echo(turn.query, turn.answer, (), results).of_answer
 
 
 class UnreadLog:
-    """Logs what could not be read, once a source, because a source repeats its mistakes."""
+    """Logs unreadable fields once per source, because a source repeats its mistakes."""
 
     def __init__(self) -> None:
         self._sources: set[str] = set()
 
     def warn(self, subject: str, source: str, unread: Sequence[str]) -> None:
-        """Log the paths of what could not be read, if it is the first time for the source."""
-        if unread and source not in self._sources and len(self._sources) < MOST_SOURCES:
+        """Log the paths of unreadable fields, unless this source was logged before."""
+        if unread and source not in self._sources and len(self._sources) < MAX_LOGGED_SOURCES:
             self._sources.add(source)
-            first = [echoed(line) for line in unread[:MOST_LINES]]
+            first = [echoed(line) for line in unread[:MAX_LOGGED_PATHS]]
             log.warning(
                 "read_in_part", subject=subject, source=source, unread=first, count=len(unread)
             )

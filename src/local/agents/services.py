@@ -1,8 +1,8 @@
-"""What the memory serves besides its tools: items, exports, status, outputs, letters, backups.
+"""The memory's services besides its tools: items, export, status, outputs, dead letters, backups.
 
-These are no tools, because the result of a tool goes to everybody: here only the caller is
-answered. Callers are admitted like those of tools. Dead letters are read through the memory, since
-JetStream is its own: on a server with accounts no tenant reads from it.
+They are not tools, because a tool's result is published to everybody; a service answers only its
+caller. Most services use the same admission control as tools. Dead letters are read through the
+memory, because with accounts only the memory may use JetStream.
 """
 
 from collections import OrderedDict
@@ -42,17 +42,18 @@ from local.protocol.payloads import OutputPart, ToolResult
 from local.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
-LONGEST_LINE = 32_000_000
-"""Bytes of a line that comes in pieces."""
-TRANSFERS = 4
-"""Lines in pieces at the same time; beyond, the one that began longest ago is dropped."""
+MAX_LINE_BYTES = 32_000_000
+"""Maximum bytes of an imported line that is sent in pieces."""
+MAX_TRANSFERS = 4
+"""Maximum number of lines that are being received in pieces; beyond it, the least recently
+continued one is dropped."""
 OUTPUT_KEEPER = "output_keeper"
-READS, WRITES = "read_items", "write_items"
-"""The actions that a role must permit."""
+READ, WRITE = "read_items", "write_items"
+"""The actions that the caller's role must permit."""
 
 
 class MemoryServices(Participant):
-    """Serves subjects from the caller's memory."""
+    """Base of participants that answer requests from the caller's memory."""
 
     def __init__(
         self,
@@ -74,9 +75,9 @@ class MemoryServices(Participant):
         function: Callable[[MemoryService, P], Awaitable[msgspec.Struct]],
         action: str,
     ) -> None:
-        """Answer requests that carry such a payload, from callers whose role permits the action."""
+        """Answer requests on a subject with `function`, if the caller's role permits the action."""
 
-        async def answered(message: BusMessage) -> msgspec.Struct:
+        async def handle(message: BusMessage) -> msgspec.Struct:
             envelope = decode(message.data, payload)
             caller = self.bus.identity.caller_of(message, envelope)
             with self._admission.admitted(caller.principal, message.data):
@@ -84,7 +85,7 @@ class MemoryServices(Participant):
                     memory = await self._memories.admitted(caller, action)
                     return await function(memory, envelope.payload)
 
-        self.answer(subject, answered, limit=None)
+        self.answer(subject, handle, limit=None)
 
 
 class ItemKeeper(MemoryServices):
@@ -93,15 +94,15 @@ class ItemKeeper(MemoryServices):
     def __init__(
         self, bus: Connection, memories: Memories, admission: Admission | None = None
     ) -> None:
-        described = "Stores items of frameworks exactly."
-        super().__init__(bus, memories, admission, name="item_keeper", description=described)
+        description = "Stores items of frameworks exactly."
+        super().__init__(bus, memories, admission, name="item_keeper", description=description)
         serve = self.answer_from_memory
-        serve(subjects.MEMORY_ITEMS_PUT, PutItems, lambda m, ask: m.items.put(ask), WRITES)
-        serve(subjects.MEMORY_ITEMS_DELETE, DeleteItems, lambda m, ask: m.items.delete(ask), WRITES)
-        serve(subjects.MEMORY_ITEMS_GET, GetItems, lambda m, ask: m.items.get(ask), READS)
-        serve(subjects.MEMORY_ITEMS_SEARCH, SearchItems, lambda m, ask: m.items.search(ask), READS)
+        serve(subjects.MEMORY_ITEMS_PUT, PutItems, lambda m, ask: m.items.put(ask), WRITE)
+        serve(subjects.MEMORY_ITEMS_DELETE, DeleteItems, lambda m, ask: m.items.delete(ask), WRITE)
+        serve(subjects.MEMORY_ITEMS_GET, GetItems, lambda m, ask: m.items.get(ask), READ)
+        serve(subjects.MEMORY_ITEMS_SEARCH, SearchItems, lambda m, ask: m.items.search(ask), READ)
         listing = subjects.MEMORY_ITEMS_LIST
-        serve(listing, ListNamespaces, lambda m, ask: m.items.namespaces(ask), READS)
+        serve(listing, ListNamespaces, lambda m, ask: m.items.namespaces(ask), READ)
 
 
 class Porter(MemoryServices):
@@ -110,16 +111,16 @@ class Porter(MemoryServices):
     def __init__(
         self, bus: Connection, memories: Memories, admission: Admission | None = None
     ) -> None:
-        described = "Exports memories, and imports them."
-        super().__init__(bus, memories, admission, name="porter", description=described)
-        self._pieces = Pieces()
+        description = "Exports memories, and imports them."
+        super().__init__(bus, memories, admission, name="porter", description=description)
+        self._partial_lines = PartialLines()
         self.answer_from_memory(subjects.MEMORY_EXPORT, ExportRequest, _export, "export")
         self.answer_from_memory(subjects.MEMORY_IMPORT, ImportRequest, self._import, "import")
 
     async def _import(self, memory: MemoryService, ask: ImportRequest) -> ImportReport:
         lines = [bytes(line) for line in ask.lines]
         if ask.transfer:
-            line = self._pieces.add(ask, memory.caller)
+            line = self._partial_lines.add(ask, memory.caller)
             if line is None:
                 return ImportReport()
             lines = [line]
@@ -130,39 +131,39 @@ async def _export(memory: MemoryService, ask: ExportRequest) -> ExportPage:
     return await memory.portability.export(ask)
 
 
-class Pieces:
-    """Lines too long for a message, until their last piece has come."""
+class PartialLines:
+    """Lines that are too long for one message, until their last piece has arrived."""
 
     def __init__(self) -> None:
-        self._begun: OrderedDict[tuple[object, str], list[bytes]] = OrderedDict()
+        self._pieces_by_transfer: OrderedDict[tuple[object, str], list[bytes]] = OrderedDict()
 
     def add(self, ask: ImportRequest, caller: Caller) -> bytes | None:
         """Add the next piece of a line; return the line once it is whole.
 
         Raises:
-            BadRequestError: A piece before it is missing.
+            BadRequestError: An earlier piece is missing.
             TooLargeError: The line is too long.
         """
         transfer = caller.principal, ask.transfer
-        pieces = self._begun.pop(transfer, [])
+        pieces = self._pieces_by_transfer.pop(transfer, [])
         if len(pieces) != ask.part:
             raise BadRequestError(
-                f"Line {ask.number}: its piece {len(pieces)} is missing.",
+                f"Line {ask.number}: piece {len(pieces)} is missing.",
                 remedy="Import the file again: nothing is stored twice.",
             )
         pieces.append(ask.piece)
-        if sum(map(len, pieces)) > LONGEST_LINE:
-            raise TooLargeError(f"Line {ask.number} has more than {LONGEST_LINE:,} bytes.")
+        if sum(map(len, pieces)) > MAX_LINE_BYTES:
+            raise TooLargeError(f"Line {ask.number} has more than {MAX_LINE_BYTES:,} bytes.")
         if not ask.cut:
             return b"".join(pieces)
-        self._begun[transfer] = pieces
-        if len(self._begun) > TRANSFERS:
-            self._begun.popitem(last=False)
+        self._pieces_by_transfer[transfer] = pieces
+        if len(self._pieces_by_transfer) > MAX_TRANSFERS:
+            self._pieces_by_transfer.popitem(last=False)
         return None
 
 
 class Housekeeper(Participant):
-    """Serves `memory.status` and `memory.reindex`; learns when a vector worker has started."""
+    """Serves `memory.status` and `memory.reindex`, and is told when a vector worker starts."""
 
     def __init__(
         self,
@@ -175,18 +176,18 @@ class Housekeeper(Participant):
         )
         self._memories = memories
         self._turns_problem = turns_problem
-        self.answer(subjects.MEMORY_STATUS, self._report, type="status")
+        self.answer(subjects.MEMORY_STATUS, self._answer_status, type="status")
         self.answer(subjects.MEMORY_REINDEX, self._reindex, type="status")
         self.serve(subjects.VECTOR_READY, self._worker_started, inner=True)
 
     async def _worker_started(self, message: BusMessage) -> None:
         self._memories.worker_started(decode(message.data, WorkerReady).payload.worker)
 
-    async def _report(self, message: BusMessage) -> MemoryStatus:
+    async def _answer_status(self, message: BusMessage) -> MemoryStatus:
         return await self._status(await self._memory(message, "status"))
 
     async def _reindex(self, message: BusMessage) -> MemoryStatus:
-        """Start a reindex; the status has the reason if it was not started."""
+        """Start a reindex; if that fails, the status contains the reason."""
         memory = await self._memory(message, "reindex")
         embedder = decode(message.data, Reindex).payload.embedder if message.data else None
         try:
@@ -241,12 +242,12 @@ class LetterKeeper(Participant):
     def __init__(self, bus: Connection, memories: Memories) -> None:
         super().__init__(bus, name="letter_keeper", description="Shows what nobody could read.")
         self._memories = memories
-        self.answer(subjects.MEMORY_DEAD_LETTERS, self._found)
+        self.answer(subjects.MEMORY_DEAD_LETTERS, self._find_letter)
 
-    async def _found(self, message: BusMessage) -> LetterFound:
-        return self._fitting(LetterFound(found=await self._letter(message)))
+    async def _find_letter(self, message: BusMessage) -> LetterFound:
+        return self._fit(LetterFound(found=await self._read_letter(message)))
 
-    async def _letter(self, message: BusMessage) -> StoredLetter | None:
+    async def _read_letter(self, message: BusMessage) -> StoredLetter | None:
         envelope = decode(message.data, LetterRequest)
         caller = self.bus.identity.caller_of(message, envelope)
         await self._memories.admitted(caller, "dead_letters")
@@ -258,11 +259,11 @@ class LetterKeeper(Participant):
             await drop_letter(self.bus, number, tenant)
         return stored
 
-    def _fitting(self, answer: LetterFound) -> LetterFound:
-        """Return the letter with its number, or its beginning if the bus does not carry it."""
-        most = self.bus.client.max_payload
-        while answer.found is not None and (size := self._size(answer)) > most:
-            letter = shortened(answer.found.letter, most / size)
+    def _fit(self, answer: LetterFound) -> LetterFound:
+        """Return the answer, with its letter shortened if it is too large for the bus."""
+        limit = self.bus.client.max_payload
+        while answer.found is not None and (size := self._size(answer)) > limit:
+            letter = shortened(answer.found.letter, limit / size)
             answer = LetterFound(found=msgspec.structs.replace(answer.found, letter=letter))
         return answer
 
@@ -271,7 +272,7 @@ class LetterKeeper(Participant):
 
 
 class Archivist(Participant):
-    """Serves `memory.backup` for the operator: a backup has every tenant's memories."""
+    """Serves `memory.backup` for the operator; a backup covers every tenant's memories."""
 
     def __init__(self, bus: Connection, backups: Backups) -> None:
         super().__init__(bus, name="archivist", description="Makes backups of the whole memory.")

@@ -1,9 +1,9 @@
-"""StreamKeeper: notices when JetStream stops storing turns, reports it, and repairs the server.
+"""The StreamKeeper detects that JetStream no longer stores turns, reports it, and repairs it.
 
-A stream whose disk was full once refuses every message until its server restarts, and the sender
-gets no error: others receive the turn, but it is not stored. So after every turn on the bus a probe
-is published into the same stream. If that fails while the server answers, the embedded server is
-restarted once there is space again. See decision 0034.
+Once its disk was full, a stream refuses every message until its server restarts. The sender gets no
+error: subscribers receive the turn, but it is not stored. So after every turn on the bus, the
+StreamKeeper publishes a probe to the same stream. If that fails while the server is reachable, the
+embedded server is restarted as soon as there is disk space. See decision 0034.
 """
 
 import asyncio
@@ -21,22 +21,20 @@ from local.protocol import subjects
 from local.protocol.envelope import DEFAULT_TENANT
 
 NAME = "stream_keeper"
-PROBES_APART = 1.0
-"""Seconds between two probes: each costs a sync of the disk, and a failure is noticed soon
-enough."""
+PROBE_INTERVAL = 1.0
+"""Seconds between two probes: each costs a sync of the disk; failures are still noticed soon."""
 PROBE_PATIENCE = 3.0
-"""Seconds to wait for the acknowledgement of a probe; after FAILURES of them the server
-restarts."""
-FAILURES = 2
-"""Failures in a row before the server is restarted: a disk may be slow."""
-LAST_PAUSE = 10.0
-"""Seconds between attempts once several have failed, so that waiting for space costs little."""
+"""Seconds to wait for the acknowledgement of a probe."""
+FAILURES_BEFORE_RESTART = 2
+"""Consecutive failed probes before the server is restarted; one may be due to a slow disk."""
+MAX_PAUSE = 10.0
+"""Maximum seconds between probes after failures, so that waiting for disk space costs little."""
 
 log = structlog.get_logger()
 
 
 class StreamKeeper(Participant):
-    """Probes the stream of turns while `run` runs; `problem` is why it stores none."""
+    """Probes the stream of turns while `run` runs; `problem` says why turns are not stored."""
 
     def __init__(
         self,
@@ -44,7 +42,7 @@ class StreamKeeper(Participant):
         server: EmbeddedServer | None,
         tenants: Callable[[], Iterable[str]] = lambda: (DEFAULT_TENANT,),
     ) -> None:
-        """`tenants`: those whose streams exist; all streams are one server's."""
+        """`tenants` returns the tenants with streams; probing one suffices for the server."""
         super().__init__(bus, name=NAME, description="Sees to it that turns can be stored.")
         self.problem: str | None = None
         self._server = server
@@ -58,24 +56,24 @@ class StreamKeeper(Participant):
             self.serve(subject, self._receive)
 
     async def run(self) -> None:
-        """Probe after each turn, and repair what is broken, until cancelled."""
+        """Probe after each turn, and repair the server if needed, until cancelled."""
         while True:
             await self._published.wait()
             self._published.clear()
-            await self._until_stored()
-            await asyncio.sleep(PROBES_APART)
+            await self._probe_until_stored()
+            await asyncio.sleep(PROBE_INTERVAL)
 
     async def _receive(self, _: BusMessage) -> None:
         self._published.set()
 
-    async def _until_stored(self) -> None:
-        failures, pause = 0, PROBES_APART
+    async def _probe_until_stored(self) -> None:
+        failures, pause = 0, PROBE_INTERVAL
         while (failure := await self._probe()) is not None:
-            if not self.bus.lost.is_set():  # a lost server comes back by itself
+            if not self.bus.lost.is_set():  # a lost connection recovers by itself
                 failures += 1
-                await self._mend(failure, patient=failures < FAILURES)
+                await self._repair(failure, patient=failures < FAILURES_BEFORE_RESTART)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LAST_PAUSE)
+            pause = min(pause * 2, MAX_PAUSE)
         if self.problem is not None:
             log.info("turns_stored_again")
             self.problem = None
@@ -83,18 +81,18 @@ class StreamKeeper(Participant):
     async def _probe(self) -> BusError | None:
         if (tenant := next(iter(self._tenants()), None)) is None:
             return None
-        subject = self.bus.received_on(subjects.MEMORY_PROBE, tenant)
+        subject = self.bus.incoming_subject(subjects.MEMORY_PROBE, tenant)
         try:
             await publish_durably(self.bus, subject, b"", timeout=PROBE_PATIENCE)
         except BusError as failure:
             return failure
         return None
 
-    async def _mend(self, failure: BusError, *, patient: bool) -> None:
+    async def _repair(self, failure: BusError, *, patient: bool) -> None:
         if self._server is None:
-            self._report(f"{failure} See that its disk has space, and restart the NATS server.")
+            self._report(f"{failure} Free space on its disk, and restart the NATS server.")
         elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):
-            self._report(f"{unwritable} They are stored then, without a restart.")
+            self._report(f"{unwritable} Turns are stored afterwards, without a restart.")
         elif patient:
             self._report(f"{failure}")
         else:

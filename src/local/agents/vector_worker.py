@@ -1,9 +1,9 @@
-"""The vector worker: Chroma and the embedder, in a process of their own.
+"""The vector worker: Chroma and the embedder, in a separate process.
 
-The supervisor starts it with its configuration as the first line of standard input, which stays
-open: when it closes, the parent has ended, and so does the worker. The embedder and Chroma have a
-thread each, so that one batch is embedded while the one before is stored; in both, searches come
-first.
+The supervisor sends the configuration as the first line of standard input, which stays open. When
+it closes, the parent has exited, and the worker exits, too. The embedder and Chroma have a thread
+each, so that one batch is embedded while the previous one is stored. In both threads, searches have
+priority.
 """
 
 import asyncio
@@ -46,14 +46,14 @@ from local.vectors.index import VectorIndex
 from local.vectors.store import Guard, VectorStore
 
 NAME = "vector_worker"
-HANGS = 60
-"""Seconds after which a call of Chroma is taken to hang; one on the largest index takes a few."""
+HANG_TIMEOUT = 60
+"""Seconds after which a call of Chroma counts as hanging; on the largest index, one takes a few."""
 M_PERTURB = -6
-"""An option of `mallopt`: freed memory is filled with a byte."""
-RELOAD_SECONDS = 60.0
-"""Seconds for which a worker without an embedder serves that error before it ends, and the next one
-tries again: a download that failed may succeed later, and a loop of starts would cost a
-processor."""
+"""The option of `mallopt` that fills freed memory with a byte."""
+RETRY_EMBEDDER_AFTER = 60.0
+"""Seconds for which a worker without an embedder answers with that error, before it exits and the
+next worker tries again. A failed download may succeed later, but a restart loop would occupy a
+core."""
 
 log = structlog.get_logger()
 
@@ -84,20 +84,20 @@ class VectorWorker(Participant):
         payload: type[Any],
         function: Callable[[Any], Awaitable[msgspec.Struct]],
     ) -> None:
-        async def answered(message: BusMessage) -> msgspec.Struct:
+        async def handle(message: BusMessage) -> msgspec.Struct:
             return await function(decode(message.data, payload).payload)
 
-        self.answer(subject, answered, inner=True)
+        self.answer(subject, handle, inner=True)
 
 
 @contextmanager
-def ended_if_it_hangs() -> Iterator[None]:
-    """Let the kernel end this process with SIGALRM if the body takes too long.
+def exit_if_hanging() -> Iterator[None]:
+    """Let the kernel end this process with SIGALRM if the body takes longer than HANG_TIMEOUT.
 
-    Chroma may wait for itself without end, for example after a full disk, and hold the interpreter
-    meanwhile: nothing in the process would notice. The supervisor starts another process.
+    Chroma may deadlock, for example after a full disk, while holding the interpreter's lock, so no
+    other thread could react. The supervisor then starts another process.
     """
-    signal.alarm(HANGS)
+    signal.alarm(HANG_TIMEOUT)
     try:
         yield
     finally:
@@ -114,8 +114,8 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
         resources.callback(index.close)
         recorded = next(filter(None, map(index.recorded_embedder, index.tenants())), None)
-        embedder = await asyncio.to_thread(_embedder, config, recorded)
-        store = VectorStore(index, embedder, partial(_another, config), guard)
+        embedder = await asyncio.to_thread(_choose_embedder, config, recorded)
+        store = VectorStore(index, embedder, partial(_embedder_named, config), guard)
         resources.callback(store.close)
         if stop.is_set():
             return
@@ -124,20 +124,20 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
         )
         await resources.enter_async_context(VectorWorker(bus, store))
         log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
-        patience = RELOAD_SECONDS if isinstance(embedder, MissingEmbedder) else None
-        with suppress(TimeoutError):  # then the supervisor starts the next attempt
+        patience = RETRY_EMBEDDER_AFTER if isinstance(embedder, MissingEmbedder) else None
+        with suppress(TimeoutError):  # then the supervisor restarts the worker
             async with asyncio.timeout(patience):
                 await stop.wait()
 
 
 def _overwrite_freed_memory() -> None:
-    """Make glibc overwrite freed memory: Chroma writes memory that it never filled to its files."""
+    """Make glibc overwrite freed memory: Chroma writes uninitialised memory to its files."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_PERTURB, 1)
 
 
-def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
+def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     try:
         return choose_embedder(config, recorded)
     except VectorError as error:
@@ -145,22 +145,22 @@ def _embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
         return MissingEmbedder(recorded or config.embedder, error)
 
 
-def _another(config: WorkerConfig, name: str) -> Embedder:
-    """Return the embedder of another index, if a start would choose it then."""
+def _embedder_named(config: WorkerConfig, name: str) -> Embedder:
+    """Return the embedder of this name, if the next start would choose it for an index of it."""
     embedder = named_embedder(config, name)
     wanted = fixed_embedder(config)
     if wanted not in {None, embedder.name}:
         embedder.close()
         raise VectorError(
-            f"config/memory.yaml demands `embedder: {config.embedder}`, which is {wanted}: the "
+            f"config/memory.yaml requires `embedder: {config.embedder}`, which is {wanted}: the "
             f"next start would not serve an index of {embedder.name}.",
-            remedy="Set `embedder: auto` there, start the stack again, and then reindex.",
+            remedy="Set `embedder: auto` there, restart the stack, and then reindex.",
         )
     return embedder
 
 
 def _stop_event() -> asyncio.Event:
-    """Return an event, set by SIGTERM or the parent's end: an opening index is still closed."""
+    """Return an event set by SIGTERM or the parent's exit, so that an opening index is closed."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
@@ -169,19 +169,19 @@ def _stop_event() -> asyncio.Event:
         loop.remove_reader(sys.stdin.fileno())
         stop.set()
 
-    loop.add_reader(sys.stdin.fileno(), closed)  # readable only when it closes
+    loop.add_reader(sys.stdin.fileno(), closed)  # it becomes readable only when it closes
     return stop
 
 
 def main() -> None:
-    """Entry point of the child process."""
+    """Run the child process."""
     os.umask(PRIVATE)
     config = WorkerConfig.from_line(sys.stdin.readline())
     with logging_to(config.log_file, process=NAME), suppress(KeyboardInterrupt):
         try:
-            asyncio.run(work(config, ended_if_it_hangs))
+            asyncio.run(work(config, exit_if_hanging))
         except Local2Error as error:
-            log.error("vector_worker_failed", reason=str(error))  # noqa: TRY400 - the message says it all
+            log.error("vector_worker_failed", reason=str(error))  # noqa: TRY400 - the message suffices
             sys.exit(1)
 
 

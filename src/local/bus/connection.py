@@ -1,9 +1,9 @@
-"""The only access to NATS: publish, request, subscribe, drain, and ask who else subscribes.
+"""The only access to NATS: publish, request, subscribe, and drain.
 
-A connection reconnects without end, because the stack outlives its server. It checks the size of
-what it sends, because the server closes a connection that sends too much.
+A connection never stops reconnecting, because the stack outlives its server. It checks the size of
+each message, because the server closes a connection that sends one that is too large.
 
-The memory of several tenants states whom each message is for, and learns whom one comes from
+On a server with accounts, the memory's subjects contain the tenant that sends or receives a message
 (decision 0068). All others use the plain subjects.
 """
 
@@ -16,7 +16,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
-from local.bus.nats_client import RefusedError, close_client, not_connected, open_client
+from local.bus.nats_client import RefusedError, close_client, connection_error, open_client
 from local.bus.receiving import BusMessage, Fanouts, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
@@ -30,24 +30,27 @@ from local.protocol import subjects
 from local.tenants.credentials import Credentials
 
 MESSAGES_AT_ONCE = 256
-"""Messages of one subscription that are handled at a time: bounds the tasks, and rarely waits."""
-HEADER_ROOM = 512
-"""Bytes that the NATS protocol adds around headers, estimated generously."""
+"""Default number of messages of one subscription that are handled concurrently: it bounds the
+number of tasks, and is rarely reached."""
+HEADER_OVERHEAD = 512
+"""Bytes that the NATS protocol adds to headers, estimated generously."""
 
 __all__ = ["BusMessage", "Connection", "Handler", "Headers", "Subscription", "connect"]
 TRACING_SINCE = (2, 11)
-"""Version of nats-server; an older one would deliver the traced message."""
+"""First version of nats-server that traces messages; an older one would deliver the message."""
 TRACE_TIMEOUT = 1.0
-"""Seconds. The server answers at once; without an answer the message is assumed to have arrived."""
+"""Seconds to wait for a trace. The server answers at once; without an answer, a subscriber is
+assumed."""
 
 
 class Connection:
-    """A connection to NATS, made by `connect`. `lost` is set while there is no server.
+    """A connection to NATS, made by `connect`.
 
-    `by_tenant`: it is the memory's own connection, on a server with accounts.
+    `lost` is set while the server is unreachable. `by_tenant` is True for the memory's own
+    connection to a server with accounts.
     """
 
-    def __init__(  # noqa: PLR0913 - what a connection is
+    def __init__(  # noqa: PLR0913 - the parts of a connection
         self,
         client: Client,
         request_timeout: float,
@@ -83,24 +86,24 @@ class Connection:
         reply: str = "",
         tenant: str | None = None,
     ) -> None:
-        """Send without waiting for a receiver.
+        """Send a message without waiting for a receiver.
 
         Args:
-            subject: Where to.
+            subject: The subject, without a tenant.
             data: The encoded message.
-            headers: Further headers, besides the token of the connected client.
-            reply: Where answers go.
-            tenant: Who receives it, if the memory sends it to its tenants. None sends it to all of
-                them, or answers a request.
+            headers: Headers besides the token of the connected client.
+            reply: The subject for answers.
+            tenant: The tenant to send it to, if the memory sends it. None answers a request, or
+                sends to all tenants.
 
         Raises:
-            TooLargeError: The server's limit is exceeded; it would close the connection for good.
+            TooLargeError: The message exceeds the server's limit.
             BusError: The connection is closed.
         """
         headers = self.with_token(headers)
         self.check_size(data, headers)
         if tenant is not None:
-            subject = self.sent_on(subject, tenant)
+            subject = self.outgoing_subject(subject, tenant)
         try:
             await self.client.publish(subject, data, reply=reply, headers=headers)
         except nats.errors.Error as error:
@@ -114,11 +117,11 @@ class Connection:
         timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
         headers: Headers | None = None,
     ) -> BusMessage:
-        """Send and wait for one answer.
+        """Send a request and return the first answer.
 
         Raises:
-            NoRespondersError: Nobody serves the subject, which the server reports at once.
-            BusTimeoutError: Somebody serves it, but did not answer in time.
+            NoRespondersError: Nobody serves the subject; the server reports that at once.
+            BusTimeoutError: Somebody serves the subject, but did not answer in time.
         """
         headers = self.with_token(headers)
         self.check_size(data, headers)
@@ -130,7 +133,7 @@ class Connection:
         except (nats.errors.TimeoutError, TimeoutError) as error:
             raise BusTimeoutError(f"No answer from {subject} within {seconds:g} s.") from error
         except nats.errors.Error as error:
-            raise BusError(f"Cannot ask {subject}: {error}.") from error
+            raise BusError(f"Cannot send a request to {subject}: {error}.") from error
         return BusMessage(answer.subject, answer.data, answer.reply, answer.headers)
 
     async def subscribe(
@@ -140,31 +143,34 @@ class Connection:
         *,
         queue: str = "",
         limit: int | None = MESSAGES_AT_ONCE,
-        tenant: str | None = subjects.ANY,
+        tenant: str | None = subjects.ANY_TENANT,
     ) -> Subscription:
-        """Call `handler` for every message, concurrently; a queue group divides the messages.
+        """Call `handler` in a task for each message; members of a queue group share the messages.
 
-        Messages over `limit` wait in memory. With None, the handler itself refuses what is too
-        much. `tenant`: whose messages the memory receives; with None, only those of its own
-        account. A request that goes to every participant arrives once for the whole connection.
+        At most `limit` messages are handled at a time; others wait in memory. With None, the
+        handler itself must refuse an overload. `tenant`: the tenant whose messages the memory
+        receives; None means only those of its own account. A request that goes to every
+        participant is received once for the whole connection.
         """
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
-        place = subject if tenant is None else self.received_on(subject, tenant)
+        full_subject = subject if tenant is None else self.incoming_subject(subject, tenant)
         try:
-            if subject in subjects.ASKED_OF_EACH:
-                await self._fanouts.join(place, subscription)
+            if subject in subjects.FANOUT_REQUESTS:
+                await self._fanouts.join(full_subject, subscription)
             else:
-                source = await self.client.subscribe(place, queue=queue, cb=subscription.dispatch)
+                source = await self.client.subscribe(
+                    full_subject, queue=queue, cb=subscription.dispatch
+                )
                 subscription.attach(source)
         except nats.errors.Error as error:
-            raise BusError(f"Cannot subscribe to {place}: {error}.") from error
+            raise BusError(f"Cannot subscribe to {full_subject}: {error}.") from error
         return subscription
 
     async def flush(self) -> None:
         """Return when the server has received everything sent so far.
 
-        Two pings, because nats-py writes the first one ahead of what its buffer still holds, and
-        the second one behind it.
+        It takes two pings, because nats-py writes the first one ahead of the data in its buffer,
+        and the second one after it.
         """
         try:
             await self.client.flush()
@@ -172,25 +178,25 @@ class Connection:
         except nats.errors.Error as error:
             raise BusError(f"The NATS server does not answer: {error}.") from error
 
-    def received_on(self, subject: str, tenant: str) -> str:
-        """Return the subject on which this connection receives what a tenant sends."""
+    def incoming_subject(self, subject: str, tenant: str) -> str:
+        """Return the subject on which this connection receives a tenant's messages."""
         return subjects.from_tenant(tenant, subject) if self.by_tenant else subject
 
-    def sent_on(self, subject: str, tenant: str) -> str:
-        """Return the subject on which this connection sends what a tenant receives."""
+    def outgoing_subject(self, subject: str, tenant: str) -> str:
+        """Return the subject on which this connection sends messages to a tenant."""
         return subjects.to_tenant(tenant, subject) if self.by_tenant else subject
 
     def with_token(self, headers: Headers | None) -> Headers | None:
-        """Return the headers, with the token of the connected client unless they have another."""
+        """Return the headers, plus the connected client's token unless they contain a token."""
         if self._token is None or (headers is not None and AUTHORIZATION in headers):
             return headers
         return {**(headers or {}), **self._token}
 
     def check_size(self, data: bytes, headers: Headers | None = None) -> None:
-        """Raise TooLargeError if the server does not carry a message of this size."""
+        """Raise TooLargeError if the message exceeds the server's limit."""
         size = len(data)
         if headers:
-            size += HEADER_ROOM + sum(len(k) + len(v) + 4 for k, v in headers.items())
+            size += HEADER_OVERHEAD + sum(len(k) + len(v) + 4 for k, v in headers.items())
         if size > self.client.max_payload:
             raise TooLargeError(
                 f"The message has {size:,} bytes; the bus carries {self.client.max_payload:,}.",
@@ -199,7 +205,7 @@ class Connection:
 
 
 @asynccontextmanager
-async def connect(  # noqa: PLR0913 - what a connection needs
+async def connect(  # noqa: PLR0913 - the options of a connection
     url: str,
     *,
     name: str,
@@ -210,28 +216,28 @@ async def connect(  # noqa: PLR0913 - what a connection needs
     identity: Identity | None = None,
     by_tenant: bool = False,
 ) -> AsyncIterator[Connection]:
-    """Connect, and drain the connection at the end.
+    """Connect to a NATS server; drain the connection when the context ends.
 
     Args:
         url: `nats://[user:password@]host:port`.
-        name: Shown in the server's monitoring.
+        name: The client's name in the server's monitoring.
         request_timeout: Seconds that `request` waits by default.
-        patience: Seconds to wait for the first connection; later reconnects never end.
+        patience: Seconds to wait for the first connection; reconnects are tried without limit.
         secret: Signs messages on inner subjects; only the stack's own processes know it.
-        credentials: Those of the client; None where the server has no accounts.
-        identity: Determines who sent a message; None believes what envelopes claim.
-        by_tenant: Whether it is the memory of a server with accounts.
+        credentials: The client's credentials; None if the server has no accounts.
+        identity: Determines who sent a message; None trusts the envelopes.
+        by_tenant: Whether the client is the memory on a server with accounts.
 
     Raises:
-        StackNotRunningError: No server answers there.
-        ForbiddenError: The server refuses the credentials, or demands some.
+        StackNotRunningError: No server answers at this address.
+        ForbiddenError: The server refuses the credentials, or requires some.
     """
     lost = asyncio.Event()
     try:
         async with asyncio.timeout(patience):
             client = await open_client(url, name, lost, credentials)
     except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
-        raise not_connected(without_credentials(url), error) from error
+        raise connection_error(without_credentials(url), error) from error
     try:
         yield Connection(
             client,
@@ -247,7 +253,7 @@ async def connect(  # noqa: PLR0913 - what a connection needs
 
 
 class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One step on a message's way; `type` is `eg` for a delivery (egress)."""
+    """One step of a message through the server; `type` is `eg` for a delivery (egress)."""
 
     type: str
     cid: int = 0
@@ -258,13 +264,13 @@ class _Trace(msgspec.Struct, frozen=True, kw_only=True):
     events: list[_TraceEvent]
 
 
-async def others_hear(bus: Connection, subject: str) -> bool:
-    """Return whether a message reaches anybody besides this connection's own plain subscription.
+async def has_other_subscribers(bus: Connection, subject: str) -> bool:
+    """Return whether anyone subscribes besides this connection's own subscription without a queue.
 
-    A listener that subscribes beside the participants that answer hides the server's "no
-    responders" from the caller. With this function the listener learns that no participant answers,
-    and can report that in the server's place. The server traces an empty message without delivering
-    it. The result is True, too, if this cannot be determined.
+    A subscriber that only listens hides the server's "no responders" from callers. This function
+    tells it that nobody else would answer, so that it can report that to the caller instead. The
+    server traces an empty message without delivering it. The result is also True if it cannot be
+    determined.
     """
     version = bus.client.connected_server_version
     if (version.major, version.minor) < TRACING_SINCE:

@@ -1,9 +1,9 @@
-"""Who is calling, and whether a message comes from the stack itself.
+"""Determine who sent a message, and whether it comes from the stack itself.
 
-On a server with accounts the caller is determined by the server and by a signed token; what
-envelopes claim is not believed. Without accounts there is only that claim. Messages on inner
-subjects are signed with a secret that only the stack's own processes know. The secret does not
-travel: anybody who subscribes to everything would read it.
+On a server with accounts, the server and a signed token determine the caller; claims in envelopes
+are ignored. Without accounts, there are only these claims. Messages on inner subjects are signed
+with a secret that only the stack's own processes know. The secret itself is never sent, because
+anybody who subscribes to all subjects could read it.
 """
 
 import hmac
@@ -22,30 +22,30 @@ from local.tenants.directory import Directory, Tenant
 AUTHORIZATION = "Authorization"
 BEARER = "Bearer "
 REQUEST_INFO = "Nats-Request-Info"
-"""The server writes this header, and replaces one of exactly this name from a client."""
+"""The server sets this header, and replaces a client's header with exactly this name."""
 SIGNATURE = "Local2-Signature"
 
 
 class Identity(Protocol):
-    """Determines for a connection who sent a message."""
+    """Determines who sent a message."""
 
     def caller_of(
         self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
     ) -> Caller:
-        """Return the sender; `at` is when the message was sent, if that was not now.
+        """Return the sender of a message that was sent `at` some time, by default now.
 
         Raises:
-            ForbiddenError: The sender is not who the message claims.
+            ForbiddenError: The server or the token does not confirm a sender.
         """
         ...
 
 
 class Claimed:
-    """Believes what envelopes claim, on a server without accounts, which has one tenant."""
+    """Trusts the claims in envelopes, on a server without accounts, which has one tenant."""
 
     def caller_of(
         self,
-        message: BusMessage,  # noqa: ARG002 - it says nothing of who sent it
+        message: BusMessage,  # noqa: ARG002 - it does not name its sender
         envelope: Envelope[Any],
         at: datetime | None = None,  # noqa: ARG002
     ) -> Caller:
@@ -59,16 +59,16 @@ class Claimed:
 
 
 class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The server's report of the sender of a request."""
+    """The content of the header REQUEST_INFO: the nkey of the sender."""
 
     user: str | None = None
 
 
 class Attested:
-    """Believes the server and signed tokens.
+    """Trusts the server and signed tokens.
 
-    `within`: the tenant to whose account the connection belongs; None for the memory's own, which
-    receives what all of them send.
+    `within`: the tenant whose account the connection belongs to; None for the memory's own
+    connection, which receives the messages of all tenants.
     """
 
     def __init__(self, directory: Directory, within: str | None = None) -> None:
@@ -93,22 +93,21 @@ class Attested:
         )
 
     def _agent(self, message: BusMessage, tenant: Tenant) -> str | None:
-        """Return who sent a message, as the server reports; None for what a stream delivers.
+        """Return the agent that the server names as the sender; None if a stream delivered it.
 
         Raises:
-            ForbiddenError: The server should report it and does not, or the tenant's agent was
-                removed.
+            ForbiddenError: The server does not name a sender, or the tenant's agent was removed.
         """
         if self._within is not None or not names_sender(message.subject):
             return None
         info = (message.headers or {}).get(REQUEST_INFO)
-        if info is None:  # unreadable headers hide it, and hiding it grants no rights
-            raise ForbiddenError("The server does not say who asks: the headers are broken.")
+        if info is None:  # unreadable headers hide it; that must not grant any rights
+            raise ForbiddenError("The headers are invalid: they do not name the sender.")
         agent = tenant.agent_of(msgspec.json.decode(info, type=RequestInfo).user)
         if agent is None:
             raise ForbiddenError(
-                "Who asks is no agent of the tenant any more.",
-                remedy="Connect with the agent's present key; `local2 tenants list` shows them.",
+                "The sender is no longer an agent of the tenant.",
+                remedy="Connect with the agent's current key; `local2 tenants list` shows them.",
             )
         return agent
 
@@ -116,7 +115,7 @@ class Attested:
 def user_of(
     identity: Identity, message: BusMessage, claimed: str | None, at: datetime | None = None
 ) -> str | None:
-    """Return whose message it is; where that is not known, whom it claims."""
+    """Return the user who sent a message; if that cannot be determined, the claimed user."""
     try:
         return identity.caller_of(message, Envelope(payload=None, user=claimed), at).user
     except ForbiddenError:
@@ -127,19 +126,19 @@ def token_of(message: BusMessage) -> str | None:
     """Return the token that a message carries.
 
     Raises:
-        ForbiddenError: The header holds no token.
+        ForbiddenError: The header does not contain a token.
     """
     if (header := (message.headers or {}).get(AUTHORIZATION)) is None:
         return None
     if not header.startswith(BEARER):
         raise ForbiddenError(
-            f"The header {AUTHORIZATION} holds no token.", remedy=f"Send `{BEARER}<token>`."
+            f"The header {AUTHORIZATION} has no token.", remedy=f"Send `{BEARER}<token>`."
         )
     return header.removeprefix(BEARER).strip()
 
 
 def bearer(token: str | None) -> Headers | None:
-    """Return the headers of a message for the person of this token."""
+    """Return the headers that carry this token."""
     return {AUTHORIZATION: f"{BEARER}{token}"} if token else None
 
 
@@ -149,7 +148,7 @@ def new_secret() -> str:
 
 
 def signed(secret: str, subject: str, data: bytes) -> Headers:
-    """Return the headers that sign a message on an inner subject."""
+    """Return the headers with the signature of a message on an inner subject."""
     return {SIGNATURE: _digest(secret, subject, data)}
 
 

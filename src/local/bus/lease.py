@@ -1,9 +1,9 @@
-"""The lease of a bus: of several stacks, only the one that holds the lease serves.
+"""The lease of a bus: among several stacks, only the one that holds the lease serves.
 
-Two stacks with ledgers of their own would divide the requests between them, and each would remember
-only its share. The lease is a key in a KV bucket of JetStream, which its holder renews. The holder
-stops serving by its own clock before the lease can have ended. A server that restarts or elects
-another leader is back sooner than that. See decision 0044.
+Two serving stacks with separate ledgers would split the requests, and each would remember only a
+part. The lease is a key in a KV bucket of JetStream that its holder keeps renewing. By its own
+clock, the holder stops serving before the lease can expire. A server that restarts, or elects
+another leader, is back sooner than that. See decision 0044.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ from local.errors import BusError, LeaseHeldError
 
 BUCKET = "local2-lease"
 KEY = "stack"
-LEASE = 15.0
-"""Seconds that a lease lasts: electing a leader stops renewals for up to 7."""
-RENEWAL = 3.0
-"""Seconds between two renewals, so that a lease survives several that fail."""
+LEASE_SECONDS = 15.0
+"""Lifetime of a lease in seconds; the election of a leader blocks renewals for up to 7 s."""
+RENEWAL_INTERVAL = 3.0
+"""Seconds between two renewals: several may fail before the lease expires."""
 ATTEMPTS = 3
-"""Attempts to take a lease that ends, or is released, while it is being read."""
-PATIENCE = 2.0
-"""Seconds for a renewal, and for each answer of JetStream while the lease is being taken."""
+"""Attempts to take a lease that expires, or is released, while it is being read."""
+ANSWER_TIMEOUT = 2.0
+"""Seconds to wait for a renewal, and for each answer of JetStream while taking the lease."""
 
 log = structlog.get_logger()
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The holder of the lease: a data folder, whose lock lets only one stack run on it."""
+    """The holder of the lease, identified by its data folder, which only one stack can lock."""
 
     host: str
     folder: str
@@ -51,7 +51,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """This process, on the data folder whose lock it holds."""
+        """Return this process as the holder, with its data folder."""
         there = folder.stat()
         return cls(
             host=socket.gethostname(),
@@ -62,7 +62,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_same(self, other: Self) -> bool:
-        """Return whether it is the same folder, whichever process runs on it."""
+        """Return whether both use the same data folder, in whatever process."""
         return msgspec.structs.replace(self, pid=0) == msgspec.structs.replace(other, pid=0)
 
 
@@ -70,7 +70,7 @@ class Lease:
     """The lease of one bus, as one stack sees it."""
 
     def __init__(self, bus: Connection, holder: Holder, *, in_memory: bool) -> None:
-        """`in_memory`: the server belongs to this stack, so the lease need not outlive it."""
+        """`in_memory`: the server belongs to this stack, so the lease need not survive its end."""
         self._bus = bus
         self._holder = holder
         self._storage = StorageType.MEMORY if in_memory else StorageType.FILE
@@ -79,11 +79,11 @@ class Lease:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the lease might end before another renewal succeeds."""
-        return time.monotonic() > self._until - RENEWAL - PATIENCE
+        """Whether the lease may expire before another renewal succeeds."""
+        return time.monotonic() > self._until - RENEWAL_INTERVAL - ANSWER_TIMEOUT
 
     async def take(self) -> None:
-        """Take the lease, or take it over from an earlier process on the same folder.
+        """Take the lease, or take it over from an earlier process with the same data folder.
 
         Raises:
             LeaseHeldError: Another stack holds it.
@@ -95,10 +95,10 @@ class Lease:
         return await self._take()
 
     async def renew(self) -> None:
-        """Extend the lease; take it again if it has ended meanwhile. Raises what `take` raises."""
+        """Extend the lease; take it again if it has expired. Raises what `take` raises."""
         began = time.monotonic()
         try:
-            with self._translated_errors():
+            with self._translate_errors():
                 bucket = await self._bucket()
                 self._revision = await bucket.update(
                     KEY, msgspec.json.encode(self._holder), self._revision
@@ -106,22 +106,22 @@ class Lease:
         except _ChangedError:
             await self.take()
         else:
-            self._until = began + LEASE
+            self._until = began + LEASE_SECONDS
 
     async def release(self) -> None:
         """Let the next stack take the lease at once, if the server answers."""
-        with suppress(BusError), self._translated_errors():
+        with suppress(BusError), self._translate_errors():
             await (await self._bucket()).delete(KEY, self._revision)
 
     async def _take(self) -> None:
         began = time.monotonic()
-        with self._translated_errors():
+        with self._translate_errors():
             bucket = await self._bucket()
             try:
                 self._revision = await bucket.create(KEY, msgspec.json.encode(self._holder))
             except nats.js.errors.KeyWrongLastSequenceError:
                 await self._take_over(bucket)
-        self._until = began + LEASE
+        self._until = began + LEASE_SECONDS
 
     async def _take_over(self, bucket: KeyValue) -> None:
         entry = await bucket.get(KEY)
@@ -130,23 +130,23 @@ class Lease:
             raise LeaseHeldError(
                 f"Another stack serves the bus at {self._bus.url}: "
                 f"process {holder.pid} on {holder.host}, in {holder.folder}.",
-                remedy="Use that one, or give this one a bus of its own: `url` in config/bus.yaml. "
-                f"If it was killed, the bus is free {LEASE:.0f} s later.",
+                remedy="Use that stack, or give this one another bus: `url` in config/bus.yaml. "
+                f"If that stack was killed, its lease expires after {LEASE_SECONDS:.0f} s.",
             )
         self._revision = await bucket.update(KEY, msgspec.json.encode(self._holder), entry.revision)
 
     async def _bucket(self) -> KeyValue:
-        jetstream = self._bus.client.jetstream(timeout=PATIENCE)
+        jetstream = self._bus.client.jetstream(timeout=ANSWER_TIMEOUT)
         try:
             return await jetstream.key_value(BUCKET)
         except nats.js.errors.BucketNotFoundError:
             return await jetstream.create_key_value(
-                bucket=BUCKET, ttl=LEASE, history=1, storage=self._storage
+                bucket=BUCKET, ttl=LEASE_SECONDS, history=1, storage=self._storage
             )
 
     @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        """Turn errors of nats-py into ours."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Turn errors of nats-py into BusError."""
         try:
             yield
         except (
@@ -154,7 +154,7 @@ class Lease:
             nats.js.errors.KeyNotFoundError,
         ) as error:
             raise _ChangedError(
-                f"The lease of the bus at {self._bus.url} changes hands.", remedy="Try again."
+                f"The lease of the bus at {self._bus.url} is changing hands.", remedy="Try again."
             ) from error
         except (nats.errors.Error, TimeoutError, msgspec.MsgspecError) as error:
             raise BusError(
@@ -165,11 +165,11 @@ class Lease:
 
 
 class _ChangedError(BusError):
-    """Another stack has written the key meanwhile."""
+    """Another stack has changed the key in the meantime."""
 
 
 class Serving:
-    """Runs participants while the lease is held; `keep` has to run as a task meanwhile."""
+    """Runs participants while the lease is held; `keep` must run in a task."""
 
     def __init__(
         self, lease: Lease, participants: Callable[[], Awaitable[Sequence[Participant]]]
@@ -188,24 +188,24 @@ class Serving:
 
     @property
     def serves(self) -> bool:
-        """Whether every participant has started, and none was stopped."""
+        """Whether all participants have started and are not stopped."""
         return self._running is not None
 
     async def keep(self) -> None:
-        """Renew the lease until cancelled; stop serving while it is lost, and start again after."""
+        """Renew the lease until cancelled; stop serving while it is lost, then resume."""
         while True:
-            await asyncio.sleep(RENEWAL)
+            await asyncio.sleep(RENEWAL_INTERVAL)
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(ANSWER_TIMEOUT):
                     await self._lease.renew()
                 if self._running is None:
                     await self._start()
                     log.info("lease_regained")
             except (BusError, TimeoutError) as error:
                 if isinstance(error, LeaseHeldError) or self._lease.is_ending:
-                    await self._give_up(error)
+                    await self._suspend(error)
 
-    async def _give_up(self, error: Exception) -> None:
+    async def _suspend(self, error: Exception) -> None:
         if self._running is not None:
             reason = str(error) or "JetStream does not answer."
             log.error("lease_lost", reason=reason, meanwhile="no tool is served")

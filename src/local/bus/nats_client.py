@@ -1,11 +1,11 @@
-"""nats-py's client: it reconnects without end, survives what it cannot read, and carries traces.
+"""A client based on nats-py that never stops reconnecting, tolerates bad input, and carries traces.
 
-The server passes on any bytes as headers, subject or reply. Where they are not UTF-8, nats-py stops
-reading from its connection for good, and reports nothing to those who wait.
+The server forwards any bytes as headers, subject or reply. If they are not UTF-8, nats-py stops
+reading from its connection for good, and pending requests get no error.
 
-Traces and metrics wrap both ends when these are made, so a message costs nothing extra where they
-are off. A trace is carried by the header `traceparent` of W3C, through requests and through
-JetStream.
+Clients and handlers are wrapped for traces and metrics when they are created, so messages cost
+nothing extra while both are off. The W3C header `traceparent` carries a trace through requests and
+through JetStream.
 """
 
 import asyncio
@@ -27,52 +27,50 @@ if TYPE_CHECKING:
     from local.telemetry.spans import Attributes, Tracer
 
 REQUEST_INFO = b"Nats-Request-Info"
-"""The server appends it to headers without an end: it then gets into the last line, behind a header
-of the sender's. Headers that have the name twice are not believed."""
+"""The header in which the server names the sender. If a client's headers are unterminated, it ends
+up in their last line. So headers that contain the name twice are not trusted."""
 
-TRACE_ROOM = 256
-"""The most bytes of `traceparent` and the protocol around headers. A message without so much room
-goes untraced: the server closes the connection of a client that sends too much."""
-TOOL_REQUEST = "tool.request."
-MESSAGES_A_TURN = 32
-"""Messages received before the rest of the loop has its turn: a read may hold a thousand small
-ones, and each becomes a task."""
-OF_THE_SERVER = "$"
-"""The beginning of subjects that nats-server itself answers, such as `$JS.API`."""
+TRACE_OVERHEAD = 256
+"""Maximum bytes that `traceparent` adds to a message. A message without that much room is not
+traced, because the server closes the connection of a client that sends too much."""
+TOOL_REQUEST_PREFIX = "tool.request."
+MESSAGES_BEFORE_YIELD = 32
+"""Messages received before other tasks get their turn: one read may contain a thousand small
+messages, and each becomes a task."""
+SERVER_SUBJECT_PREFIX = "$"
+"""First character of subjects that nats-server itself answers, such as `$JS.API`."""
 RECONNECT_WAIT = 0.25
-"""Seconds between two attempts to reconnect: long enough to leave the processor alone, short enough
-that a restarted server is found before a request times out."""
+"""Seconds between two attempts to reconnect: a restarted server is found before requests fail."""
 DRAIN_TIMEOUT = 10
-"""Seconds for a closing connection to send what it still holds; more would delay a stop when the
-server hangs."""
+"""Seconds for a closing connection to send buffered messages; the server may hang."""
 
 log = structlog.get_logger()
 
 
 class TolerantClient(Client):
-    """Reads what is readable of a message's headers, and drops a message of an unreadable subject.
+    """A client that survives unreadable messages, floods, and a close while it reconnects.
 
-    A flood does not keep the loop from its other work, either: nats-py would read on. And a closed
-    client stays closed: nats-py reconnects for ever if an attempt fails while it is cancelled, as
-    `wait_for` of Python 3.11 loses the cancellation.
+    It reads as many headers of a message as it can, and drops a message with an unreadable subject.
+    During a flood it yields to other tasks. Once closed, it stays closed: nats-py would reconnect
+    forever, because `wait_for` of Python 3.11 loses the cancellation of a failing attempt.
     """
 
-    ended = False
-    """Whether it was closed from outside. nats-py also closes itself, to try again."""
+    closed_for_good = False
+    """Whether its owner has closed it; nats-py also closes itself between attempts to connect."""
     _received = 0
 
     async def close(self) -> None:
-        self.ended = True
+        self.closed_for_good = True
         await super().close()
 
     async def drain(self) -> None:
-        self.ended = True
+        self.closed_for_good = True
         await super().drain()
 
     async def _connect_to_server(self, *server: Any) -> None:
-        if not self.ended:
+        if not self.closed_for_good:
             await super()._connect_to_server(*server)
-        if self.ended:
+        if self.closed_for_good:
             if self._transport is not None:
                 self._transport.close()  # type: ignore[no-untyped-call]
             raise asyncio.CancelledError
@@ -80,12 +78,12 @@ class TolerantClient(Client):
     async def _process_msg(self, *message: Any) -> None:
         await super()._process_msg(*message)
         self._received += 1
-        if self._received % MESSAGES_A_TURN == 0:
+        if self._received % MESSAGES_BEFORE_YIELD == 0:
             await asyncio.sleep(0)
 
     async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
         if headers and headers.count(REQUEST_INFO) > 1:
-            log.warning("headers_not_read", reason="They say twice who asks.")
+            log.warning("headers_not_read", reason="They name the sender twice.")
             return None
         try:
             read: dict[str, str] | None = await super()._process_headers(headers)
@@ -105,21 +103,21 @@ class TolerantClient(Client):
 
 
 def new_client() -> TolerantClient:
-    """Return a client of NATS, which carries traces if these are on."""
+    """Return a NATS client, which carries traces if tracing is on."""
     return TolerantClient() if telemetry.tracer is None else _TracedClient(telemetry.tracer)
 
 
-def observed(participant: str, subject: str, handler: Handler) -> Handler:
-    """Return a participant's handler, traced and measured where that is on."""
+def instrument(participant: str, subject: str, handler: Handler) -> Handler:
+    """Return a participant's handler, wrapped for traces and metrics if they are on."""
     if telemetry.meter is not None:
-        handler = _measured(telemetry.meter, (participant, subject), handler)
+        handler = _measure_handler(telemetry.meter, (participant, subject), handler)
     if telemetry.tracer is not None:
-        handler = _traced(telemetry.tracer, subject, handler)
+        handler = _trace_handler(telemetry.tracer, subject, handler)
     return handler
 
 
 class _TracedClient(TolerantClient):
-    """Adds the header, and makes a span for each request; publishing to JetStream is one, too."""
+    """Adds `traceparent` to messages, and makes a span for each request and JetStream publish."""
 
     def __init__(self, tracer: "Tracer") -> None:
         super().__init__()
@@ -132,9 +130,9 @@ class _TracedClient(TolerantClient):
         reply: str = "",
         headers: dict[str, str] | None = None,
     ) -> None:
-        carried = self._spans.carried()
-        if carried and self._has_room(payload, headers):
-            headers = {**(headers or {}), **carried}
+        trace_headers = self._spans.trace_headers()
+        if trace_headers and self._has_room(payload, headers):
+            headers = {**(headers or {}), **trace_headers}
         await super().publish(subject, payload, reply, headers)
 
     async def request(
@@ -145,27 +143,27 @@ class _TracedClient(TolerantClient):
         old_style: bool = False,
         headers: dict[str, Any] | None = None,
     ) -> Msg:
-        if subject.startswith(OF_THE_SERVER):
+        if subject.startswith(SERVER_SUBJECT_PREFIX):
             return await super().request(subject, payload, timeout, old_style, headers)
-        with self._spans.requested(*_request_of(subject)):
+        with self._spans.request_span(*_span_of_request(subject)):
             return await super().request(subject, payload, timeout, old_style, headers)
 
     def _has_room(self, payload: bytes, headers: dict[str, str] | None) -> bool:
         size = len(payload) + sum(len(k) + len(v) + 4 for k, v in (headers or {}).items())
-        return size + TRACE_ROOM <= self.max_payload
+        return size + TRACE_OVERHEAD <= self.max_payload
 
 
-def _request_of(subject: str) -> "tuple[str, Attributes]":
-    """Return the name and the attributes of a span for a request."""
-    about = _about(subject, "send")
-    if not subject.startswith(TOOL_REQUEST):
-        return f"request {subject}", about
-    tool = subject.removeprefix(TOOL_REQUEST)
-    about |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
-    return f"execute_tool {tool}", about
+def _span_of_request(subject: str) -> "tuple[str, Attributes]":
+    """Return the name and the attributes of the span for a request."""
+    attributes = _message_attributes(subject, "send")
+    if not subject.startswith(TOOL_REQUEST_PREFIX):
+        return f"request {subject}", attributes
+    tool = subject.removeprefix(TOOL_REQUEST_PREFIX)
+    attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+    return f"execute_tool {tool}", attributes
 
 
-def _about(subject: str, operation: str) -> dict[str, str]:
+def _message_attributes(subject: str, operation: str) -> dict[str, str]:
     return {
         "messaging.system": "nats",
         "messaging.operation.type": operation,
@@ -173,17 +171,17 @@ def _about(subject: str, operation: str) -> dict[str, str]:
     }
 
 
-def _traced(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
-    name, about = f"process {subject}", _about(subject, "process")
+def _trace_handler(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
+    name, attributes = f"process {subject}", _message_attributes(subject, "process")
 
     async def trace(message: BusMessage) -> None:
-        with tracer.received(name, about, message.headers):
+        with tracer.message_span(name, attributes, message.headers):
             await handler(message)
 
     return trace
 
 
-def _measured(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Handler:
+def _measure_handler(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Handler:
     seconds = meter.request_seconds.labels(*labels)
     in_progress = meter.requests_in_progress.labels(*labels)
 
@@ -203,8 +201,8 @@ class RefusedError(Exception):
     """The server refuses the client."""
 
 
-class _State:
-    """A connection's state by nats-py; `refused` is done once the server refuses it."""
+class _ConnectionState:
+    """The state that nats-py reports; `refused` is done once the server refuses the client."""
 
     def __init__(self, name: str, lost: asyncio.Event) -> None:
         self._name = name
@@ -215,7 +213,7 @@ class _State:
     async def failed(self, error: Exception) -> None:
         if "authorization violation" in str(error).lower() and not self.refused.done():
             self.refused.set_result(str(error))
-        if repr(error) != self._last:  # while the server is down, every attempt reports the same
+        if repr(error) != self._last:  # a server that is down causes many equal errors
             self._last = repr(error)
             log.warning("bus_error", error=self._last, connection=self._name)
 
@@ -231,15 +229,15 @@ class _State:
 async def open_client(
     url: str, name: str, lost: asyncio.Event, credentials: Credentials | None
 ) -> Client:
-    """Connect, and reconnect without end; `lost` is set while there is no server.
+    """Connect, and keep reconnecting; `lost` is set while the server is unreachable.
 
     Raises:
         RefusedError: The server refuses the client.
     """
-    client, state = new_client(), _State(name, lost)
-    who: dict[str, Any] = {}
+    client, state = new_client(), _ConnectionState(name, lost)
+    identity: dict[str, Any] = {}
     if credentials:
-        who = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
+        identity = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
     opening = asyncio.create_task(
         client.connect(
             url,
@@ -248,9 +246,9 @@ async def open_client(
             disconnected_cb=state.disconnected,
             reconnected_cb=state.reconnected,
             max_reconnect_attempts=-1,
-            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # it sleeps so long
+            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # only slept for
             drain_timeout=DRAIN_TIMEOUT,
-            **who,
+            **identity,
         )
     )
     try:
@@ -259,44 +257,44 @@ async def open_client(
             opening.result()
             return client
     except BaseException:
-        await _give_up(client, opening)
+        await _abandon(client, opening)
         raise
-    await _give_up(client, opening)
+    await _abandon(client, opening)
     raise RefusedError(state.refused.result())
 
 
-async def _give_up(client: TolerantClient, opening: asyncio.Task[None]) -> None:
-    """Close a client that may have connected all the same."""
-    client.ended = True
+async def _abandon(client: TolerantClient, opening: asyncio.Task[None]) -> None:
+    """Cancel the attempt to connect; close the client if it has connected anyway."""
+    client.closed_for_good = True
     opening.cancel()
     await asyncio.gather(opening, return_exceptions=True)
     if client.is_connecting or client.is_connected or client.is_reconnecting:
-        await client.close()  # it would raise before it began to connect
+        await client.close()  # raises for a client that never began to connect
 
 
 async def close_client(client: Client) -> None:
-    """Send what is still buffered, and disconnect."""
+    """Send buffered messages, and disconnect."""
     for end in (client.drain, client.close):
         if client.is_closed:
             return
         try:
             await end()
         except (nats.errors.Error, TimeoutError, OSError, RuntimeError, TypeError) as error:
-            # The server stopped first. A closed transport raises RuntimeError (uvloop) or TypeError
-            # (asyncio of Python 3.13) when the client writes what it has not sent yet.
+            # The server stopped first. When the client writes buffered messages to a closed
+            # transport, uvloop raises RuntimeError, and asyncio of Python 3.13 raises TypeError.
             log.warning("bus_not_drained", error=repr(error))
 
 
-def not_connected(url: str, error: Exception) -> BusError | ForbiddenError:
-    """Return the error of a failed `open_client`; the address is without a password."""
+def connection_error(url: str, error: Exception) -> BusError | ForbiddenError:
+    """Return the error for a failed `open_client`; `url` must not contain a password."""
     if isinstance(error, RefusedError):
         return ForbiddenError(
-            f"The NATS server at {url} refuses to be connected to: {error}.",
-            remedy="Say who you are with `--tenant NAME`, or name a file of credentials in "
+            f"The NATS server at {url} refuses the connection: {error}.",
+            remedy="Identify yourself with `--tenant NAME`, or with a credentials file in "
             "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
         )
     return StackNotRunningError(
         f"No NATS server answers at {url}.",
         remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
-        "It holds the user and the password, too, if the server asks for them.",
+        "The URL must contain the user and the password if the server requires them.",
     )

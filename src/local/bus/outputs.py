@@ -1,7 +1,7 @@
-"""Long tool outputs: the memory stores them whole, and a preview with a key travels on.
+"""Long tool outputs: the memory stores them whole, and a preview with a key is sent instead.
 
-The process that has the whole output does this, because the bus may not carry it (decision 0014).
-For a client that limits the characters of a result, its data is stored in the same way.
+The process that has the whole output stores it, because the output may be too large for the bus
+(decision 0014). If a client limits the characters of a result, the data is stored the same way.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,17 +17,18 @@ from local.protocol.envelope import Sender, decode, encode, seal_from
 from local.protocol.payloads import Json, OutputPart, ToolResult, new_output_key
 
 KEEP_TIMEOUT = 5.0
-"""Seconds to wait for the acknowledgement of one part, which a tool's result waits for."""
-BYTES_A_CHARACTER = 8
-"""Bytes of a message for each character of a part: JSON makes up to six of one, and two are left
-for the envelope."""
-HEAD, TAIL = 3 / 8, 1 / 8
-"""Shares of the limit for the beginning and the end of an output in its preview; the rest is room
-for the line with the key."""
+"""Seconds to wait for the acknowledgement of one part, while the tool's result is held back."""
+BYTES_PER_CHARACTER = 8
+"""Bytes of the maximum message size reserved for each character of a part: JSON needs up to six,
+and two leave room for the envelope."""
+HEAD_SHARE, TAIL_SHARE = 3 / 8, 1 / 8
+"""Shares of the limit that a preview spends on the beginning and the end of the output; the rest is
+room for the line with the key."""
 
 Store = Callable[[str], Awaitable[str]]
-READS_ON = "read_tool_output"
-"""The tool that reads the rest; its own results are as long as requested."""
+"""Stores an output; returns the key to read it with."""
+READ_OUTPUT_TOOL = "read_tool_output"
+"""The tool that reads the rest of an output; its own results are as long as requested."""
 
 log = structlog.get_logger()
 
@@ -37,7 +38,7 @@ async def with_preview(
 ) -> ToolResult:
     """Return the result, or a preview of it if it has more than `limit` characters.
 
-    If no memory stores the output, the result stays as it is.
+    If no memory can store the output, the result is returned unchanged.
     """
 
     async def store(content: str) -> str:
@@ -47,7 +48,7 @@ async def with_preview(
 
 
 async def preview_of(result: ToolResult, store: Store, *, limit: int) -> ToolResult:
-    """Return a preview, where the output is stored by something that returns its key."""
+    """Return the result, or a preview of it if it is too long and `store` stores the output."""
     if len(result.content) <= limit or result.tool_output_key is not None:
         return result
     try:
@@ -67,10 +68,10 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
     """Store a tool's output in the memory; return the key under which the caller can read it.
 
     Raises:
-        BusError: No memory is on the bus, or it did not store every part.
+        BusError: No memory is on the bus, or it refused a part.
     """
     key = new_output_key()
-    size = bus.client.max_payload // BYTES_A_CHARACTER
+    size = bus.client.max_payload // BYTES_PER_CHARACTER
     for offset in range(0, len(content), size):
         end = offset + size
         part = OutputPart(
@@ -88,11 +89,11 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
 
 
 def preview(content: str, key: str, limit: int) -> str:
-    """Return what a model sees of a long output: how to read on, the beginning and the end.
+    """Return the preview of a long output for a model: how to read on, the beginning, the end.
 
-    The first line names the key, so that a preview that is cut once more still has it.
+    The first line names the key, so that a preview that is cut again still contains it.
     """
-    head, tail = int(limit * HEAD), int(limit * TAIL)
+    head, tail = int(limit * HEAD_SHARE), int(limit * TAIL_SHARE)
     call = f'read_tool_output(tool_output_key="{key}", offset={head})'
     return (
         f"[Output of {len(content)} characters, shortened; {call} reads on.]\n"
@@ -100,11 +101,13 @@ def preview(content: str, key: str, limit: int) -> str:
     )
 
 
-async def fitting(bus: Connection, result: ToolResult, *, caller: Sender, limit: int) -> ToolResult:
-    """Return the result with neither text nor data of more than `limit` characters.
+async def fit_result(
+    bus: Connection, result: ToolResult, *, caller: Sender, limit: int
+) -> ToolResult:
+    """Return the result with text and data of at most `limit` characters each.
 
-    The memory stores what is longer, for the caller; where it cannot, the data is left out and the
-    text stays.
+    The memory stores longer ones for the caller. If it cannot, the data is dropped and the text
+    stays as it is.
     """
     result = await with_preview(bus, result, caller=caller, limit=limit)
     if result.data is None:
@@ -117,8 +120,7 @@ async def fitting(bus: Connection, result: ToolResult, *, caller: Sender, limit:
     except Local2Error as error:
         log.warning("data_not_kept", characters=len(data), reason=str(error))
         return msgspec.structs.replace(result, data=None)
-    instead: Json = {"tool_output_key": key, "total_chars": len(data)}
-    how = f'[Its data has {len(data)} characters of JSON; {READS_ON}(tool_output_key="{key}")'
-    return msgspec.structs.replace(
-        result, content=f"{result.content}\n{how} reads it.]", data=instead
-    )
+    replacement: Json = {"tool_output_key": key, "total_chars": len(data)}
+    call = f'{READ_OUTPUT_TOOL}(tool_output_key="{key}")'
+    note = f"[Its data has {len(data)} characters of JSON; {call} reads it.]"
+    return msgspec.structs.replace(result, content=f"{result.content}\n{note}", data=replacement)

@@ -1,7 +1,7 @@
-"""A participant: something that serves subjects of the bus, with a start, an end and statistics.
+"""Participants: they serve subjects of the bus, with a lifecycle and statistics.
 
-Every participant answers the discovery of NATS services (`$SRV`, ADR-32), so that `nats micro`
-lists it like any other service. See decision 0002 for why nats-py's own services are not used.
+Every participant answers the discovery requests of NATS services (`$SRV`, ADR-32), so that `nats
+micro` lists it like any other service. Decision 0002 explains why nats-py's services are not used.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from local.bus.connection import (
     Subscription,
 )
 from local.bus.identity import is_genuine
-from local.bus.nats_client import observed
+from local.bus.nats_client import instrument
 from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import encode, new_id, seal, utc_now
@@ -31,12 +31,11 @@ from local.protocol.payloads import ErrorReply, ToolResult
 from local.protocol.tool_messages import error_headers
 
 STOP_GRACE = 5.0
-"""Seconds for requests in progress to finish when a participant stops: most take milliseconds, and
-a stop should not make anybody wait."""
-
+"""Seconds for requests in progress to finish when a participant stops. Most take milliseconds, and
+stopping should not take long."""
 
 Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
-"""Returns the payload of the answer, or raises the reason why there is none."""
+"""Returns the payload of the answer, or raises the error to answer with."""
 
 log = structlog.get_logger()
 
@@ -50,7 +49,7 @@ class Endpoint(msgspec.Struct, kw_only=True):
     queue: str
     limit: int | None
     metadata: dict[str, str]
-    tenant: str | None = subjects.ANY
+    tenant: str | None = subjects.ANY_TENANT
     inner: bool = False
     requests: int = 0
     errors: int = 0
@@ -59,7 +58,7 @@ class Endpoint(msgspec.Struct, kw_only=True):
 
 
 class Participant:
-    """Serves its endpoints while its context lasts, and stops cleanly at its end.
+    """Serves its endpoints while its context lasts, and stops cleanly when it ends.
 
     Subclasses add endpoints in `__init__`, and may override `started` and `stopping`.
     """
@@ -73,7 +72,7 @@ class Participant:
         self._endpoints: list[Endpoint] = []
         self._subscriptions: list[Subscription] = []
 
-    def serve(  # noqa: PLR0913 - what an endpoint is
+    def serve(  # noqa: PLR0913 - the parts of an endpoint
         self,
         subject: str,
         handler: Handler,
@@ -81,13 +80,13 @@ class Participant:
         queue: str = "",
         limit: int | None = MESSAGES_AT_ONCE,
         metadata: dict[str, str] | None = None,
-        tenant: str | None = subjects.ANY,
+        tenant: str | None = subjects.ANY_TENANT,
         inner: bool = False,
     ) -> Endpoint:
         """Add an endpoint; call this before the participant starts.
 
-        Without a queue every copy of the participant receives every message. `limit` and `tenant`
-        are those of `Connection.subscribe`. An `inner` endpoint is for the stack's own processes,
+        Without a queue, every copy of the participant receives every message. `limit` and `tenant`
+        are passed to `Connection.subscribe`. An `inner` endpoint is for the stack's own processes
         and refuses unsigned messages.
         """
         endpoint = Endpoint(
@@ -103,14 +102,14 @@ class Participant:
         self._endpoints.append(endpoint)
         return endpoint
 
-    def answer(  # noqa: PLR0913 - what an endpoint is
+    def answer(  # noqa: PLR0913 - the parts of an endpoint
         self,
         subject: str,
         answer: Answer,
         *,
         type: str = "answer",  # noqa: A002 - the envelope's name for it
         limit: int | None = MESSAGES_AT_ONCE,
-        tenant: str | None = subjects.ANY,
+        tenant: str | None = subjects.ANY_TENANT,
         inner: bool = False,
     ) -> None:
         """Add an endpoint that answers every request, with a payload or with an error."""
@@ -121,11 +120,11 @@ class Participant:
                 data = encode(seal(await answer(message), type=type, source=self.name))
                 self.bus.check_size(data)
             except Local2Error as error:
-                data, headers = self._failed(endpoint, error)
+                data, headers = self._error_reply(endpoint, error)
             except Exception as error:
                 log.exception("request_failed", subject=subject)
                 fault = f"The {self.name} failed: {error.__class__.__name__}; its log says where."
-                data, headers = self._failed(endpoint, Local2Error(fault))
+                data, headers = self._error_reply(endpoint, Local2Error(fault))
             if message.reply:
                 await self.bus.publish(message.reply, data, headers=headers)
 
@@ -134,7 +133,7 @@ class Participant:
         )
 
     async def acknowledge(self, message: BusMessage, result: ToolResult) -> None:
-        """Reply to the sender, if it waits, that it is done, or why it is refused."""
+        """Send the result to the sender, if it waits for a reply."""
         if message.reply:
             data = encode(seal(result, type="result", source=self.name))
             headers = error_headers(result.error) if result.error else None
@@ -144,16 +143,16 @@ class Participant:
         """Called once every endpoint is being served."""
 
     async def stopping(self) -> None:
-        """Called when no more messages come in and those in progress are done."""
+        """Called when no more messages arrive and those in progress are done."""
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(self._end)
+            undo.push_async_callback(self._stop)
             for endpoint in self._endpoints:
                 self._subscriptions.append(
                     await self.bus.subscribe(
                         endpoint.subject,
-                        observed(self.name, endpoint.subject, self._counted(endpoint)),
+                        instrument(self.name, endpoint.subject, self._count_requests(endpoint)),
                         queue=endpoint.queue,
                         limit=endpoint.limit,
                         tenant=endpoint.tenant,
@@ -167,21 +166,21 @@ class Participant:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._end()
+        await self._stop()
 
     async def leave(self) -> None:
-        """Receive no more messages, at once and without the server; those in progress go on."""
+        """Stop receiving at once, even without a server; wait for messages in progress."""
         leaving, self._subscriptions = self._subscriptions, []
         await asyncio.gather(*(subscription.leave() for subscription in leaving))
 
-    async def _end(self) -> None:
+    async def _stop(self) -> None:
         await asyncio.gather(*(one.stop(STOP_GRACE) for one in self._subscriptions))
         self._subscriptions.clear()
         await self.stopping()
 
-    def _counted(self, endpoint: Endpoint) -> Handler:
+    def _count_requests(self, endpoint: Endpoint) -> Handler:
         async def handle(message: BusMessage) -> None:
-            begun = time.perf_counter_ns()
+            started_at_ns = time.perf_counter_ns()
             try:
                 if endpoint.inner and not is_genuine(self.bus.secret, message):
                     await self._refuse(endpoint, message)
@@ -189,31 +188,31 @@ class Participant:
                     await endpoint.handler(message)
             finally:
                 endpoint.requests += 1
-                endpoint.busy_ns += time.perf_counter_ns() - begun
+                endpoint.busy_ns += time.perf_counter_ns() - started_at_ns
 
         return handle
 
     async def _refuse(self, endpoint: Endpoint, message: BusMessage) -> None:
         error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
-        data, headers = self._failed(endpoint, error)
+        data, headers = self._error_reply(endpoint, error)
         if message.reply:
             await self.bus.publish(message.reply, data, headers=headers)
 
-    def _failed(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
-        """Return the answer of a failed request; the statistics count it, too."""
+    def _error_reply(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
+        """Count a failed request; return the data and headers of the answer."""
         endpoint.errors += 1
         endpoint.last_error = error.code
         reply = ErrorReply.of(error)
         return encode(seal(reply, type="error", source=self.name)), error_headers(reply)
 
     def _discovery(self) -> Iterator[tuple[str, Handler]]:
-        """Yield the subjects of ADR-32, with the handler of each."""
+        """Yield the discovery subjects of ADR-32 with their handlers."""
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
             for address in ((), (self.name,), (self.name, self.id)):
-                yield subjects.discovery(verb, *address), self._answering(answer)
+                yield subjects.discovery(verb, *address), self._discovery_handler(answer)
 
-    def _answering(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
+    def _discovery_handler(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
         async def handle(message: BusMessage) -> None:
             if message.reply:
                 await self.bus.publish(message.reply, encode(answer()))

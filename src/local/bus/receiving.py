@@ -1,7 +1,7 @@
-"""Messages as they arrive: each runs in a task, and is handed to every receiver of a connection.
+"""Receive messages: handle each in a task, and fan out those meant for several participants.
 
-nats-py calls one callback after the other; a task for each message lets slow ones overlap, and
-gives a stop something to wait for.
+nats-py runs callbacks one after another. A task for each message lets slow handlers overlap, and
+lets `stop` wait for those in progress.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ log = structlog.get_logger()
 
 
 class BusMessage(NamedTuple):
-    """A message of the bus; `reply` is empty if nobody waits for an answer.
+    """A message of the bus; `reply` is empty if the sender expects no answer.
 
-    `tenant` is known from the server's accounts; the subject is without it.
+    `tenant` comes from the server's accounts; `subject` does not contain it.
     """
 
     subject: str
@@ -41,9 +41,9 @@ Handler = Callable[[BusMessage], Awaitable[None]]
 
 
 class Subscription:
-    """Runs a task for each message, at most `limit` at a time; with None, all at once.
+    """Runs a task for each message, at most `limit` at a time; None means no limit.
 
-    `by_tenant`: subjects begin with the message's tenant.
+    `by_tenant`: whether received subjects contain the tenant that sent the message.
     """
 
     def __init__(self, handler: Handler, limit: int | None, *, by_tenant: bool = False) -> None:
@@ -64,8 +64,8 @@ class Subscription:
         task.add_done_callback(self._tasks.discard)
 
     async def stop(self, grace: float) -> None:
-        """Receive no more messages; cancel those that are not done after `grace` seconds."""
-        if (source := self._ending()) is not None:
+        """Stop receiving; cancel handlers that are not done after `grace` seconds."""
+        if (source := self._detach()) is not None:
             try:
                 await source.drain()  # type: ignore[no-untyped-call]
             except (TimeoutError, nats.errors.Error) as error:
@@ -79,21 +79,21 @@ class Subscription:
                 await asyncio.wait(late)
 
     async def leave(self) -> None:
-        """Receive no more messages, without the server; wait for those in progress."""
-        if (source := self._ending()) is not None:
-            with suppress(nats.errors.Error):  # without a connection no messages come either
+        """Stop receiving, even without a server; wait for handlers in progress."""
+        if (source := self._detach()) is not None:
+            with suppress(nats.errors.Error):  # without a connection, no messages arrive
                 await source.unsubscribe()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _ending(self) -> NatsSubscription | None:
-        """Return what ends with this one: nothing where others receive from the same."""
+    def _detach(self) -> NatsSubscription | None:
+        """Return the NATS subscription to end; None if it has other receivers or is closed."""
         source = self._source
         if isinstance(source, Fanout):
             source = source.leave(self)
         return None if source is None or source._closed else source  # noqa: SLF001
 
-    def _received(self, message: Msg) -> BusMessage:
+    def _to_bus_message(self, message: Msg) -> BusMessage:
         plain = BusMessage(message.subject, message.data, message.reply, message.headers)
         if self._by_tenant and (address := address_of(message.subject)) is not None:
             return plain._replace(subject=address.subject, tenant=address.tenant)
@@ -101,8 +101,8 @@ class Subscription:
 
     async def _run(self, message: Msg) -> None:
         try:
-            await self._handler(self._received(message))
-        except Local2Error as error:  # its message says what was wrong
+            await self._handler(self._to_bus_message(message))
+        except Local2Error as error:  # its message says enough
             log.warning("message_failed", subject=message.subject, reason=error.message)
         except Exception:
             log.exception("handler_failed", subject=message.subject)
@@ -112,9 +112,9 @@ class Subscription:
 
 
 class Fanout:
-    """Receives once what goes to all participants of a connection, and hands it to each of them.
+    """One NATS subscription that passes each message to all participants of a connection.
 
-    The server sends a message once for every subscription: to fifty tools, fifty times.
+    Otherwise the server would send the message once per subscription: fifty times to fifty tools.
     """
 
     def __init__(self) -> None:
@@ -122,8 +122,8 @@ class Fanout:
         self._receivers: list[Subscription] = []
 
     @property
-    def is_left(self) -> bool:
-        """Whether it has no receiver left."""
+    def is_empty(self) -> bool:
+        """Whether no receiver is left."""
         return not self._receivers
 
     def join(self, receiver: Subscription) -> None:
@@ -131,11 +131,11 @@ class Fanout:
         receiver.attach(self)
 
     def leave(self, receiver: Subscription) -> NatsSubscription | None:
-        """Remove the receiver; after the last one, end the subscription at the server."""
+        """Remove the receiver; return the NATS subscription to end if it was the last one."""
         if receiver not in self._receivers:
             return None
         self._receivers.remove(receiver)
-        return self.source if self.is_left else None
+        return self.source if self.is_empty else None
 
     async def dispatch(self, message: Msg) -> None:
         for receiver in tuple(self._receivers):
@@ -143,22 +143,22 @@ class Fanout:
 
 
 class Fanouts:
-    """The fanouts of one connection, by their subjects."""
+    """The fanouts of one connection, by subject."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._there: dict[str, Fanout] = {}
+        self._by_subject: dict[str, Fanout] = {}
 
     async def join(self, subject: str, receiver: Subscription) -> None:
-        """Receive with the others; the first receiver subscribes at the server."""
-        fanout = self._there.get(subject)
-        if fanout is not None and not fanout.is_left:
+        """Add a receiver to the subject's fanout; the first one subscribes at the server."""
+        fanout = self._by_subject.get(subject)
+        if fanout is not None and not fanout.is_empty:
             fanout.join(receiver)
             return
-        fanout = self._there[subject] = Fanout()
+        fanout = self._by_subject[subject] = Fanout()
         fanout.join(receiver)
         try:
             fanout.source = await self._client.subscribe(subject, cb=fanout.dispatch)
         except BaseException:
-            del self._there[subject]
+            del self._by_subject[subject]
             raise

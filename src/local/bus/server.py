@@ -1,7 +1,8 @@
-"""The embedded nats-server: on loopback, on a free port, with a JetStream that syncs every write.
+"""The embedded nats-server, with a JetStream that syncs every write.
 
-It is started again on the same port whenever it ends, so that clients reconnect by themselves. It
-ends with the stack even if the stack is killed (decision 0005).
+By default it listens on a free port of loopback. Whenever it exits, it is restarted on the same
+port, so that clients reconnect by themselves. It exits with the stack, even if the stack is killed
+(decision 0005).
 """
 
 import asyncio
@@ -24,19 +25,19 @@ from local.errors import BusError, LedgerKeyError, Local2Error, UnwritableError
 from local.home import PRIVATE, why_unwritable
 
 START_PATIENCE = 30.0
-"""Seconds to wait for a server that starts: it first reads what JetStream holds."""
+"""Seconds to wait for the server to start or reload: at the start, it reads JetStream's files."""
 STOP_PATIENCE = 5.0
-"""Seconds for the server to end by itself, before it is killed."""
+"""Seconds for the server to exit by itself, before it is killed."""
 RESTART_DELAY = 0.2
-"""Seconds between two starts: a server that cannot start must not take a whole processor."""
-POLL = 0.005
-"""Seconds between two looks for the file of ports; short, since the start of a stack waits."""
+"""Seconds before a restart: a server that cannot start must not occupy a core."""
+POLL_INTERVAL = 0.005
+"""Seconds between two looks for the ports file or a log line; short, because a start waits."""
 PR_SET_PDEATHSIG = 1
-"""Linux's number of the option of `prctl` that sends a signal when the parent ends."""
+"""The option of Linux's `prctl` that sends a signal to a child when its parent exits."""
 
-RELOADED = b"Reloaded server configuration"
-REFUSED = b"Failed to reload server configuration"
-"""What the log of a server says after a reload."""
+RELOAD_SUCCEEDED = b"Reloaded server configuration"
+RELOAD_FAILED = b"Failed to reload server configuration"
+"""What the server logs after a failed reload; RELOAD_SUCCEEDED is what it logs otherwise."""
 
 CONFIG = """\
 listen: "{host}:{port}"
@@ -46,12 +47,11 @@ log_file: {log_file}
 max_pending: 512MB
 jetstream {{ store_dir: {store}, sync_interval: always, max_buffered_size: 1GB{encryption} }}
 """
-"""Every write is synced, so publications wait for the disk. Above its usual 128 MB of them the
-server would drop turns, silently for those who wait for no acknowledgement.
-"""
+"""Every write is synced, so publications queue for the disk. Beyond its default buffer of 128 MB,
+the server would drop turns, silently for publishers that wait for no acknowledgement."""
 KEY_VARIABLE = "LOCAL2_JETSTREAM_KEY"
 ENCRYPTION = f", cipher: chachapoly, key: ${KEY_VARIABLE}"
-"""The server takes the key from its environment, so that no file and no command line has it."""
+"""The server reads the key from its environment, so that no file or command line contains it."""
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -81,9 +81,9 @@ def find_server() -> Path:
 
 
 class EmbeddedServer:
-    """A nats-server that `watch` starts again on the same port whenever it ends."""
+    """A nats-server that `watch` restarts on the same port whenever it exits."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what a server needs
+    def __init__(  # noqa: PLR0913, PLR0917 - the options of a server
         self,
         folder: Path,
         host: str,
@@ -111,10 +111,10 @@ class EmbeddedServer:
         return self._process.pid if self._process else 0
 
     async def start(self) -> None:
-        """Start it; after the first time, on the same port as before.
+        """Start the server; a restart uses the same port.
 
         Raises:
-            BusError: It did not start.
+            BusError: The server did not start.
             LedgerKeyError: Its files are encrypted with another key.
             UnwritableError: Its folder cannot be written to.
         """
@@ -135,33 +135,33 @@ class EmbeddedServer:
             stderr=asyncio.subprocess.DEVNULL,
             env=self._environment(),
             pass_fds=self._inherit,
-            start_new_session=True,  # Ctrl-C reaches the stack only, which stops the server last
-            preexec_fn=_in_child if sys.platform == "linux" else None,
+            start_new_session=True,  # Ctrl-C reaches only the stack, which stops the server last
+            preexec_fn=_prepare_child if sys.platform == "linux" else None,
         )
         self._port = await self._wait_for_port(self._process)
 
     async def watch(self) -> None:
-        """Restart the server whenever it ends; runs until cancelled."""
+        """Restart the server whenever it exits, until cancelled."""
         while self._process is not None:
             code = await self._process.wait()
             log.error("nats_server_ended", exit_code=code, remedy="restarting it on the same port")
             await asyncio.sleep(RESTART_DELAY)
             try:
                 await self.start()
-            except (Local2Error, OSError) as error:  # the loop tries again: that process has ended
+            except (Local2Error, OSError) as error:  # retried, since `_process` has still ended
                 log.error("nats_server_not_started", reason=str(error))  # noqa: TRY400
 
     async def restart(self) -> None:
-        """End the server; `watch` starts it again."""
+        """Stop the server; `watch` starts it again."""
         await self.stop()
 
     async def reload(self) -> None:
-        """Reload the server's accounts; clients stay connected, as far as they may.
+        """Reload the server's accounts; clients that are still allowed stay connected.
 
-        Done twice, because the first time the server adds a new account, but not its imports.
+        It takes two reloads, because the first one adds a new account without its imports.
 
         Raises:
-            BusError: It refuses them; the former ones stay in force.
+            BusError: The server refuses them; the previous accounts stay in force.
         """
         async with self._reloading:
             for _ in range(2):
@@ -169,19 +169,19 @@ class EmbeddedServer:
 
     async def _reload(self) -> None:
         if self._process is None or self._process.returncode is not None:
-            return  # a starting server reads them by itself
+            return  # the next start reads them anyway
         before = (await asyncio.to_thread(self._log_file.stat)).st_size
         await asyncio.to_thread(self._write_config)
         self._process.send_signal(signal.SIGHUP)
         deadline = asyncio.get_running_loop().time() + START_PATIENCE
         while asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_INTERVAL)
             since = await asyncio.to_thread(_read_from, self._log_file, before)
-            if REFUSED in since:
+            if RELOAD_FAILED in since:
                 raise BusError(
                     "The NATS server refuses the accounts.", remedy=f"See {self._log_file}."
                 )
-            if RELOADED in since:
+            if RELOAD_SUCCEEDED in since:
                 return
         raise BusError(
             "The NATS server did not reload its accounts.", remedy=f"See {self._log_file}."
@@ -215,15 +215,15 @@ class EmbeddedServer:
         file.write_text(config + self._accounts(), encoding="utf-8")
 
     def _refuse_another_key(self) -> None:
-        """Refuse a changed key: the server would delete the streams that it cannot decrypt."""
+        """Raise if the key has changed: the server would delete streams that it cannot decrypt."""
         file = self.folder / "key.fingerprint"
         known = file.read_text(encoding="utf-8") if file.exists() else None
-        ours = self._key.derived("fingerprint").hex() if self._key else None
+        ours = self._key.derive("fingerprint").hex() if self._key else None
         if known is not None and known != ours:
             raise LedgerKeyError(
                 f"The turns in {self.folder} are encrypted with {'another' if ours else 'a'} key.",
-                remedy="Put that key back. To give up the turns that were not remembered yet, "
-                f"delete {self.folder}.",
+                remedy="Restore that key. To discard the turns that are not stored in the ledger "
+                f"yet, delete {self.folder}.",
             )
         if ours is not None and known is None:
             file.touch(mode=0o600)
@@ -232,17 +232,17 @@ class EmbeddedServer:
     def _environment(self) -> dict[str, str]:
         if self._key is None:
             return dict(os.environ)
-        # Begins with a letter: the server would read some of the others as numbers.
+        # With a letter first, because the server would parse some hexadecimal keys as numbers.
         return {**os.environ, KEY_VARIABLE: f"key-{self._key.hex()}"}
 
     async def _wait_for_port(self, process: asyncio.subprocess.Process) -> int:
         ports_file = self.folder / f"nats-server_{process.pid}.ports"
         deadline = asyncio.get_running_loop().time() + START_PATIENCE
         while asyncio.get_running_loop().time() < deadline and process.returncode is None:
-            with suppress(FileNotFoundError, ValueError, KeyError):  # absent, or half written
+            with suppress(FileNotFoundError, ValueError, KeyError):  # missing, or incomplete
                 url = json.loads(ports_file.read_bytes())["nats"][0]
                 return int(url.rpartition(":")[2])
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_INTERVAL)
         with suppress(ProcessLookupError):
             process.kill()
         if unwritable := await asyncio.to_thread(why_unwritable, self.folder):
@@ -254,7 +254,7 @@ class EmbeddedServer:
 
 
 @asynccontextmanager
-async def embedded_server(  # noqa: PLR0913 - what a server needs
+async def embedded_server(  # noqa: PLR0913 - the options of a server
     folder: Path,
     *,
     host: str,
@@ -266,13 +266,12 @@ async def embedded_server(  # noqa: PLR0913 - what a server needs
     """Run a nats-server while the context lasts.
 
     Args:
-        folder: For its configuration, its log and the files of JetStream.
+        folder: The folder for its configuration, its log and JetStream's files.
         host: The address to listen on.
-        port: -1 takes a free one.
-        inherit: File descriptors that it keeps open, so that the lock of the data folder is held
-            until the server has ended, too.
-        accounts: Their block in its configuration.
-        key: Encrypts what JetStream stores.
+        port: The port to listen on; -1 means a free one.
+        inherit: File descriptors that it keeps open; they keep the data folder locked.
+        accounts: Returns the block `accounts` of its configuration.
+        key: Encrypts JetStream's files.
     """
     server = EmbeddedServer(folder, host, port, inherit, accounts, key)
     watcher: asyncio.Task[None] | None = None
@@ -293,8 +292,8 @@ def _read_from(file: Path, offset: int) -> bytes:
         return opened.read()
 
 
-def _in_child() -> None:
-    """Prepare the child before exec: its files are private, and it ends with a killed stack."""
+def _prepare_child() -> None:
+    """Prepare the child before exec: private files, and SIGTERM when the stack exits."""
     os.umask(PRIVATE)
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

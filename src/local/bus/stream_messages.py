@@ -1,7 +1,7 @@
-"""A tenant's messages in JetStream: letters to read and drop, turns to wait for, all to erase.
+"""A tenant's messages in JetStream: read and drop dead letters, wait for turns, erase messages.
 
-The server overwrites a message that is deleted. An acknowledged one leaves its file together with
-its neighbours, once none of them waits any more.
+The server overwrites a deleted message at once. An acknowledged message stays in its file until all
+other messages in that file are acknowledged, too.
 """
 
 import asyncio
@@ -26,17 +26,19 @@ from local.protocol.maintenance import StoredLetter
 from local.protocol.payloads import DeadLetter, Empty
 from local.protocol.reading import value_of
 
-SETTLED_WITHIN = 30.0
-"""Seconds: a turn that takes longer fails repeatedly, and waits for a repair."""
-LOOK_EVERY = 0.05
-STORED_BEFORE_ERASING = 3.0
-"""Seconds for turns in progress to be stored, before they are erased in the stream."""
-_FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
-"""Finds the sender in what is no JSON, such as a message that was cut."""
+TURNS_STORED_TIMEOUT = 30.0
+"""Seconds to wait for turns to be stored. One that takes longer keeps failing until something is
+repaired."""
+POLL_INTERVAL = 0.05
+"""Seconds between two looks at a stream's state."""
+ERASURE_TIMEOUT = 3.0
+"""Seconds to wait for turns in progress to be stored, before they are erased from the stream."""
+_SENDER_FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
+"""Matches the sender's fields in a message that is not valid JSON, such as a truncated one."""
 
 
 async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLetter | None:
-    """Return the first letter of this number or a higher one; None if there is none.
+    """Return the first dead letter with this number or a higher one; None if there is none.
 
     Raises:
         BusError: The server does not answer, or has no such stream.
@@ -46,10 +48,10 @@ async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLett
 
 
 async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
-    """Return the letter of this number.
+    """Return the dead letter with this number.
 
     Raises:
-        InvalidArgumentsError: There is none.
+        InvalidArgumentsError: There is no such letter.
         BusError: The server does not answer.
     """
     with _jetstream_errors():
@@ -64,7 +66,7 @@ async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter
 
 
 async def drop_letter(bus: Connection, sequence: int, tenant: str) -> None:
-    """Delete one letter.
+    """Delete one dead letter.
 
     Raises:
         BusError: The server does not answer.
@@ -87,10 +89,10 @@ def _letter(raw: RawStreamMsg) -> StoredLetter:
     return StoredLetter(sequence=int(raw.seq or 0), at=raw.time or datetime.now(UTC), letter=letter)
 
 
-async def turns_stored(bus: Connection, *tenants: str, within: float = SETTLED_WITHIN) -> int:
-    """Wait until the ledger has every turn that is in the streams now; return how many it lacks.
+async def turns_stored(bus: Connection, *tenants: str, within: float = TURNS_STORED_TIMEOUT) -> int:
+    """Wait until the ledger has every turn now in the streams; return how many it still lacks.
 
-    Later turns are not waited for: under load a stream is never empty.
+    It does not wait for later turns: under load a stream is never empty.
 
     Raises:
         BusError: The server does not answer.
@@ -99,21 +101,21 @@ async def turns_stored(bus: Connection, *tenants: str, within: float = SETTLED_W
     deadline = asyncio.get_running_loop().time() + within
     left = 0
     for tenant, before in zip(tenants, waiting, strict=True):
-        while count := _up_to(before.last_seq, await stream_state(bus, turns_stream(tenant))):
+        while count := _count_up_to(before.last_seq, await stream_state(bus, turns_stream(tenant))):
             if asyncio.get_running_loop().time() > deadline:
                 break
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_INTERVAL)
         left += count
     return left
 
 
-def _up_to(last: int, state: StreamState) -> int:
-    """Return how many messages of a stream may be among those up to the last one."""
+def _count_up_to(last: int, state: StreamState) -> int:
+    """Return an upper bound of the stream's messages with sequence numbers up to `last`."""
     return max(0, min(state.messages, last - state.first_seq + 1))
 
 
 class StreamErasure:
-    """Erases messages in the streams of one tenant."""
+    """Erases a sender's messages from the streams of one tenant."""
 
     def __init__(self, bus: Connection, tenant: str) -> None:
         self._bus = bus
@@ -121,38 +123,38 @@ class StreamErasure:
         self._turns = turns_stream(tenant)
         self._letters = dead_letters_stream(tenant)
         self._reading = asyncio.Lock()
-        """Each message is a request to JetStream: several readers would delay everybody's turns."""
+        """Reading a stream takes a request per message; several readers would delay all turns."""
 
     async def settled(self) -> int:
-        """Wait until no turn is on its way; return how many are, after some seconds.
+        """Wait briefly until all turns are stored; return how many still are not.
 
         Raises:
             BusError: The server does not answer.
         """
-        return await turns_stored(self._bus, self._tenant, within=STORED_BEFORE_ERASING)
+        return await turns_stored(self._bus, self._tenant, within=ERASURE_TIMEOUT)
 
     async def count(self, whose: Sender) -> int:
-        """Return how many messages there are of a user, or of one of the user's sessions.
+        """Return how many messages a user has, or one of the user's sessions.
 
         Raises:
             BusError: The server does not answer.
         """
-        return len(await self._of(whose))
+        return len(await self._find(whose))
 
     async def erase(self, whose: Sender) -> int:
-        """Erase them; return how many there were.
+        """Erase the messages of a user, or of one session; return how many there were.
 
         Raises:
             BusError: The server does not answer.
         """
-        found = await self._of(whose)
+        found = await self._find(whose)
         for stream, sequence in found:
             with _jetstream_errors():
                 await self._bus.client.jsm().delete_msg(stream, sequence)
         return len(found)
 
     async def announce(self, whose: Sender) -> None:
-        """Announce the erasure, so that those who hold messages of the sender drop them.
+        """Announce the erasure, so that participants that hold the sender's messages drop them.
 
         Raises:
             BusError: There is no connection.
@@ -166,7 +168,7 @@ class StreamErasure:
         )
         await self._bus.publish(subjects.MEMORY_FORGOTTEN, encode(event), tenant=self._tenant)
 
-    async def _of(self, whose: Sender) -> list[tuple[str, int]]:
+    async def _find(self, sender: Sender) -> list[tuple[str, int]]:
         async with self._reading:
             turns = self._messages(self._turns)
             letters = self._messages(self._letters)
@@ -174,18 +176,18 @@ class StreamErasure:
                 *[
                     (self._turns, raw.seq or 0)
                     async for raw in turns
-                    if _is_of(self._sent(raw), whose)
+                    if _is_sent_by(self._sender_of(raw), sender)
                 ],
                 *[
                     (self._letters, raw.seq or 0)
                     async for raw in letters
-                    if _is_of(_author_of(raw), whose)
+                    if _is_sent_by(_author_of(raw), sender)
                 ],
             ]
 
-    def _sent(self, raw: RawStreamMsg) -> Sender:
-        """Return who sent a message: where there are accounts, the person of its token."""
-        claimed = _claimed(raw.data or b"")
+    def _sender_of(self, raw: RawStreamMsg) -> Sender:
+        """Return who sent a message; with accounts, the user is that of its token."""
+        claimed = _claimed_sender(raw.data or b"")
         message = BusMessage(
             subjects.RESPONSE_GENERATION, raw.data or b"", headers=raw.headers, tenant=self._tenant
         )
@@ -200,7 +202,7 @@ class StreamErasure:
 
 
 async def _next_message(bus: Connection, stream: str, sequence: int) -> RawStreamMsg | None:
-    """Return the first message of this number or a higher one; None if there is none."""
+    """Return the first message with this number or a higher one; None if there is none."""
     with _jetstream_errors():
         try:
             return await bus.client.jsm().get_msg(stream, seq=sequence, subject=">", next=True)
@@ -213,7 +215,7 @@ def _jetstream_errors() -> Iterator[None]:
     try:
         yield
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        raise BusError(f"JetStream does not do what is asked of it: {error!r}.") from error
+        raise BusError(f"JetStream failed: {error!r}.") from error
 
 
 def _author_of(raw: RawStreamMsg) -> Sender:
@@ -222,22 +224,23 @@ def _author_of(raw: RawStreamMsg) -> Sender:
     try:
         letter = decode(data, DeadLetter).payload
     except (BadRequestError, InvalidArgumentsError):
-        return _claimed(data)
-    claimed = _claimed(letter.message.encode())
+        return _claimed_sender(data)
+    claimed = _claimed_sender(letter.message.encode())
     return msgspec.structs.replace(claimed, user=letter.user or claimed.user)
 
 
-def _claimed(data: bytes) -> Sender:
-    """Return the sender that a message claims, even if it is no JSON."""
+def _claimed_sender(data: bytes) -> Sender:
+    """Return the sender that a message claims, even if the message is not valid JSON."""
     try:
         return sender_of(data)
     except BadRequestError:
         text = data.decode("utf-8", "replace")
-        found = ((name, value_of(value)) for name, value in _FIELD.findall(text))
+        found = ((name, value_of(value)) for name, value in _SENDER_FIELD.findall(text))
         fields = {name: value for name, value in found if value is not None}
         return Sender(user=fields.get("user"), session_id=fields.get("session_id"))
 
 
-def _is_of(sender: Sender, whose: Sender) -> bool:
-    of_session = whose.session_id is None or sender.session_id == whose.session_id
-    return sender.user == whose.user and of_session
+def _is_sent_by(actual: Sender, wanted: Sender) -> bool:
+    """Return whether the users match, and the sessions, if `wanted` names one."""
+    in_session = wanted.session_id is None or actual.session_id == wanted.session_id
+    return actual.user == wanted.user and in_session

@@ -1,9 +1,9 @@
-"""JetStream: turns and ratings, which must not be lost, and dead letters, which nobody could read.
+"""The JetStream streams of a tenant: one for turns and ratings, one for dead letters.
 
-Each tenant has streams of its own, because deduplication by `Nats-Msg-Id` spans a whole stream
-(decision 0004). Turns stay in theirs until the MemoryAgent has committed them to the ledger,
-however long that takes. Dead letters stay in theirs until somebody deals with them, or they are too
-old.
+Turns and ratings must not be lost, so they stay in their stream until the MemoryAgent has committed
+them to the ledger. Dead letters are messages that could not be read; they stay until an admin
+drops them, or until they expire. Each tenant has its own streams, because deduplication by
+`Nats-Msg-Id` spans a whole stream (decision 0004).
 """
 
 from datetime import datetime
@@ -30,31 +30,32 @@ from local.protocol.envelope import encode, seal
 from local.protocol.payloads import DeadLetter
 
 DUPLICATE_WINDOW = 120.0
-"""Seconds in which the server drops a second message of the same id: enough for a sender that tries
-again after a restart; the server remembers every id for as long."""
+"""Seconds in which the server drops another message with the same id. It covers a sender that
+retries after a restart; the server keeps every id for that long."""
 ACK_WAIT = 30.0
-"""Seconds until an unacknowledged turn is delivered again; longer than `turn_timeout` may be, so
-that no turn is delivered twice while it is being stored."""
+"""Seconds until an unacknowledged turn is delivered again. The maximum of `turn_timeout` is below
+it, so that no turn is delivered twice while it is being stored."""
 UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024
-"""Bytes of delivered, unacknowledged turns: requests wait behind them on the same connection
-(decision 0038)."""
+"""Maximum bytes of delivered, unacknowledged turns: requests queue behind them on the same
+connection (decision 0038)."""
 RETRY_DELAY = 1.0
-"""Seconds until JetStream delivers a turn again that could not be stored; a busy disk needs a
-pause, and a turn should not be missing for long."""
+"""Seconds until JetStream redelivers a turn that could not be stored: a busy disk needs a pause,
+but a turn should not be missing for long."""
 PUBLISH_TIMEOUT = 5.0
 """Seconds to wait for JetStream's acknowledgement, which includes a sync of the disk."""
 DEAD_LETTER_AGE = 30 * 24 * 3600.0
-"""Seconds, a month: time to notice and correct a sender, without storing other people's text
-indefinitely."""
+"""Seconds (a month) until dead letters expire: time to notice and fix a sender, without storing
+other people's text indefinitely."""
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
-"""JetStream reserves them when the stream is made, so more would raise LEAST_FREE."""
-UNSAID = "Why, and what it was, only who runs the memory may read."
-"""With accounts, all agents of a tenant receive a notice of a letter, with this text."""
-LEAST_FREE = 100
-"""Megabytes of free disk that a start needs: JetStream uses at most three quarters of what is free,
-and DEAD_LETTER_BYTES must fit into that (decision 0036)."""
-NO_STORAGE = 10047
-"""JetStream's error code if it cannot reserve the bytes of a stream."""
+"""Maximum bytes of a tenant's dead letters. JetStream reserves them when it creates the stream, so
+a higher value would raise MIN_FREE_MB."""
+WITHHELD_REASON = "Only those who run the memory may read the message and the reason."
+"""With accounts, all agents of a tenant are notified of a dead letter with this text."""
+MIN_FREE_MB = 100
+"""Megabytes of free disk space that a start needs: JetStream uses at most three quarters of the
+free space, and DEAD_LETTER_BYTES must fit (decision 0036)."""
+INSUFFICIENT_STORAGE = 10047
+"""JetStream's error code when it cannot reserve the bytes of a stream."""
 
 log = structlog.get_logger()
 
@@ -68,29 +69,29 @@ def dead_letters_stream(tenant: str) -> str:
 
 
 def _dead_letters_subject(bus: Connection, tenant: str) -> str:
-    """Return where letters are stored; with accounts agents receive none, whoever sent them."""
+    """Return the subject that stores dead letters; with accounts, one that no agent can receive."""
     return subjects.dead_letters_of(tenant) if bus.by_tenant else subjects.MEMORY_DEAD_LETTER
 
 
 class Delivery(NamedTuple):
-    """A stream's data about a message that it delivers."""
+    """A stream's metadata of a delivered message; `at` is when the stream stored it."""
 
     sequence: int
     at: datetime
     deliveries: int
-    """How often it was delivered, this time included."""
+    """The number of deliveries so far, including this one."""
 
 
 def delivery_subject(name: str) -> str:
-    """Return where the durable consumers of all tenants deliver turns.
+    """Return the subject to which the durable consumers of all tenants deliver turns.
 
-    It has no wildcard, since a consumer does not notice subscriptions to one.
+    It has no wildcard, because a consumer does not notice subscriptions with one.
     """
     return f"local2.deliver.{name}"
 
 
 async def ensure_streams(bus: Connection, tenant: str) -> None:
-    """Create the tenant's streams, or update those of an earlier version.
+    """Create the tenant's streams, or update those that an earlier version created.
 
     Raises:
         BusError: The server has no JetStream, or refuses the streams.
@@ -99,10 +100,10 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
         for stream in _streams_of(bus, tenant):
             await _ensure_stream(bus, stream)
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        if isinstance(error, nats.js.errors.APIError) and error.err_code == NO_STORAGE:
+        if isinstance(error, nats.js.errors.APIError) and error.err_code == INSUFFICIENT_STORAGE:
             raise BusError(
-                f"JetStream at {bus.url} has no room for its streams.",
-                remedy=f"Make room on its disk: at least {LEAST_FREE} MB must be free.",
+                f"JetStream at {bus.url} does not have enough disk space for its streams.",
+                remedy=f"Free space on its disk: it needs at least {MIN_FREE_MB} MB.",
             ) from error
         raise BusError(
             f"The NATS server at {bus.url} refuses JetStream: {error}.",
@@ -114,7 +115,7 @@ def _streams_of(bus: Connection, tenant: str) -> tuple[StreamConfig, StreamConfi
     stored = (*subjects.STORED, subjects.MEMORY_PROBE)
     turns = StreamConfig(
         name=turns_stream(tenant),
-        subjects=[bus.received_on(subject, tenant) for subject in stored],
+        subjects=[bus.incoming_subject(subject, tenant) for subject in stored],
         retention=RetentionPolicy.WORK_QUEUE,
         storage=StorageType.FILE,
         duplicate_window=DUPLICATE_WINDOW,
@@ -137,7 +138,7 @@ async def _ensure_stream(bus: Connection, stream: StreamConfig) -> None:
         await jetstream.add_stream(stream)
 
 
-async def publish_durably(  # noqa: PLR0913 - what a message consists of
+async def publish_durably(  # noqa: PLR0913 - the parts of a message
     bus: Connection,
     subject: str,
     data: bytes,
@@ -146,18 +147,18 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
     headers: Headers | None = None,
     timeout: float = PUBLISH_TIMEOUT,  # noqa: ASYNC109 - the caller chooses it
 ) -> None:
-    """Publish into a stream; return once the server has the message on disk.
+    """Publish to a stream; return once the server has synced the message to disk.
 
     Args:
         bus: The connection to publish over.
         subject: One of a stream's subjects.
         data: The encoded envelope.
-        message_id: The server drops a second message of this id within two minutes.
-        headers: Further headers.
+        message_id: The server drops another message with this id within DUPLICATE_WINDOW.
+        headers: Additional headers.
         timeout: Seconds to wait for the acknowledgement.
 
     Raises:
-        BusError: No acknowledgement came. The message may be stored or not; send it again.
+        BusError: No acknowledgement arrived. The message may or may not be stored; send it again.
     """
     named: Headers = {"Nats-Msg-Id": message_id} if message_id else {}
     headers = bus.with_token({**named, **(headers or {})} or None)
@@ -173,11 +174,11 @@ async def publish_durably(  # noqa: PLR0913 - what a message consists of
 
 
 async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
-    """Create the durable consumer of a tenant's turns; return the subject that it delivers to.
+    """Create the durable consumer of a tenant's turns; return the subject it delivers to.
 
-    A push consumer, because pulling stalls when the server restarts. At most so many messages are
-    out at a time as fit into UNACKNOWLEDGED_BYTES, each taken at the maximum size. Every message is
-    delivered again until `acknowledge` is called for it.
+    It is a push consumer, because pulling stalls when the server restarts. The number of
+    unacknowledged messages is limited so that, at the maximum message size, they fit into
+    UNACKNOWLEDGED_BYTES. Every message is redelivered until `acknowledge` is called for it.
     """
     consumer = ConsumerConfig(
         durable_name=name,
@@ -194,7 +195,7 @@ async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
 
 
 def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
-    """Return what the stream knows of a message; None for one that no stream delivered."""
+    """Return the stream's metadata of a message; None if no stream delivered it."""
     try:
         metadata = Msg(bus.client, reply=message.reply).metadata
     except nats.errors.NotJSMessageError:
@@ -207,7 +208,7 @@ def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
 
 
 async def acknowledge(bus: Connection, message: BusMessage) -> None:
-    """Tell JetStream that the message need not be delivered again."""
+    """Tell JetStream not to deliver the message again."""
     await bus.publish(message.reply, b"+ACK")
 
 
@@ -219,17 +220,17 @@ async def redeliver(bus: Connection, message: BusMessage) -> None:
 async def store_dead_letter(
     bus: Connection, letter: DeadLetter, *, source: str, message_id: str | None, tenant: str
 ) -> None:
-    """Store a message that cannot be read, or as much of it as a letter carries.
+    """Store a message that cannot be read as a dead letter, shortened if it is too long.
 
     Args:
         bus: The connection to publish over.
         letter: The message, and why it cannot be read.
-        source: The participant that could not read it.
-        message_id: Identifies the message; the server drops a second letter of the same one.
-        tenant: Whose message it is.
+        source: The participant that could not read the message.
+        message_id: Identifies the message; the server drops a second letter with the same id.
+        tenant: The tenant that sent the message.
 
     Raises:
-        BusError: The stream did not store it.
+        BusError: The stream did not store the letter.
     """
     letter = msgspec.structs.replace(letter, reason=echoed(letter.reason))
     while True:
@@ -245,24 +246,26 @@ async def store_dead_letter(
         else:
             break
     if bus.by_tenant:
-        await _announce(bus, letter, source=source, tenant=tenant)
+        await _announce_letter(bus, letter, source=source, tenant=tenant)
 
 
-async def _announce(bus: Connection, letter: DeadLetter, *, source: str, tenant: str) -> None:
-    """Tell a tenant that there is a letter, without anything that a person wrote."""
-    announced = DeadLetter(subject=letter.subject, reason=UNSAID, message="", cut=True)
+async def _announce_letter(
+    bus: Connection, letter: DeadLetter, *, source: str, tenant: str
+) -> None:
+    """Notify a tenant's agents of a dead letter, without any text that a person wrote."""
+    announced = DeadLetter(subject=letter.subject, reason=WITHHELD_REASON, message="", cut=True)
     data = encode(seal(announced, type="dead_letter", source=source))
     await bus.publish(subjects.MEMORY_DEAD_LETTER, data, tenant=tenant)
 
 
 def shortened(letter: DeadLetter, share: float) -> DeadLetter:
-    """Return as much of a letter as fits into less than this share of its bytes."""
+    """Return the letter with its message shortened to less than this share of its bytes."""
     length = int(len(letter.message) * share * 0.9)
     return msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
 
 
 async def count_letters(bus: Connection, tenant: str) -> int:
-    """Return the number of letters.
+    """Return the number of dead letters.
 
     Raises:
         BusError: The server does not answer.
@@ -280,7 +283,7 @@ async def count_turns(bus: Connection, tenant: str) -> int:
 
 
 async def stream_state(bus: Connection, stream: str) -> StreamState:
-    """Return how many messages a stream has, and their numbers; zeros where there is no stream.
+    """Return a stream's message count and sequence numbers; zeros if it does not exist.
 
     Raises:
         BusError: The server does not answer.

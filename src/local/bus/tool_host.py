@@ -1,7 +1,7 @@
-"""Puts one Tool on the bus: announces its schema, answers its requests, turns errors into results.
+"""Serve one Tool on the bus: announce its schema, answer requests, turn errors into results.
 
-This is the only place where an exception becomes an error result, so that every tool fails in the
-same form. The host knows the calls in progress, so that the caller can cancel one.
+This is the only place where exceptions become error results, so that all tools fail in the same
+form. The host tracks the calls in progress, so that callers can cancel them.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ from local.protocol.tool import Tool, reporter
 from local.protocol.tool_messages import error_headers, header_value
 from local.settings import TOOL_OUTPUT_LIMIT
 
-FAULT = "The tool failed; the server's log says where."
-ASKED_TOGETHER = 0.02
-"""Seconds: requests for schemas within them get one announcement. This limits a burst of agents
-that start together, and delays the answer by less than anybody notices."""
-DATA_LEFT_OUT = "(Its data is left out: the bus does not carry so much.)"
-_Key = tuple[str, str | None, str | None, str]
+FAULT_MESSAGE = "The tool failed; the server's log says where."
+SCHEMA_REQUEST_WINDOW = 0.02
+"""Seconds during which requests for the schema are collected and answered with one announcement.
+This handles agents that start together; the delay is imperceptible."""
+DATA_OMITTED = "(The data is left out: it is too large for the bus.)"
+_CallKey = tuple[str, str | None, str | None, str]
 
 
 class ToolHost(Participant):
-    """A tool as a participant; several hosts of one tool divide its requests.
+    """A tool as a participant; several hosts of one tool share its requests.
 
-    Results of more than `output_limit` characters are stored in the memory, and sent as previews.
-    `admission` admits requests, and shares out the work; several tools may share it.
+    Results of more than `output_limit` characters are stored in the memory and sent as previews.
+    `admission` limits and schedules requests; several hosts may share it.
     """
 
     def __init__(
@@ -82,26 +82,26 @@ class ToolHost(Participant):
         await self._publish_schema(subjects.TOOL_SCHEMA)
 
     async def _announce(self, message: BusMessage) -> None:
-        """Reply to a request; answer those that wait for no reply with one announcement for all."""
+        """Send the schema to the requester, or announce it once to all that gave no inbox."""
         if message.reply:
             await self._publish_schema(message.reply)
         elif message.tenant not in self._announcing:
             self._announcing.add(message.tenant)
-            await asyncio.sleep(ASKED_TOGETHER)
+            await asyncio.sleep(SCHEMA_REQUEST_WINDOW)
             self._announcing.discard(message.tenant)
             await self._publish_schema(subjects.TOOL_SCHEMA, tenant=message.tenant)
 
     async def _publish_schema(self, subject: str, tenant: str | None = None) -> None:
-        """Publish the schema; the signature shows the stack that the tool is its own."""
+        """Publish the schema; the signature proves to the stack that it is one of its own tools."""
         headers = signed(self.bus.secret, subject, self._schema)
         await self.bus.publish(subject, self._schema, headers=headers, tenant=tenant)
 
     async def _answer(self, message: BusMessage) -> None:
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         request: Envelope[Any] | None = None
         caller: Caller | None = None
         try:
-            request = self._decoded(message.data)
+            request = self._decode_request(message.data)
             caller = self.bus.identity.caller_of(message, request)
             with self._running.cancellable(caller, request.id):
                 result = await self._run(caller, request, message.data)
@@ -111,20 +111,20 @@ class ToolHost(Participant):
         except Local2Error as error:
             request = request or header_of(message.data)
             result = ToolResult.failed(error)
-        except Exception:  # noqa: BLE001 - the boundary: the log has all of it
+        except Exception:  # noqa: BLE001 - the boundary; the log has the details
             self._log.exception("tool_failed")
-            result = ToolResult.failed(Local2Error(FAULT))
-        if self._tool.answering is not None:
+            result = ToolResult.failed(Local2Error(FAULT_MESSAGE))
+        if self._tool.on_result is not None:
             caller = caller or self._caller_of_refused(message, request)
             if caller is not None:
-                self._tool.answering(caller, result)
+                self._tool.on_result(caller, result)
         result = await self._reply(message, request, result)
-        elapsed = time.perf_counter() - begun
-        await asyncio.sleep(0)  # the reply leaves before the log line is made
-        self._record(request, result, elapsed)
+        elapsed = time.perf_counter() - started_at
+        await asyncio.sleep(0)  # send the reply before making the log line
+        self._log_request(request, result, elapsed)
 
     async def _cancel(self, message: BusMessage) -> None:
-        """Cancel a call; every host of the tool receives this, the one with the call ends it."""
+        """Cancel a call. Every host of the tool receives this; the one that runs the call acts."""
         if (header := header_of(message.data)) is not None and header.correlation_id:
             caller = self.bus.identity.caller_of(message, header)
             self._running.cancel(caller, header.correlation_id)
@@ -132,14 +132,14 @@ class ToolHost(Participant):
     def _caller_of_refused(
         self, message: BusMessage, request: Envelope[Any] | None
     ) -> Caller | None:
-        """Return who sent a refused request, if that can be known."""
+        """Return the caller of a refused request, if it can be determined."""
         try:
             return self.bus.identity.caller_of(message, request) if request else None
         except Local2Error:
             return None
 
-    def _decoded(self, data: bytes) -> Envelope[ToolRequest[Any]]:
-        """Decode the request; drop an argument that is null where the tool expects a value."""
+    def _decode_request(self, data: bytes) -> Envelope[ToolRequest[Any]]:
+        """Decode the request; drop null arguments where the tool does not accept null."""
         try:
             return decode(data, self._request_type)
         except InvalidArgumentsError:
@@ -152,8 +152,8 @@ class ToolHost(Participant):
             }
             if len(given) == len(args):
                 raise
-            left = msgspec.structs.replace(request, payload=ToolRequest(args=given))
-            return decode(encode(left), self._request_type)
+            reduced = msgspec.structs.replace(request, payload=ToolRequest(args=given))
+            return decode(encode(reduced), self._request_type)
 
     async def _run(
         self, caller: Caller, request: Envelope[ToolRequest[Any]], data: bytes
@@ -165,7 +165,7 @@ class ToolHost(Participant):
                     raise DeadlineError(
                         f"The deadline {request.deadline_utc} has passed; nothing was done."
                     )
-                reporter.set(partial(self._report, request))  # in the context of this task
+                reporter.set(partial(self._report, request))  # only for the current task
                 output = await self._tool.run(caller, request.payload.args)
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:
@@ -173,7 +173,7 @@ class ToolHost(Participant):
         return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
 
     async def _report(self, request: Envelope[Any], progress: ToolProgress) -> None:
-        """Publish how far a call is; not where all of a tenant's agents would receive it."""
+        """Publish a call's progress, except with accounts: all agents of a tenant would see it."""
         if self.bus.by_tenant or not request.id:
             return
         report = seal(progress, type="progress", source=self.name, correlation_id=request.id)
@@ -183,25 +183,26 @@ class ToolHost(Participant):
     async def _reply(
         self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
     ) -> ToolResult:
-        """Send the result, or as much of it as the bus carries; return what was sent."""
+        """Send the result, or as much of it as fits on the bus; return the result that was sent."""
         try:
-            data, headers = self._encoded(message, request, result)
+            data, headers = self._encode_result(message, request, result)
             self.bus.check_size(data, headers)
         except TooLargeError as error:
-            return await self._reply(message, request, _smaller(result, error))
+            return await self._reply(message, request, _reduced_result(result, error))
         except InvalidArgumentsError as error:
             self._log.warning("result_not_sent", reason=error.logged)
             return await self._reply(message, request, ToolResult.failed(error))
-        except Exception:  # noqa: BLE001 - the caller must not wait in vain
+        except Exception:  # noqa: BLE001 - the caller must get an answer
             self._log.exception("result_not_sent")
-            return await self._reply(message, request, ToolResult.failed(Local2Error(FAULT)))
+            fault = ToolResult.failed(Local2Error(FAULT_MESSAGE))
+            return await self._reply(message, request, fault)
         if message.reply:
             await self.bus.publish(message.reply, data, headers=headers)
-        if not self.bus.by_tenant:  # what one person recalls is not for all agents of the tenant
+        if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
             await self.bus.publish(self._result_subject, data, headers=headers)
         return result
 
-    def _encoded(
+    def _encode_result(
         self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
     ) -> tuple[bytes, Headers | None]:
         envelope = seal(
@@ -220,7 +221,10 @@ class ToolHost(Participant):
             headers |= error_headers(result.error)
         return encode(envelope), headers or None
 
-    def _record(self, request: Envelope[Any] | None, result: ToolResult, seconds: float) -> None:
+    def _log_request(
+        self, request: Envelope[Any] | None, result: ToolResult, seconds: float
+    ) -> None:
+        """Log the request, and count it if it failed."""
         if result.error is not None:
             self._requests.errors += 1
             self._requests.last_error = result.outcome
@@ -236,29 +240,29 @@ class ToolHost(Participant):
         )
 
 
-def _smaller(result: ToolResult, error: TooLargeError) -> ToolResult:
-    """Return what is sent instead of a result that is too large for the bus."""
+def _reduced_result(result: ToolResult, error: TooLargeError) -> ToolResult:
+    """Return the replacement for a result that is too large: without data, else the error."""
     if result.data is None:
         return ToolResult.failed(error)
-    content = f"{result.content}\n{DATA_LEFT_OUT}"
+    content = f"{result.content}\n{DATA_OMITTED}"
     return msgspec.structs.replace(result, content=content, data=None)
 
 
 class RunningCalls:
-    """Calls by their caller and the id of the request; nobody else can cancel them."""
+    """The calls in progress, by caller and request id, so that only their callers cancel them."""
 
     def __init__(self) -> None:
-        self._tasks: dict[_Key, asyncio.Task[None]] = {}
-        self._cancelled: set[_Key] = set()
+        self._tasks: dict[_CallKey, asyncio.Task[None]] = {}
+        self._cancelled: set[_CallKey] = set()
 
     @contextmanager
     def cancellable(self, caller: Caller, request_id: str) -> Iterator[None]:
-        """Run the body in the current task, until it is done or cancelled.
+        """Let `cancel` cancel the body, which runs in the current task.
 
         Raises:
-            CancelledCallError: The caller no longer wants the answer.
+            CancelledCallError: The caller cancelled the call.
         """
-        key, task = _key(caller, request_id), asyncio.current_task()
+        key, task = _call_key(caller, request_id), asyncio.current_task()
         if task is None or not request_id:
             yield
             return
@@ -271,19 +275,19 @@ class RunningCalls:
             task.uncancel()
             raise CancelledCallError(
                 "The caller has cancelled the call.",
-                remedy="What was written before stays; ask again if it is needed.",
+                remedy="What it had already written stays; repeat the call if needed.",
             ) from None
         finally:
             self._tasks.pop(key, None)
             self._cancelled.discard(key)
 
     def cancel(self, caller: Caller, request_id: str) -> None:
-        """Cancel a call of this caller, if it is under way here."""
-        key = _key(caller, request_id)
+        """Cancel a call of this caller, if it runs in this host."""
+        key = _call_key(caller, request_id)
         if (task := self._tasks.get(key)) is not None and key not in self._cancelled:
             self._cancelled.add(key)
             task.cancel()
 
 
-def _key(caller: Caller, request_id: str) -> _Key:
+def _call_key(caller: Caller, request_id: str) -> _CallKey:
     return caller.tenant, caller.user, caller.agent, request_id

@@ -1,8 +1,8 @@
-"""A tool's result, wherever it arrives first.
+"""Call a tool and return its result, whether the tool replies or only publishes it.
 
-Most tools reply to the caller. Some, as the protocol allows, only publish on `tool.result.<tool>`.
-So a call listens there as well, until the tool has replied once; from then on a call costs no more
-than the request. See decision 0028.
+Most tools reply to the caller. The protocol also allows a tool to only publish on
+`tool.result.<tool>`. So a call also listens there, until the tool has replied once; from then on, a
+call costs no more than the request. See decision 0028.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from local.protocol.tool_messages import read_result
 
 
 class Bus(Protocol):
-    """The part of a connection that calls of tools need."""
+    """The part of a connection that tool calls need."""
 
     async def request(
         self,
         subject: str,
         data: bytes,
         *,
-        timeout: float,  # noqa: ASYNC109 - as a connection has it
+        timeout: float,  # noqa: ASYNC109 - as in Connection
         headers: Headers | None,
     ) -> BusMessage: ...
     async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
@@ -40,13 +40,13 @@ class _Call(msgspec.Struct, eq=False):
     request: Envelope[Any]
     result: asyncio.Future[ToolResult]
     saw_unaddressed: bool = False
-    """Whether results came that do not name their request."""
+    """Whether results arrived that do not name the request they answer."""
 
 
-class _Listening(msgspec.Struct, eq=False):
-    """The one subscription to what a tool publishes, with the calls that wait for it, by request.
+class _ToolListener(msgspec.Struct, eq=False):
+    """The subscription to a tool's published results, and the waiting calls by request id.
 
-    A subscription for each call would bring every result to every call.
+    All calls share one subscription; otherwise every call would receive every result.
     """
 
     calls: dict[str, _Call] = msgspec.field(default_factory=dict)
@@ -56,30 +56,30 @@ class _Listening(msgspec.Struct, eq=False):
         try:
             published = read_result(message.data, message.headers)
         except BadRequestError:
-            self._is_unaddressed(None)
+            self._note_unaddressed(None)
             return
         if published.correlation_id is not None:
             call = self.calls.get(published.correlation_id)
         else:
-            possible = [one for one in self.calls.values() if _may_answer(published, one.request)]
-            call = possible[0] if len(possible) == 1 else None
-            self._is_unaddressed(call)
+            candidates = [one for one in self.calls.values() if _may_answer(published, one.request)]
+            call = candidates[0] if len(candidates) == 1 else None
+            self._note_unaddressed(call)
         if call is not None and not call.result.done():
             call.result.set_result(published.payload)
 
-    def _is_unaddressed(self, meant: _Call | None) -> None:
+    def _note_unaddressed(self, answered: _Call | None) -> None:
         for call in self.calls.values():
-            call.saw_unaddressed |= call is not meant
+            call.saw_unaddressed |= call is not answered
 
 
 class ToolResults:
-    """One connection's knowledge of how each tool answers."""
+    """Calls tools over one connection, and remembers which of them reply."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._replies: dict[str, bool] = {}
-        """Whether a tool replies; False for good after a missing reply."""
-        self._listening: dict[str, _Listening] = {}
+        """Whether each tool replies; after a missing reply, False for good."""
+        self._listeners: dict[str, _ToolListener] = {}
         self._subscribing = asyncio.Lock()
 
     async def ask(
@@ -92,7 +92,7 @@ class ToolResults:
         """Send a request; return the tool's reply, or the result that it publishes.
 
         Raises:
-            NoRespondersError: Nobody serves the tool, which the server reports at once.
+            NoRespondersError: Nobody serves the tool; the server reports that at once.
             BusTimeoutError: Somebody serves it, but did not answer within `timeout` seconds.
         """
         if self._replies.get(tool):
@@ -101,7 +101,7 @@ class ToolResults:
             except BusTimeoutError:
                 self._replies[tool] = False
                 raise
-        async with self._listening_to(tool, request) as call:
+        async with self._listen(tool, request) as call:
             reply = asyncio.create_task(self._reply(tool, request, timeout, headers))
             try:
                 await asyncio.wait((reply, call.result), return_when=asyncio.FIRST_COMPLETED)
@@ -111,7 +111,7 @@ class ToolResults:
                 result = reply.result()
                 self._replies.setdefault(tool, True)
             except BusTimeoutError as error:
-                raise _without_answer(error, tool, call) from error
+                raise _timeout_error(error, tool, call) from error
             finally:
                 reply.cancel()
                 await asyncio.gather(reply, return_exceptions=True)
@@ -125,28 +125,28 @@ class ToolResults:
         return read_result(answer.data, answer.headers).payload
 
     @asynccontextmanager
-    async def _listening_to(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
-        """Subscribe to what the tool publishes, before the server gets the request."""
+    async def _listen(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
+        """Listen to the tool's published results; enter before sending the request."""
         call = _Call(request, asyncio.get_running_loop().create_future())
         async with self._subscribing:
-            if (listening := self._listening.get(tool)) is None:
-                listening = _Listening()
-                listening.subscription = await self._bus.subscribe(
-                    subjects.tool_result(tool), listening.receive
+            if (listener := self._listeners.get(tool)) is None:
+                listener = _ToolListener()
+                listener.subscription = await self._bus.subscribe(
+                    subjects.tool_result(tool), listener.receive
                 )
-                self._listening[tool] = listening
-            listening.calls[request.id] = call
+                self._listeners[tool] = listener
+            listener.calls[request.id] = call
         try:
             yield call
         finally:
-            del listening.calls[request.id]
-            if not listening.calls and listening.subscription is not None:
-                del self._listening[tool]
-                await listening.subscription.leave()
+            del listener.calls[request.id]
+            if not listener.calls and listener.subscription is not None:
+                del self._listeners[tool]
+                await listener.subscription.leave()
 
 
 def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:
-    """Return whether a result without `correlation_id` names the turn of this request."""
+    """Return whether a result without `correlation_id` names the same turn as this request."""
     turn = (request.session_id, request.query_id)
     return (
         any(turn)
@@ -155,12 +155,12 @@ def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool
     )
 
 
-def _without_answer(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
-    """Return the error, with advice if results came that may have been meant for this call."""
+def _timeout_error(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
+    """Return the error, with a remedy if results arrived that may have been meant for this call."""
     if not call.saw_unaddressed:
         return error
     return BusTimeoutError(
         error.message,
-        remedy=f"What came on {subjects.tool_result(tool)} did not say whom it answers: the tool "
-        "should set correlation_id to the request's id.",
+        remedy=f"Results on {subjects.tool_result(tool)} did not name the request that they "
+        "answer: the tool should set correlation_id to the request's id.",
     )

@@ -1,7 +1,7 @@
-"""The vector worker as the memory sees it: requests over the bus, failures as VectorError.
+"""The client of the vector worker: requests over the bus; failures are raised as VectorError.
 
-A search must not wait for a worker that has died: its waiting callers go on at once when the worker
-ends or the connection is lost, because the answer is then lost, too.
+A search must not wait for a dead worker. When the worker exits or the connection is lost, the
+answer is lost as well, so all waiting requests fail at once.
 """
 
 import asyncio
@@ -40,22 +40,22 @@ from local.protocol.vectors import (
 from local.telemetry import question_embedded
 
 BATCH_TIMEOUT = 300.0
-"""Seconds for a batch, for the sake of slow embedders; a dead worker is noticed at once."""
+"""Seconds to wait for a batch; slow embedders need them, and a dead worker is noticed at once."""
 STATUS_TIMEOUT = 10.0
-"""Seconds to answer a request for the status, behind at most one step of a batch."""
-WORKER_ENDED = "The vector worker ended; it is being started again."
-NO_CONNECTION = "The connection to the bus was lost; it is being made again."
+"""Seconds to wait for the status, which the worker answers after at most one step of a batch."""
+WORKER_ENDED = "The vector worker ended; it is being restarted."
+NO_CONNECTION = "The connection to the bus was lost; it is being re-established."
 
 R = TypeVar("R")
 
 
-FAILURES: dict[str, type[VectorError]] = {
+ERRORS_BY_CODE: dict[str, type[VectorError]] = {
     error.code: error for error in (EmbedderMismatchError, IndexDamagedError, VectorFaultError)
 }
 
 
 class VectorClient:
-    """Asks the vector worker; requests fail as soon as the worker or the connection is lost."""
+    """Sends requests to the vector worker; they fail once the worker or the connection is lost."""
 
     def __init__(self, bus: Connection, *, search_timeout: float) -> None:
         self._bus = bus
@@ -63,13 +63,13 @@ class VectorClient:
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def worker_lost(self) -> None:
-        """Fail all requests to the worker; called when its process has ended."""
+        """Fail all pending requests; called when the worker's process has exited."""
         self._lost.set_result(None)
         self._lost = asyncio.get_running_loop().create_future()
 
     async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
-        ask = VectorSearch(text=text, limit=limit, patience=self._search_timeout, tenant=tenant)
-        hits = await self._ask(subjects.VECTOR_SEARCH, ask, VectorHits, self._search_timeout)
+        request = VectorSearch(text=text, limit=limit, patience=self._search_timeout, tenant=tenant)
+        hits = await self._ask(subjects.VECTOR_SEARCH, request, VectorHits, self._search_timeout)
         question_embedded(cached=hits.cached)
         return hits
 
@@ -79,42 +79,48 @@ class VectorClient:
     async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         return await self._upsert(VectorUpsert(items=items, tenant=tenant, into_next=True))
 
-    async def _upsert(self, ask: VectorUpsert) -> VectorsStored:
-        return await self._ask(subjects.VECTOR_UPSERT, ask, VectorsStored, BATCH_TIMEOUT)
+    async def _upsert(self, request: VectorUpsert) -> VectorsStored:
+        return await self._ask(subjects.VECTOR_UPSERT, request, VectorsStored, BATCH_TIMEOUT)
 
     async def delete(self, ids: list[str], *, tenant: str) -> None:
-        ask = VectorDelete(ids=ids, tenant=tenant)
-        await self._ask(subjects.VECTOR_DELETE, ask, Empty, BATCH_TIMEOUT)
+        request = VectorDelete(ids=ids, tenant=tenant)
+        await self._ask(subjects.VECTOR_DELETE, request, Empty, BATCH_TIMEOUT)
 
     async def ids(
         self, offset: int, limit: int, *, tenant: str, of_next: bool = False
     ) -> list[str]:
-        ask = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
-        return (await self._ask(subjects.VECTOR_IDS, ask, VectorIdPage, BATCH_TIMEOUT)).ids
+        """Return a page of the ids in the index, or in the next one."""
+        request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
+        return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def held(self, ids: list[str], *, tenant: str) -> list[str]:
-        ask = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
-        return (await self._ask(subjects.VECTOR_IDS, ask, VectorIdPage, BATCH_TIMEOUT)).ids
+        """Return those of the given ids that are in the index."""
+        request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
+        return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
-        ask = VectorCheck(items=items, tenant=tenant)
-        return (await self._ask(subjects.VECTOR_LOST, ask, VectorIdPage, BATCH_TIMEOUT)).ids
+        """Return the ids of those items whose vectors a search does not find."""
+        request = VectorCheck(items=items, tenant=tenant)
+        return (await self._ask(subjects.VECTOR_LOST, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def status(self, *, tenant: str) -> VectorStatus:
-        ask = TenantOnly(tenant=tenant)
-        return await self._ask(subjects.VECTOR_STATUS, ask, VectorStatus, STATUS_TIMEOUT)
+        request = TenantOnly(tenant=tenant)
+        return await self._ask(subjects.VECTOR_STATUS, request, VectorStatus, STATUS_TIMEOUT)
 
     async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
-        ask = VectorReset(tenant=tenant, whole=whole)
-        return await self._ask(subjects.VECTOR_RESET, ask, VectorStatus, BATCH_TIMEOUT)
+        """Empty the tenant's index; with `whole`, empty the folder of all tenants' indexes."""
+        request = VectorReset(tenant=tenant, whole=whole)
+        return await self._ask(subjects.VECTOR_RESET, request, VectorStatus, BATCH_TIMEOUT)
 
     async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
-        ask = VectorNext(action="begin", embedder=embedder, tenant=tenant)
-        return await self._ask(subjects.VECTOR_NEXT, ask, VectorStatus, BATCH_TIMEOUT)
+        """Begin or continue to fill the index of another embedder."""
+        request = VectorNext(action="begin", embedder=embedder, tenant=tenant)
+        return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
 
     async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
-        ask = VectorNext(action="swap", embedder=embedder, tenant=tenant)
-        return await self._ask(subjects.VECTOR_NEXT, ask, VectorStatus, BATCH_TIMEOUT)
+        """Replace the current index by the one of another embedder."""
+        request = VectorNext(action="swap", embedder=embedder, tenant=tenant)
+        return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
 
     async def _ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
         if self._bus.lost.is_set():
@@ -126,12 +132,12 @@ class VectorClient:
                 subject, data, timeout=seconds, headers=signed(self._bus.secret, subject, data)
             )
         )
-        request.add_done_callback(_retrieve)
+        request.add_done_callback(_mark_as_retrieved)
         try:
             await asyncio.wait((request, ended, lost), return_when=asyncio.FIRST_COMPLETED)
             if not request.done():
                 raise VectorError(WORKER_ENDED if ended.done() else NO_CONNECTION)
-            return _read(request.result(), into)
+            return _decode_answer(request.result(), into)
         except BusError as error:
             raise VectorError(f"The vector worker does not answer: {error}") from error
         finally:
@@ -139,14 +145,14 @@ class VectorClient:
             lost.cancel()
 
 
-def _retrieve(request: asyncio.Task[BusMessage]) -> None:
-    """Read the outcome: asyncio warns about a failure that nobody has read."""
+def _mark_as_retrieved(request: asyncio.Task[BusMessage]) -> None:
+    """Retrieve the exception of an abandoned request, so that asyncio does not warn about it."""
     if not request.cancelled():
         request.exception()
 
 
-def _read(answer: BusMessage, into: type[R]) -> R:
+def _decode_answer(answer: BusMessage, into: type[R]) -> R:
     if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
         return decode(answer.data, into).payload
     problem = decode(answer.data, ErrorReply).payload.message
-    raise FAILURES.get(code, VectorError)(problem)
+    raise ERRORS_BY_CODE.get(code, VectorError)(problem)

@@ -22,7 +22,7 @@ from local.client.maintenance import import_lines
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.envelope import Sender, new_id
 from local.protocol.maintenance import Conflict, ImportReport, ImportRequest
-from local.protocol.portable import FORMAT, LINE_BYTES, LINES, EndLine, HeaderLine, any_line
+from local.protocol.portable import FORMAT, LINES, MESSAGE_LINE_BYTES, EndLine, HeaderLine, any_line
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
@@ -193,11 +193,11 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
     page = ImportRequest(number=0, lines=[], dry_run=dry_run)
     size = 0
     for line in filter(checker.accepts, lines):
-        full = size + len(line) > LINE_BYTES or len(page.lines) == LINES
+        full = size + len(line) > MESSAGE_LINE_BYTES or len(page.lines) == LINES
         if page.lines and (full or checker.number != page.number + len(page.lines)):
             yield page
             page, size = ImportRequest(number=0, lines=[], dry_run=dry_run), 0
-        if len(line) > LINE_BYTES:
+        if len(line) > MESSAGE_LINE_BYTES:
             yield from _pieces(line, checker.number, dry_run=dry_run)
             continue
         page.number = page.number or checker.number
@@ -211,13 +211,13 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
 def _pieces(line: bytes, number: int, *, dry_run: bool) -> Iterator[ImportRequest]:
     """Yield the pieces of a line that is too large for one request."""
     transfer = new_id()
-    for part, start in enumerate(range(0, len(line), LINE_BYTES)):
+    for part, start in enumerate(range(0, len(line), MESSAGE_LINE_BYTES)):
         yield ImportRequest(
             number=number,
-            piece=line[start : start + LINE_BYTES],
+            piece=line[start : start + MESSAGE_LINE_BYTES],
             transfer=transfer,
             part=part,
-            cut=start + LINE_BYTES < len(line),
+            cut=start + MESSAGE_LINE_BYTES < len(line),
             dry_run=dry_run,
         )
 

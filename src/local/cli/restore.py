@@ -73,7 +73,7 @@ def migrate(settings: Settings, output: Output, *, back: bool, yes: bool) -> Non
 async def _migrate(settings: Settings) -> None:
     async with open_ledgers(settings.memory, content_keys(settings)) as ledgers:
         for tenant in tenants_of(settings):
-            if await ledgers.found(tenant):
+            if await ledgers.find(tenant):
                 async with ledgers.opened(tenant):
                     pass
 

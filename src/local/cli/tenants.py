@@ -30,14 +30,14 @@ from local.tenants.credentials import (
     CONTENT_KEY,
     GENERATOR,
     JETSTREAM_KEY,
-    MEMORY,
+    MEMORY_SEED_FILE,
     OPERATOR,
     SIGNING_KEY,
     AgentSummary,
-    file_of,
     inbox_of,
     new_key_pair,
     read_credentials,
+    seed_file,
     summaries_of,
     write_seed,
 )
@@ -64,7 +64,7 @@ def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
             f"There are accounts in {folder} already.", remedy="`local2 tenants list` lists them."
         )
     pair = new_key_pair()
-    write_secret(folder / MEMORY, f"{pair.seed}\n")
+    write_secret(folder / MEMORY_SEED_FILE, f"{pair.seed}\n")
     if encrypt:
         ContentKey.create(folder / JETSTREAM_KEY)
     Entries(memory=pair.public).write(folder)
@@ -105,7 +105,7 @@ def add(  # noqa: PLR0913 - one parameter an option
     _write_entry(settings, entries, tenant, entry)
     _wait_until_served(settings, output, tenant, agent)
     _show_agent(settings, output, tenant, agent)
-    example = EXAMPLE.format(file=file_of(folder, tenant, agent), inbox=inbox_of(agent))
+    example = EXAMPLE.format(file=seed_file(folder, tenant, agent), inbox=inbox_of(agent))
     output.text(example, as_it_is=True)
 
 
@@ -116,7 +116,7 @@ def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -
     if agent is None:
         rest = {name: one for name, one in entries.tenants.items() if name != tenant}
         msgspec.structs.replace(entries, tenants=rest).write(folder)
-        seeds = [file_of(folder, tenant, name) for name in entry.agents]
+        seeds = [seed_file(folder, tenant, name) for name in entry.agents]
         for file in (*seeds, folder / tenant / SIGNING_KEY):
             file.unlink(missing_ok=True)
         output.text(f"{tenant} is removed. Its memory stays, and is used if it is added again.")
@@ -124,7 +124,7 @@ def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -
         _agent(entry, tenant, agent)
         left = {name: one for name, one in entry.agents.items() if name != agent}
         _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, agents=left))
-        file_of(folder, tenant, agent).unlink(missing_ok=True)
+        seed_file(folder, tenant, agent).unlink(missing_ok=True)
         output.text(f"The agent {agent} of {tenant} is removed.")
     output.data({"tenant": tenant, "agent": agent})
 

@@ -25,7 +25,7 @@ import msgspec
 
 from local.config_files import ENVIRONMENT_PREFIX, to_yaml
 from local.errors import StackNotRunningError, UnwritableError
-from local.home import USED, make_private, running_url
+from local.home import CLIENTS_LOCK, make_private, running_url
 from local.settings import BusSettings, McpSettings, Settings
 
 POLL = 0.05
@@ -80,7 +80,7 @@ class Usage(FileLock):
     """The lock that a stack's clients share, used either by a client or by the stack."""
 
     def __init__(self, data_dir: Path) -> None:
-        super().__init__(data_dir / USED)
+        super().__init__(data_dir / CLIENTS_LOCK)
         self._last = time.time()
 
     async def begin(self, *, within: float) -> None:

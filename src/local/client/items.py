@@ -8,7 +8,7 @@ import msgspec
 from local.client.calls import Calls
 from local.protocol import subjects
 from local.protocol.items import (
-    AT_ONCE,
+    MAX_ITEMS_PER_REQUEST,
     DeleteItems,
     GetItems,
     ItemKey,
@@ -53,7 +53,7 @@ class Items:
         """
         for item in items:
             check_size(item)
-        for part in in_parts(items, _size, most_bytes=MESSAGE_BYTES, most=AT_ONCE):
+        for part in in_parts(items, _size, most_bytes=MESSAGE_BYTES, most=MAX_ITEMS_PER_REQUEST):
             request = PutItems(collection=self.collection, items=part)
             await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
 
@@ -61,7 +61,7 @@ class Items:
         """Return the items under these keys, and None for each key without an item."""
         found: list[StoredItem | None] = []
         while len(found) < len(keys):
-            wanted = list(keys[len(found) : len(found) + AT_ONCE])
+            wanted = list(keys[len(found) : len(found) + MAX_ITEMS_PER_REQUEST])
             request = GetItems(collection=self.collection, keys=wanted)
             found += (await self._calls.request(subjects.MEMORY_ITEMS_GET, request, ItemsGot)).items
         return found
@@ -78,7 +78,11 @@ class Items:
                 return found
 
     async def each_in(
-        self, namespace: tuple[str, ...], *, before: str | None = None, at_once: int = AT_ONCE
+        self,
+        namespace: tuple[str, ...],
+        *,
+        before: str | None = None,
+        at_once: int = MAX_ITEMS_PER_REQUEST,
     ) -> AsyncIterator[StoredItem]:
         """Yield the items of one namespace by descending key, fetched as they are used."""
         while True:

@@ -48,7 +48,7 @@ MAX_REFUSALS = 1_000
 log."""
 QUIET = 0.2
 """Seconds without an announcement after which all tools count as announced. Hosts answer at once,
-or within `tool_host.ASKED_TOGETHER`."""
+or within `tool_host.SCHEMA_REQUEST_WINDOW`."""
 SETTLED_AFTER = 2.0
 """Maximum seconds to wait for announcements, since new tools may keep arriving."""
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from local import __version__
 from local.bus.server import find_server
-from local.bus.streams import LEAST_FREE
+from local.bus.streams import MIN_FREE_MB
 from local.errors import BusError, LedgerKeyError
 from local.home import PRIVATE, home_of
 from local.opening import configured_key
@@ -123,12 +123,12 @@ def check_folder(path: Path) -> CheckResult:
             remedy="Change its permissions, or name another one in config/memory.yaml.",
         )
     free = shutil.disk_usage(existing).free // MEGABYTE
-    if free < LEAST_FREE:
+    if free < MIN_FREE_MB:
         return CheckResult(
             name,
             "broken",
             f"{free} MB are free on its disk",
-            remedy=f"Make room: a start needs {LEAST_FREE} MB.",
+            remedy=f"Make room: a start needs {MIN_FREE_MB} MB.",
         )
     if existing != above[0]:
         return CheckResult(name, "ok", "will be created at the first start")

@@ -102,7 +102,7 @@ async def _ledger(
     `whole` holds the files that were read completely so far; None means not to read whole files.
     """
     try:
-        path = await ledgers.found(tenant)
+        path = await ledgers.find(tenant)
         if path is None:
             yield CheckResult("ledger", "ok", "nothing is remembered yet")
             return

@@ -13,7 +13,7 @@ from datetime import timedelta
 import msgspec
 
 from local.errors import BusError
-from local.home import USED, running_url
+from local.home import CLIENTS_LOCK, running_url
 from local.hooks.state import Session, Situation, log_problem
 from local.hooks.wire import Request, Wire
 from local.llm.framing import fact_line, note_line, section
@@ -74,7 +74,7 @@ class Reminder:
         settings = self._situation.settings
         url = running_url(settings)
         with suppress(OSError):  # the file does not exist for a stack elsewhere
-            os.utime(settings.memory.data_dir / USED)
+            os.utime(settings.memory.data_dir / CLIENTS_LOCK)
         requests = [self._request(tool, args, within) for tool, args in calls.items()]
         with Wire(url, self._situation.credentials(), within=within) as wire:
             answers = wire.ask(requests)

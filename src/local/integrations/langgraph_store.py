@@ -26,7 +26,7 @@ from langgraph.store.base.batch import AsyncBatchedBaseStore
 from local.client.memory import Memory, connect
 from local.errors import InvalidArgumentsError
 from local.protocol.items import (
-    INDEXED,
+    MAX_INDEXED_CHARACTERS,
     ItemKey,
     ItemPut,
     ListNamespaces,
@@ -187,7 +187,7 @@ def _text(value: dict[str, Any], fields: Sequence[str]) -> str | None:
     lines: list[str] = []
     for field in fields:
         lines += _lines_of(value) if field == ALL_FIELDS else get_text_at_path(value, field)
-    return "\n".join(lines)[:INDEXED] or None
+    return "\n".join(lines)[:MAX_INDEXED_CHARACTERS] or None
 
 
 def _lines_of(value: Any, name: str = "") -> Iterator[str]:

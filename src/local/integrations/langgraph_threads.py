@@ -16,7 +16,7 @@ from local.client.items import Items
 from local.errors import TooLargeError
 from local.protocol.envelope import new_id
 from local.protocol.items import (
-    MOST,
+    MAX_LIMIT,
     ItemKey,
     ItemPut,
     ListNamespaces,
@@ -186,7 +186,7 @@ async def all_threads(items: Items, thread_id: str | None = None) -> list[Thread
     suffix = NamespaceMatch(type="suffix", path=(CHECKPOINTS,))
     prefix = [NamespaceMatch(type="prefix", path=(thread_id,))] if thread_id is not None else []
     wanted = ListNamespaces(
-        collection=items.collection, matches=(*prefix, suffix), limit=MOST, offset=0
+        collection=items.collection, matches=(*prefix, suffix), limit=MAX_LIMIT, offset=0
     )
     found = await items.namespaces(wanted)
     return [Thread(items, path[0], path[1]) for path in found if len(path) == NAMESPACE_PARTS]
@@ -203,7 +203,7 @@ async def drop_run(items: Items, run_id: str) -> None:
 async def copy_thread(items: Items, source: str, target: str) -> None:
     """Copy a thread. Checkpoints are copied last, after everything that they refer to."""
     of_source = NamespaceMatch(type="prefix", path=(source,))
-    wanted = ListNamespaces(collection=items.collection, matches=(of_source,), limit=MOST)
+    wanted = ListNamespaces(collection=items.collection, matches=(of_source,), limit=MAX_LIMIT)
     into = items.in_session(target)
     found = await items.namespaces(wanted)
     for path in sorted(found, key=lambda path: path[2:] == (CHECKPOINTS,)):

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
-from local.protocol.memories import is_nothing, why_in_part
+from local.protocol.memories import incomplete_reason, is_nothing
 
 HELP = (
     "I answer by rules, without a language model: tell me “Remember that my preferred language is "
@@ -213,6 +213,6 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
             lines.append(f"{tool} answered: {result.strip()}")
         elif not is_nothing(result):
             lines.append(f"Here is what I remember: {result.strip()}")
-    unsure = (why_in_part(result) for _, _, result in outcomes)
+    unsure = (incomplete_reason(result) for _, _, result in outcomes)
     nothing = next((NOTHING_YET.format(reason=reason) for reason in unsure if reason), NOTHING)
     return "\n".join(lines) or nothing

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import structlog
 
-from local.client import READS_ON, Connection, fitting
+from local.client import READ_OUTPUT_TOOL, Connection, fit_result
 from local.client.access import await_while_connected, connected
 from local.client.embedded import stack_running
 from local.client.tools import OnProgress, Toolbox, call_tool
@@ -244,10 +244,10 @@ class Bridge:
                         remedy="Ask again in a few seconds.",
                     )
                 )
-            if name == READS_ON:
+            if name == READ_OUTPUT_TOOL:
                 return result
             limit = self._settings.result_limit
-            return await fitting(stack.bus, result, caller=caller, limit=limit)
+            return await fit_result(stack.bus, result, caller=caller, limit=limit)
 
         try:
             return await self._link.run(work)

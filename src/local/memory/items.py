@@ -26,7 +26,7 @@ from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local.memory.scopes import Weights, check_may_write
 from local.protocol.envelope import Caller, Clock, new_id
 from local.protocol.items import (
-    INDEXED,
+    MAX_INDEXED_CHARACTERS,
     DeleteItems,
     GetItems,
     ItemPut,
@@ -192,7 +192,7 @@ class Items:
             kind=EPISODE,
             scope="user",
             owner=self._owner,
-            content=item.text[:INDEXED],
+            content=item.text[:MAX_INDEXED_CHARACTERS],
             source_ref=path_text((collection, *item.namespace, item.key)),
             event_time=self._clock(),
             agent=self._caller.agent,

@@ -1,8 +1,8 @@
 """The answers of the memory's tools: the `data` of their results, for programs.
 
-Answers about facts, relations and documents are with these, in `memories`. The tools that maintain
-memories (consolidating, the audit trail, undoing, erasing) reveal none of their content except the
-beginnings of the caller's own in a report.
+Answers about recalled items, relations and documents are in `memories`. The maintenance tools
+(consolidation, audit, undo, erasure) never reveal the content of memories, except for the
+beginnings of the caller's own ones in a report.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ class RememberedFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """`topic` is the key as it was first written, `superseded` the id of the replaced version."""
+    """A saved topic: its key as first written; `superseded` is the id of the replaced version."""
 
     id: str
     topic: str
@@ -29,7 +29,7 @@ class SavedTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecalledTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """`by` is whether the user who asks stated it, `source_class` in which capacity."""
+    """A topic's value; `by`: whether the calling user or somebody else stated it."""
 
     topic: str
     found: bool
@@ -45,7 +45,7 @@ class SavedMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """An episode that was found. `score` runs from 0 to 1."""
+    """A found episode or note, with a score from 0 to 1."""
 
     id: str
     content: str
@@ -55,7 +55,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """`degraded`: some memories could be found by their words only; `reason` is why."""
+    """The hits; `degraded`: some memories could be found only by their words, for this `reason`."""
 
     hits: list[Hit]
     degraded: bool
@@ -63,7 +63,7 @@ class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`by`: stated by the user who asks, or by another."""
+    """One of the memories that matter most; `by`: who stated it, relative to the calling user."""
 
     id: str
     content: str
@@ -76,7 +76,7 @@ class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """`merges` is how many notes it replaces; 0 for a single note."""
+    """A session's note; `merges` is the number of notes that it replaces, 0 for an original one."""
 
     position: int
     role: str
@@ -86,7 +86,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """The session's notes in their order; `merged` of them were just made one."""
+    """The session's notes in order; `merged` is how many were just merged into one."""
 
     notes: list[Note]
     was_new: bool
@@ -94,7 +94,7 @@ class SessionNotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call; `args` is empty where they are not known, or too long."""
+    """A tool call; `args` is empty if the arguments are unknown or too long."""
 
     id: str
     name: str
@@ -102,9 +102,9 @@ class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as chat models take it.
+    """A message in the form of chat models.
 
-    `name` is the person or tool that wrote it, `source_ref` the id that its sender gave it.
+    `name`: the person or tool that wrote it. `source_ref`: the id that its sender gave it.
     """
 
     role: str
@@ -119,7 +119,7 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages in the order of the conversation; `earlier`: there are more before them."""
+    """A session's newest messages, in order; `earlier`: there are more messages before these."""
 
     session_id: str
     messages: list[SessionMessage]
@@ -129,11 +129,11 @@ class SessionContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ChangeAction = Literal["archived", "merged", "contradicted", "importance"]
-"""The actions of consolidation: it retires a fact, or changes its importance."""
+"""What consolidation did to a fact: retired it (and why), or changed its importance."""
 
 
 class ConsolidationChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change; `before` and `after` are importances."""
+    """One change of a consolidation; `before` and `after` are importances."""
 
     action: ChangeAction
     id: str
@@ -163,10 +163,10 @@ class NotDone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsolidationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of a consolidation, made or planned; `run` is for `undo`.
+    """The changes of a consolidation, made or planned; `undo` takes the `run`.
 
-    `facts` is how many were examined. `not_done` are changes that failed, or whose facts changed
-    meanwhile.
+    `facts`: the number of facts examined. `left`: contradictions that stay. `not_done`: changes
+    that failed, or whose facts have changed in the meantime.
     """
 
     run: str | None
@@ -179,8 +179,8 @@ class ConsolidationReport(msgspec.Struct, frozen=True, kw_only=True):
 class ConsolidationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last consolidation of all facts, and the one in progress.
 
-    `ended_at` is None while it goes on, or if it was killed. `looked_at` is how many facts the one
-    in progress has examined. `problem`: why the last one did not end.
+    `ended_at`: None while it runs, or if it was killed. `looked_at`: the number of facts that the
+    one in progress has examined. `problem`: why the last one did not finish.
     """
 
     run: str | None = None
@@ -194,11 +194,11 @@ class ConsolidationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of state. `by` is whether the user who asks made it, or another one.
+    """One change of a record's state. `by`: whether the calling user or somebody else made it.
 
-    `action` is why a record was retired, or `importance`, or `enriched` (a merged record gave it
-    its sources), or `undone`. `number` orders entries. `superseded_by` took the record's place;
-    `before` and `after` are importances, or what was undone.
+    `number` orders the entries. `action`: why a record was retired, or `importance`, `enriched` (it
+    received the sources of a merged record) or `undone`. `superseded_by`: the record that replaced
+    it. `before` and `after`: importances, or what was undone.
     """
 
     number: int
@@ -219,14 +219,14 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AuditTrail(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries, newest first; give `next` as `before` to read the entries that follow."""
+    """Entries, newest first; pass `next` as `before` to read the following ones."""
 
     entries: list[AuditEntry]
     next: int | None = None
 
 
 class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`undone` are ids of records. `others` counts changes to what the caller may not see."""
+    """`undone` contains record ids; `others` counts changes that the caller may not see."""
 
     run: str
     undone: list[str]
@@ -235,9 +235,9 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErasureCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A place that was searched for the erased content, and how much is still there.
+    """A place that was searched for the erased content, and how much was found.
 
-    `note` is what remains to be done, and by whom.
+    `note`: what remains to be done, and by whom.
     """
 
     name: str
@@ -246,9 +246,10 @@ class ErasureCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The erased records, counted by their names for people; of a dry run, the planned ones.
+    """The numbers of erased records by a readable name; in a dry run, those to be erased.
 
-    `complete`: no trace was found afterwards. `may_come_back`: an import may store it again.
+    `complete`: no trace was found afterwards. `may_come_back`: an import may store the same content
+    again.
     """
 
     erased: dict[str, int]

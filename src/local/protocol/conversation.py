@@ -1,10 +1,10 @@
-"""A conversation as the memory stores it: its messages, numbered, and the tool calls in them.
+"""Conversations as the memory stores them: messages with stable ids, and their tool calls.
 
-Messages may come without ids, and a conversation may come again, complete or in parts. So sessions
-and messages get ids made of their content, and repeated messages are counted.
+Messages may have no ids, and the same conversation may be sent again, whole or in parts. So the ids
+of sessions and messages are derived from their content, and repeated messages are counted.
 
-Agents report calls in the forms of the APIs that they use: lists, objects by the tools' names, JSON
-in a text, with results inside or apart. Unreadable parts are listed; the rest still counts.
+Agents report tool calls in the forms of the APIs that they use: lists, objects keyed by tool names,
+JSON in a string, with results inside or separate. Unreadable calls are listed, the others are used.
 """
 
 from collections import Counter
@@ -20,14 +20,14 @@ from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import as_text, first_of, kind_of, name_of, value_of
 
 FIRST_MESSAGES = 3
-"""So many messages identify a conversation: a single one may be a common greeting; with more, a
+"""Number of messages that identify a conversation. One may be just a common greeting; with more, a
 short conversation would get another id when it grows."""
 
 NAMES: Final = ("name", "tool", "tool_name", "function")
 ARGS: Final = ("args", "arguments", "input", "parameters")
 RESULTS: Final = ("content", "result", "output", "response")
 IDS: Final = ("id", "call_id", "tool_call_id", "tool_use_id")
-OWN: Final = frozenset(ToolCallRecord.__struct_fields__)
+OWN_FIELDS: Final = frozenset(ToolCallRecord.__struct_fields__)
 UNNAMED: Final = "tool"
 
 
@@ -42,11 +42,11 @@ class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: list[ToolCallRecord] = []
     tool_call_id: Name | None = None
     occurrence: int | None = None
-    """Of a message without an id: how often the conversation has had the same so far, from 1."""
+    """For a message without an id: how many equal ones occurred so far, including this one."""
     parts: list[Any] = []
     """The parts of a content that is more than text."""
     fields: Json = {}
-    """All other fields that it was sent with."""
+    """All other fields of the message as it was sent."""
 
     @property
     def is_blank(self) -> bool:
@@ -54,22 +54,22 @@ class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_content(self) -> bool:
-        """Whether it holds more than tool calls."""
+        """Whether the message contains more than tool calls."""
         return not self.is_blank or bool(self.parts or self.fields)
 
 
 class SkippedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of which a part was not stored, and why; `index` counts from 0."""
+    """A message that was not stored, at least in part, and why; `index` counts from 0."""
 
     index: int
     reason: str
 
 
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an ingestion: `ids` are the records', in the order of the conversation.
+    """The result of an ingestion: `ids` are the record ids in the order of the conversation.
 
-    `added` of them are new, `changed` are newer versions, and `known` were there already. `erased`
-    were erased on request before, and are not stored again.
+    `added`: new records. `changed`: newer versions. `known`: records that existed already.
+    `erased`: messages that had been erased on request, and are not stored again.
     """
 
     session_id: str
@@ -81,7 +81,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
     erased: int = 0
 
     def summary(self) -> str:
-        """Return a line for people: the counts, and the reasons of what was left out."""
+        """Return a line for people: the counts, and why messages were left out."""
         parts = [f"{self.added} remembered"]
         if self.changed:
             parts.append(f"{self.changed} changed")
@@ -94,7 +94,7 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def session_of(messages: Sequence[ConversationMessage]) -> str:
-    """Return the session's id if the caller gives none; equal conversations have the same id."""
+    """Return the id of a session without one; equal conversations get the same id."""
     first = [
         (message.name or message.role, message.content, message.timestamp)
         for message in messages[:FIRST_MESSAGES]
@@ -103,9 +103,9 @@ def session_of(messages: Sequence[ConversationMessage]) -> str:
 
 
 def numbered(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMessage]:
-    """Return the messages with all that makes the same records of a conversation in parts.
+    """Return the messages completed so that sending them in parts produces the same records.
 
-    Each gets its `occurrence`; the message of a tool without a name gets the name of its tool.
+    Each gets its `occurrence`; a tool's message without a name gets the name of its tool.
     """
     return (message for message, _ in with_calls(messages))
 
@@ -113,16 +113,16 @@ def numbered(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMe
 def with_calls(
     messages: Sequence[ConversationMessage],
 ) -> Iterator[tuple[ConversationMessage, ToolCallRecord | None]]:
-    """Yield the messages as `numbered`; a tool's message comes with the call that it answers."""
+    """Yield the messages as `numbered` does, a tool's message with the call that it answers."""
     calls: dict[str, ToolCallRecord] = {}
     counts: Counter[tuple[str | None, ...]] = Counter()
     for message in messages:
-        what = (message.role, message.name, message.content)
-        counts[what] += 1
+        content = (message.role, message.name, message.content)
+        counts[content] += 1
         answered = calls.get(message.tool_call_id or "") if message.role == "tool" else None
         name = message.name or (answered.name if answered else None)
-        times = message.occurrence or counts[what]
-        yield msgspec.structs.replace(message, occurrence=times, name=name), answered
+        occurrence = message.occurrence or counts[content]
+        yield msgspec.structs.replace(message, occurrence=occurrence, name=name), answered
         calls |= {call.id: call for call in message.tool_calls if call.id}
 
 
@@ -134,27 +134,27 @@ def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
     """Return every call that can be read.
 
     Args:
-        value: A list of calls, one call, names, or an object of calls by the names of their tools.
-        at: The path to it, for `unread`.
-        unread: Gets a line for everything that could not be read.
+        value: A list of calls, a single call, names, or an object of calls keyed by tool names.
+        at: The path to the value, for `unread`.
+        unread: A line is appended for everything that cannot be read.
     """
     if value in (None, "", [], {}):
         return []
     calls: list[ToolCallRecord] = []
-    for where, reported in _reported(value, at, unread):
+    for where, reported in _reported_calls(value, at, unread):
         call = _call(reported, where, unread)
         if call is not None:
             calls.append(call)
     return _with_results(calls)
 
 
-def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield each reported call with the path to it."""
+def _reported_calls(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield each reported call with its path."""
     match value:
         case str():
             listed = value_of(value)
             if isinstance(listed, dict | list):
-                yield from _reported(listed, at, unread)
+                yield from _reported_calls(listed, at, unread)
             else:
                 yield at, value
         case list():
@@ -164,13 +164,13 @@ def _reported(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any
         case dict():
             for name, called in value.items():
                 several = called if isinstance(called, list) else [called]
-                yield from ((f"{at}.{echoed(name)}", _named(name, each)) for each in several)
+                yield from ((f"{at}.{echoed(name)}", _call_of_tool(name, each)) for each in several)
         case _:
             unread.append(f"{at}: expected a list, got {kind_of(value)}")
 
 
-def _named(name: str, called: Any) -> Json:
-    """Return the value under a tool's name: a call, its arguments or its result."""
+def _call_of_tool(name: str, called: Any) -> Json:
+    """Return the call for a value under a tool's name: a call, its arguments or its result."""
     match called:
         case dict() if any(key in called for key in (*ARGS, *RESULTS, *IDS)):
             return {**called, "name": name}
@@ -186,14 +186,14 @@ def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
         case str() if reported.strip() and name_of(reported):
             return ToolCallRecord(name=reported)
         case dict():
-            return _own(reported) or _foreign(_flat(reported), at, unread)
+            return _from_own_form(reported) or _from_other_form(_flattened(reported), at, unread)
     unread.append(f"{at}: expected a call, got {kind_of(reported)}")
     return None
 
 
-def _own(reported: Json) -> ToolCallRecord | None:
-    """Return the call, if it has local2's own form."""
-    if not reported.keys() <= OWN:
+def _from_own_form(reported: Json) -> ToolCallRecord | None:
+    """Return the call if it has local2's own form."""
+    if not reported.keys() <= OWN_FIELDS:
         return None
     try:
         return msgspec.convert(reported, ToolCallRecord)
@@ -201,7 +201,7 @@ def _own(reported: Json) -> ToolCallRecord | None:
         return None
 
 
-def _flat(reported: Json) -> Json:
+def _flattened(reported: Json) -> Json:
     """Return the call without the inner object `function` of OpenAI's API."""
     for key in NAMES:
         if isinstance(inner := reported.get(key), dict):
@@ -209,7 +209,7 @@ def _flat(reported: Json) -> Json:
     return reported
 
 
-def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | None:
+def _from_other_form(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | None:
     name = name_of(first_of(reported, NAMES))
     error = reported.get("error")
     call = ToolCallRecord(
@@ -223,13 +223,13 @@ def _foreign(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | Non
     )
     if name:
         return call
-    if call.id is None or not call.content:  # else it may be the result of the call with that id
+    if call.id is None or not call.content:  # otherwise it may be the result of another call
         unread.append(f"{at}: the call has no name")
     return call if call.content else None
 
 
 def _args(value: Any) -> Json:
-    """Return arguments as an object; any other value becomes the argument `arguments`."""
+    """Return the arguments as an object; any other value becomes the argument `arguments`."""
     arguments = value_of(value or "{}") if isinstance(value, str) else value
     if isinstance(arguments, dict):
         return arguments
@@ -244,7 +244,7 @@ def _succeeded(reported: Json) -> bool:
 
 
 def _with_results(calls: list[ToolCallRecord]) -> list[ToolCallRecord]:
-    """Return the calls, with results that were reported apart from them under the same ids."""
+    """Return the calls, merged with results that were reported separately under the same ids."""
     joined: list[ToolCallRecord] = []
     first: dict[str, int] = {}
     for call in calls:

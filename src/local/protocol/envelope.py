@@ -1,7 +1,7 @@
-"""The envelope around every message, who sent it, and how it becomes bytes and back.
+"""The envelope of every message, its sender, and its encoding.
 
 Messages are JSON in UTF-8, decoded once, at the edge, into typed Structs. New fields of an envelope
-need defaults, so that older bytes still decode.
+need defaults, so that older messages still decode.
 """
 
 import hashlib
@@ -19,23 +19,23 @@ from local.errors import BadRequestError, InvalidArgumentsError, echoed
 P = TypeVar("P")
 
 Clock = Callable[[], datetime]
-"""Says what time it is, in UTC."""
+"""Returns the current time in UTC."""
 
 Role = Literal["reader", "writer", "curator", "admin"]
-"""Each may do what the roles before it may."""
+"""The roles; each also has the permissions of those before it."""
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
-"""The name or id of a thing or a person. Names become keys and return with every answer, so their
-length is bounded; 256 characters hold any id, path or address in use."""
+"""The name or id of a thing or a person. Names become keys and are part of every answer, so their
+length is limited; 256 characters suffice for any id, path or address in use."""
 
-REQUEST = 'A request looks like {"payload": {"args": {…}}}.'
-NOT_OF_ITS_TYPE = "A field is not of its type."
+REQUEST_EXAMPLE = 'A request looks like {"payload": {"args": {…}}}.'
+WRONG_TYPE = "A field is not of its type."
 
 _encoder = msgspec.json.Encoder()
 
 
 class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
-    """The form of every message on the bus; a request needs only `payload`.
+    """The envelope of every message on the bus; a request needs only `payload`.
 
     The `correlation_id` of a result is the `id` of its request. Times without an offset are in UTC.
     """
@@ -53,40 +53,40 @@ class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
 
 
 DEFAULT_TENANT = "default"
-"""The one tenant of a server without accounts."""
+"""The only tenant of a server without accounts."""
 
 
 class Sender(msgspec.Struct, frozen=True, kw_only=True):
-    """The sender of a message, as its envelope claims; only the server knows the tenant."""
+    """The sender that an envelope claims; the tenant is known from the server only."""
 
     user: str | None = None
     agent: str | None = None
     session_id: str | None = None
     query_id: str | None = None
-    """The turn that the message belongs to."""
+    """The id of the turn that the message belongs to."""
     token: str | None = None
-    """The proof of who the user is, on a server with accounts."""
+    """The token that proves the user, on a server with accounts."""
 
 
 class Caller(Sender, frozen=True, kw_only=True):
-    """The caller of a tool. Only the bus makes one; a tool receives it and cannot choose it.
+    """The caller of a tool. Only the bus creates one; a tool cannot choose its caller.
 
-    The tenant has no default on purpose: code that forgets it cannot reach any memory.
+    The tenant deliberately has no default: code that forgets it cannot access any memory.
     """
 
     tenant: str
     role: Role | None = None
-    """What the caller may do; None without accounts, where everybody may do everything."""
+    """The caller's role; None without accounts, where everybody may do everything."""
     writes: frozenset[str] | None = None
-    """The scopes that the role may write to; None for all."""
+    """The scopes that the caller may write to; None means all."""
 
     @property
     def principal(self) -> tuple[str, str | None]:
-        """The tenant and the user, to whom the work is charged."""
+        """The tenant and the user; limits apply to them."""
         return self.tenant, self.user
 
 
-def seal(  # noqa: PLR0913 - one keyword a field of the envelope
+def seal(  # noqa: PLR0913 - one keyword per field of the envelope
     payload: P,
     *,
     type: str,  # noqa: A002 - the name of the field on the wire
@@ -120,7 +120,7 @@ def seal_from(
     correlation_id: str | None = None,
     deadline_utc: datetime | None = None,
 ) -> Envelope[P]:
-    """Put a payload into an envelope of this sender, a client unless it is an agent."""
+    """Put a payload into an envelope of this sender; without an agent, the source is "client"."""
     return seal(
         payload,
         type=type,
@@ -137,13 +137,13 @@ def encode(message: msgspec.Struct) -> bytes:
     """Encode an envelope.
 
     Raises:
-        InvalidArgumentsError: A text in it is not Unicode.
+        InvalidArgumentsError: A text contains lone surrogates.
     """
     try:
         return _encoder.encode(message)
     except UnicodeEncodeError as error:
         raise InvalidArgumentsError(
-            "A text holds characters that are not Unicode.", remedy="Send text in UTF-8."
+            "A text contains characters that are not Unicode.", remedy="Send text in UTF-8."
         ) from error
 
 
@@ -152,22 +152,22 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
 
     Args:
         data: The bytes of the message.
-        payload: The type of its payload; there is one cached decoder for each.
+        payload: The type of the payload; decoders are cached by it.
 
     Raises:
-        BadRequestError: It is not JSON, or not an envelope.
+        BadRequestError: It is not JSON, or not an envelope with such a payload.
         InvalidArgumentsError: The tool's arguments do not match its schema.
     """
-    with json_errors(REQUEST):
+    with json_errors(REQUEST_EXAMPLE):
         try:
             envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
         except msgspec.ValidationError as error:
             problem = f"{echoed(error)}."
             if "$.payload.args" in problem:
                 raise InvalidArgumentsError(
-                    problem.replace("$.payload.args", "args"), logged=NOT_OF_ITS_TYPE
+                    problem.replace("$.payload.args", "args"), logged=WRONG_TYPE
                 ) from error
-            raise BadRequestError(problem, remedy=REQUEST, logged=NOT_OF_ITS_TYPE) from error
+            raise BadRequestError(problem, remedy=REQUEST_EXAMPLE, logged=WRONG_TYPE) from error
     return envelope
 
 
@@ -177,22 +177,22 @@ def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
 
 
 @contextmanager
-def json_errors(shape: str) -> Iterator[None]:
-    """Turn errors of decoding into ours; `shape` describes what to send instead.
+def json_errors(example: str) -> Iterator[None]:
+    """Turn JSON errors into BadRequestError; `example` shows what to send instead.
 
     Raises:
-        BadRequestError: It is not JSON, or nested too deeply.
+        BadRequestError: The message is not JSON, or nested too deeply.
     """
     try:
         yield
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequestError(f"The message is not JSON: {error}.", remedy=shape) from error
+        raise BadRequestError(f"The message is not JSON: {error}.", remedy=example) from error
     except RecursionError as error:
-        raise BadRequestError("The message is nested too deeply.", remedy=shape) from error
+        raise BadRequestError("The message is nested too deeply.", remedy=example) from error
 
 
 def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
-    """Return the envelope of a refused payload, as far as the answer needs it."""
+    """Return the envelope of a refused request, without decoding the payload, or None."""
     try:
         return decode(data, msgspec.Raw)
     except (BadRequestError, InvalidArgumentsError):
@@ -200,12 +200,12 @@ def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
 
 
 def new_id() -> str:
-    """Return a UUIDv7, which is unique and sorts by time."""
+    """Return a new UUIDv7; these ids sort by time."""
     return str(uuid_utils.uuid7())
 
 
 def content_id(*parts: Any) -> str:
-    """Return an id made of the content: the same parts always give the same id."""
+    """Return an id derived from the content: equal parts always give the same id."""
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 

@@ -1,7 +1,7 @@
-"""Questions, turns and ratings as other agents publish them, read as far as possible.
+"""Read queries, turns and ratings leniently, because other agents publish them in many forms.
 
-The protocol requires only `query` and `answer` of a turn, so every message with these two is a
-turn. Other fields that are unreadable are left out and listed as `unread`. See decision 0025.
+The protocol requires only `query` and `answer` of a turn, so every message with both is a turn.
+Other fields that are unreadable are left out and listed in `unread`. See decision 0025.
 """
 
 from collections.abc import Mapping
@@ -29,26 +29,26 @@ from local.protocol.reading import (
 
 P = TypeVar("P")
 
-QUERY: Final = 'A query looks like {"payload": {"query": "…"}}.'
-TURN: Final = 'A turn looks like {"payload": {"query": "…", "answer": "…"}}.'
-RATING: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}}.'
+QUERY_EXAMPLE: Final = 'A query looks like {"payload": {"query": "…"}}.'
+TURN_EXAMPLE: Final = 'A turn looks like {"payload": {"query": "…", "answer": "…"}}.'
+RATING_EXAMPLE: Final = 'A rating looks like {"payload": {"query_id": "…", "score": 1}}.'
 
 
 class Reading(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
-    """A message as it was read; `unread` lists the paths of unreadable fields, without content."""
+    """A message that was read; `unread` lists the paths of unreadable fields, without content."""
 
     envelope: Envelope[P]
     unread: tuple[str, ...]
 
 
 def read_query(data: bytes) -> Reading[Query]:
-    """Read a question, with or without an envelope, which may hold its ids.
+    """Read a query, with or without an envelope, which may contain its ids.
 
     Raises:
-        BadRequestError: The question, or its user, cannot be read.
+        BadRequestError: The query or its user cannot be read.
     """
-    with json_errors(QUERY):
-        message = _MessageFields(data, ("query",), QUERY)
+    with json_errors(QUERY_EXAMPLE):
+        message = _MessageFields(data, ("query",), QUERY_EXAMPLE)
         query = Query(
             query=message.text("query", blank=False),
             session_id=message.id("session_id"),
@@ -58,18 +58,18 @@ def read_query(data: bytes) -> Reading[Query]:
 
 
 def read_generation(data: bytes) -> Reading[Generation]:
-    """Read a turn, with or without an envelope, which may hold its ids.
+    """Read a turn, with or without an envelope, which may contain its ids.
 
     A turn without an answer needs an error.
 
     Raises:
-        BadRequestError: Query or answer cannot be read, or its user cannot be, because a turn must
-            not be stored for somebody else.
+        BadRequestError: The query or the answer cannot be read; or the user cannot be read, so that
+            the turn might be stored for somebody else.
     """
-    with json_errors(TURN):
-        message = _MessageFields(data, ("query", "answer"), TURN)
+    with json_errors(TURN_EXAMPLE):
+        message = _MessageFields(data, ("query", "answer"), TURN_EXAMPLE)
         error = _error(message.inner.get("error"))
-        thoughts, calls = message.take_apart("answer")
+        thoughts, calls = message.split_blocks("answer")
         turn = Generation(
             query=message.text("query", blank=error is not None),
             answer=message.text("answer", blank=True, missing=error is not None),
@@ -89,13 +89,13 @@ def read_generation(data: bytes) -> Reading[Generation]:
 
 
 def read_feedback(data: bytes) -> Reading[Feedback]:
-    """Read a rating, with or without an envelope, which may hold its ids.
+    """Read a rating, with or without an envelope, which may contain its ids.
 
     Raises:
-        BadRequestError: Query id or score, or its user, cannot be read.
+        BadRequestError: The query id, the score or the user cannot be read.
     """
-    with json_errors(RATING):
-        message = _MessageFields(data, ("query_id", "score"), RATING)
+    with json_errors(RATING_EXAMPLE):
+        message = _MessageFields(data, ("query_id", "score"), RATING_EXAMPLE)
         query_id = message.id("query_id")
         if query_id is None:
             raise message.expected("query_id", "an id of 1 to 256 characters")
@@ -113,7 +113,7 @@ def read_feedback(data: bytes) -> Reading[Feedback]:
 
 
 def source_of(data: bytes) -> str:
-    """Return the source of a message that cannot be read, or an empty text."""
+    """Return the source of a message that cannot be read, or an empty string."""
     try:
         whole = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -122,15 +122,15 @@ def source_of(data: bytes) -> str:
 
 
 def sender_of(data: bytes) -> Sender:
-    """Return the user and the session of a message, as far as it names them.
+    """Return the user and the session that a message names.
 
     Raises:
-        BadRequestError: It is not JSON, or no object.
+        BadRequestError: It is not a JSON object.
     """
-    with json_errors(TURN):
+    with json_errors(TURN_EXAMPLE):
         whole = msgspec.json.decode(data)
     if not isinstance(whole, dict):
-        raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=TURN)
+        raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=TURN_EXAMPLE)
     payload = whole.get("payload")
     inner = payload if isinstance(payload, dict) else {}
     session = name_of(inner.get("session_id")) or name_of(whole.get("session_id"))
@@ -140,10 +140,10 @@ def sender_of(data: bytes) -> Sender:
 class _MessageFields:
     """Reads the fields of a message one by one. `inner` is its payload, or the message itself."""
 
-    def __init__(self, data: bytes, needed: tuple[str, ...], shape: str) -> None:
+    def __init__(self, data: bytes, needed: tuple[str, ...], example: str) -> None:
         whole = msgspec.json.decode(data)
         if not isinstance(whole, dict):
-            raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=shape)
+            raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=example)
         payload = whole.get("payload", whole)
         if isinstance(payload, str):
             payload = value_of(payload) or payload
@@ -152,26 +152,26 @@ class _MessageFields:
             payload = whole
         if not isinstance(payload, dict):
             raise BadRequestError(
-                f"payload: expected an object, got {kind_of(payload)}.", remedy=shape
+                f"payload: expected an object, got {kind_of(payload)}.", remedy=example
             )
         self.outer: Mapping[str, Any] = whole
         self.inner: Mapping[str, Any] = payload
         self.path = "" if payload is whole else "payload."
         self.unread: list[str] = []
-        self._shape = shape
+        self._example = example
 
     def expected(self, field: str, wanted: str, got: str | None = None) -> BadRequestError:
-        """Return the error for a field of another form; `got` defaults to its value's type."""
+        """Return the error for an invalid field; `got` defaults to the type of its value."""
         got = got or kind_of(self.inner.get(field, MISSING))
         where = f"{self.path}{field}"
         return BadRequestError(
             f"{field}: expected {wanted}, got {got} at {where}.",
-            remedy=self._shape,
+            remedy=self._example,
             logged=f"{field}: expected {wanted} at {where}.",
         )
 
-    def take_apart(self, field: str) -> tuple[str | None, list[Json]]:
-        """Leave of a list of blocks what is said; return the thoughts, and calls with results."""
+    def split_blocks(self, field: str) -> tuple[str | None, list[Json]]:
+        """Remove thoughts, calls and results from a field's blocks; return them."""
         value = self.inner.get(field)
         content = first_of(value, ("content", "parts")) if isinstance(value, dict) else value
         blocks = Blocks.of(content)
@@ -193,7 +193,7 @@ class _MessageFields:
             raise self.expected(field, "text")
         if not blank and (not text or text.isspace()):
             raise BadRequestError(
-                f"{field}: the text is blank at {self.path}{field}.", remedy=self._shape
+                f"{field}: the text is blank at {self.path}{field}.", remedy=self._example
             )
         return text
 
@@ -201,7 +201,7 @@ class _MessageFields:
         value = self.inner.get(field)
         text = text_of(value)
         if text is None and value not in (None, [], {}):
-            self._note(f"{self.path}{field}", "text", value)
+            self._note_unread(f"{self.path}{field}", "text", value)
         return text
 
     def optional_object(self, field: str) -> Json:
@@ -209,11 +209,11 @@ class _MessageFields:
         if isinstance(value, dict):
             return value
         if value is not None:
-            self._note(f"{self.path}{field}", "an object", value)
+            self._note_unread(f"{self.path}{field}", "an object", value)
         return {}
 
     def id(self, field: str) -> str | None:
-        """Return an id from the payload, or else from the envelope."""
+        """Return an id from the payload, else from the envelope, else None."""
         if self.inner.get(field) in (None, ""):
             return self._name(self.outer.get(field), field)
         return self._name(self.inner[field], f"{self.path}{field}")
@@ -240,21 +240,21 @@ class _MessageFields:
         value = self.outer.get("timestamp_utc")
         moment = moment_of(value)
         if moment is None and value is not None:
-            self._note("timestamp_utc", "a time", value)
+            self._note_unread("timestamp_utc", "a time", value)
         return moment
 
     def _name(self, value: Any, at: str) -> str | None:
         name = name_of(value)
         if name is None and value is not None:
-            self._note(at, "an id of at most 256 characters", value)
+            self._note_unread(at, "an id of at most 256 characters", value)
         return name or None
 
-    def _note(self, at: str, wanted: str, value: Any) -> None:
+    def _note_unread(self, at: str, wanted: str, value: Any) -> None:
         self.unread.append(f"{at}: expected {wanted}, got {kind_of(value)}")
 
 
 def _error(value: Any) -> ErrorReply | None:
-    """Return the error of a turn, in any form; null, false and empty values are none."""
+    """Return the error of a turn, given in any form; null, false and empty values mean None."""
     if not value:
         return None
     code: ErrorCode = "internal"

@@ -1,7 +1,7 @@
-"""Items on the wire: what a framework stores exactly, under a namespace and a key.
+"""Items on the wire: values that a framework stores exactly, under a namespace and a key.
 
-A namespace is a path: `["users", "ada"]` holds what `["users", "ada", "drafts"]` holds, too. Each
-application has its own collection, and its items never appear in another's.
+A namespace is a path: `["users", "ada"]` also contains the items of `["users", "ada", "drafts"]`.
+Each application has its own collection; its items never appear in another one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,40 +14,39 @@ from local.errors import TooLargeError
 from local.protocol.payloads import Json
 
 ITEM_BYTES = 600_000
-"""Of an item as JSON: with its envelope it fits into a message of 1 MB, as does an answer of it."""
+"""Maximum bytes of an item as JSON: requests and answers with it fit into a message of 1 MB."""
 ANSWER_BYTES = ITEM_BYTES
-"""Bytes of the items of one answer, without the first."""
+"""Maximum bytes of the items in one answer; the first item is always included."""
 PLACE_BYTES = 500
-"""Bytes of an item's namespace, key and times, approximately."""
-AT_ONCE = 1_000
-"""Items in one request: they are stored in one transaction, behind which others' saves wait."""
-MOST = 10_000
-"""Items, or namespaces, that are asked for at once."""
-INDEXED = 10_000
-"""Characters of an item's text that searches find it by: an embedder reads fewer."""
+"""Approximate bytes of an item's namespace, key and times."""
+MAX_ITEMS_PER_REQUEST = 1_000
+"""Maximum items in one request: they are stored in one transaction, which other writes wait for."""
+MAX_LIMIT = 10_000
+"""Maximum items or namespaces that a search or listing may request."""
+MAX_INDEXED_CHARACTERS = 10_000
+"""Maximum characters of an item's text that are searched; embedders read fewer."""
 
 Collection = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Part = Annotated[str, msgspec.Meta(max_length=1024)]
 Namespace = Annotated[tuple[Part, ...], msgspec.Meta(max_length=32)]
 Key = Annotated[str, msgspec.Meta(max_length=1024)]
-Limit = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+Limit = Annotated[int, msgspec.Meta(ge=0, le=MAX_LIMIT)]
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 NOTHING = msgspec.Raw(b"null")
 
 
 class ItemKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of an item."""
+    """The namespace and key of an item."""
 
     namespace: Namespace
     key: Key
 
 
 class ItemPut(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
-    """An item to store; one without value and data is deleted.
+    """An item to store; an item without value and data is deleted.
 
-    `text` is what a search by meaning and words finds it by. `keep`: an existing item stays as it
-    is.
+    `text`: the text that searches match. `keep`: do not change an existing item.
     """
 
     value: msgspec.Raw = NOTHING
@@ -61,7 +60,7 @@ class ItemPut(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredItem(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
-    """An item as it is stored. `score`, from 0 to 1, is set if a search found it by its text."""
+    """A stored item; `score`, from 0 to 1, is set if a search matched its text."""
 
     created_at: datetime
     updated_at: datetime
@@ -71,26 +70,26 @@ class StoredItem(ItemKey, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PutItems(msgspec.Struct, kw_only=True):
-    """`memory.items.put`: all are stored, or none."""
+    """`memory.items.put`: store all items, or none."""
 
     collection: Collection
-    items: Annotated[list[ItemPut], msgspec.Meta(max_length=AT_ONCE)]
+    items: Annotated[list[ItemPut], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)]
 
 
 class GetItems(msgspec.Struct, kw_only=True):
-    """`memory.items.get`: exactly these."""
+    """`memory.items.get`: the items under these keys."""
 
     collection: Collection
-    keys: Annotated[list[ItemKey], msgspec.Meta(max_length=AT_ONCE)]
+    keys: Annotated[list[ItemKey], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)]
 
 
 class SearchItems(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.items.search`: the items of a namespace and all within it, the newest first.
+    """`memory.items.search`: the items of a namespace and all within it, newest first.
 
-    With a `query`, the items that match its meaning come first, the best one before all. `filter`
-    compares their values by name: with a value that each must equal, or with `$eq`, `$ne`, `$gt`,
-    `$gte`, `$lt` and `$lte`. `exact`: only the items of the namespace itself, by their keys, the
-    last first, and with `before` only those of lesser keys.
+    With a `query`, items that match it by meaning come first, best match first. `filter` compares
+    fields of the value: with a value for equality, or with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and
+    `$lte`. `exact`: only items of the namespace itself, in descending order of keys, and with
+    `before` only smaller keys.
     """
 
     collection: Collection
@@ -104,14 +103,14 @@ class SearchItems(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class NamespaceMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The beginning or end of a namespace; `*` stands for any part."""
+    """The beginning or end of a namespace; `*` matches any part."""
 
     type: Literal["prefix", "suffix"]
     path: Namespace
 
 
 class ListNamespaces(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.items.list`: namespaces that hold items and match, cut to a depth, in their order."""
+    """`memory.items.list`: matching namespaces with items, sorted; `depth` cuts their paths."""
 
     collection: Collection
     matches: Annotated[tuple[NamespaceMatch, ...], msgspec.Meta(max_length=8)] = ()
@@ -121,33 +120,33 @@ class ListNamespaces(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DeleteItems(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.items.delete`: these, and all of these namespaces and within them, at once."""
+    """`memory.items.delete`: these items, and all in or within these namespaces, at once."""
 
     collection: Collection
-    keys: Annotated[list[ItemKey], msgspec.Meta(max_length=AT_ONCE)] = []
-    namespaces: Annotated[list[Namespace], msgspec.Meta(max_length=AT_ONCE)] = []
+    keys: Annotated[list[ItemKey], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)] = []
+    namespaces: Annotated[list[Namespace], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)] = []
 
 
 class ItemsChanged(msgspec.Struct, kw_only=True):
-    """The answer to `put` and `delete`: how many items were stored, and how many deleted."""
+    """The answer to `put` and `delete`: the numbers of stored and deleted items."""
 
     stored: int = 0
     deleted: int = 0
 
 
 class ItemsGot(msgspec.Struct, kw_only=True):
-    """The answer to `get`: for each key in turn its item, or null.
+    """The answer to `get`: the item, or null, for each key in order.
 
-    They are as many as one message holds: if there are fewer than keys, ask again for the rest.
+    It contains as many as fit into a message; if there are fewer than keys, request the rest.
     """
 
     items: list[StoredItem | None]
 
 
 class ItemsFound(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The answer to `search`. `cut`: a message holds no more of the items.
+    """The answer to `search`. `cut`: further items did not fit into the message.
 
-    `degraded`: some could be found by their words only; `reason` is why.
+    `degraded`: some items could be found only by their words, for this `reason`.
     """
 
     items: list[StoredItem] = []
@@ -163,30 +162,30 @@ class NamespacesFound(msgspec.Struct, kw_only=True):
 
 
 def path_text(parts: Sequence[str]) -> str:
-    """Return a namespace as one text: the prefix of the texts of all within it, and of no other.
+    """Return a namespace as text that is a prefix of exactly the namespaces within it.
 
-    Each part is JSON with a comma behind it, so that no part can extend into the next.
+    Each part is JSON followed by a comma, so that no part can extend into the next.
     """
     return "".join(f"{msgspec.json.encode(part).decode()}," for part in parts)
 
 
 def path_of(text: str) -> tuple[str, ...]:
-    """Return the namespace that a text stands for."""
+    """Return the namespace of a text made by `path_text`."""
     return msgspec.json.decode(f"[{text.removesuffix(',')}]", type=tuple[str, ...])
 
 
 def size_of(item: ItemPut | StoredItem) -> int:
-    """Return its bytes as JSON, without its place."""
+    """Return the item's bytes as JSON, without namespace, key and times."""
     return len(bytes(item.value)) + len(item.data or b"") * 4 // 3
 
 
 F = TypeVar("F", bound=StoredItem | None)
 
 
-def fitting(items: Iterable[F]) -> Iterator[tuple[F, bool]]:
-    """Yield the items up to the first that an answer does not hold, each with whether it does.
+def fit_into_answer(items: Iterable[F]) -> Iterator[tuple[F, bool]]:
+    """Yield items with whether they fit into the answer, up to the first that does not.
 
-    An answer holds at least one. Items after it are not read.
+    The first item always fits. Items after the one that does not fit are not read.
     """
     total = 0
     for number, item in enumerate(items):
@@ -198,13 +197,9 @@ def fitting(items: Iterable[F]) -> Iterator[tuple[F, bool]]:
 
 
 def check_size(item: ItemPut) -> None:
-    """Refuse an item that no message could return.
-
-    Raises:
-        TooLargeError: It is larger than ITEM_BYTES.
-    """
+    """Raise TooLargeError if the item is larger than ITEM_BYTES: no message could return it."""
     if (size := size_of(item)) > ITEM_BYTES:
         raise TooLargeError(
-            f"The item has {size:,} bytes as JSON; {ITEM_BYTES:,} are taken.",
-            remedy="Store it in parts, under a key each.",
+            f"The item has {size:,} bytes as JSON; {ITEM_BYTES:,} are allowed.",
+            remedy="Store it in parts, each under its own key.",
         )

@@ -1,4 +1,4 @@
-"""What an operator asks the memory: health, checks, status, letters, backups, transfers."""
+"""Payloads for operators: health, checks, status, dead letters, backups, export and import."""
 
 from datetime import datetime
 from typing import Literal
@@ -15,7 +15,7 @@ HealthStatus = Literal["ok", "degraded", "unavailable"]
 
 
 class Readiness(msgspec.Struct, kw_only=True):
-    """The answer to `memory.ready`: whether tools are served, and if not, why."""
+    """The answer to `memory.ready`: whether tools are served, and the reasons if not."""
 
     ready: bool
     reasons: list[str] = []
@@ -24,8 +24,7 @@ class Readiness(msgspec.Struct, kw_only=True):
 class Health(msgspec.Struct, kw_only=True):
     """The answer to `memory.health`.
 
-    `degraded`: everything is served, but something is missing or waits that should not.
-    `unavailable`: not ready.
+    `degraded`: everything is served, but something is broken or delayed. `unavailable`: not ready.
     """
 
     status: HealthStatus
@@ -36,7 +35,7 @@ Verdict = Literal["ok", "note", "broken"]
 
 
 class CheckResult(msgspec.Struct, omit_defaults=True):
-    """What `local2 doctor` found. A `note` is no fault, because the stack does without it."""
+    """A finding of `local2 doctor`. A `note` is not a fault: the stack works without it."""
 
     name: str
     verdict: Verdict
@@ -49,9 +48,10 @@ class CheckResult(msgspec.Struct, omit_defaults=True):
 
 
 class BackupRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`folder`: where, on the stack's machine; None only asks how far a backup is.
+    """`memory.backup`: make a backup in `folder` on the stack's machine; None requests the status.
 
-    The rest is as in memory.yaml. `recipient` is a public key of age, or a file of them there.
+    The other fields are as in memory.yaml. `recipient` is a public key of age, or a file of such
+    keys on the stack's machine.
     """
 
     folder: str | None = None
@@ -60,7 +60,10 @@ class BackupRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A backup that was made. `written`: bytes that no earlier one had; `removed`: deleted ones."""
+    """A finished backup.
+
+    `written`: bytes that no earlier backup had. `removed`: number of deleted old backups.
+    """
 
     folder: str
     generation: str
@@ -75,10 +78,11 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`done` of `total` bytes during a backup; `last` was made since the stack started.
+    """The answer to `memory.backup`.
 
-    `problem`: why the last one was not made. `scheduled` is the folder of the automatic backups,
-    and `newest` when the newest of them was made.
+    During a backup, `done` of `total` bytes are processed. `last`: the last backup since the
+    stack's start. `problem`: why the last attempt failed. `scheduled`: the folder of automatic
+    backups. `newest`: when the newest of them was made.
     """
 
     under_way: bool = False
@@ -94,7 +98,7 @@ LetterAction = Literal["next", "show", "drop"]
 
 
 class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead letter, with its number in the stream."""
+    """A dead letter, with its sequence number in the stream."""
 
     sequence: int
     at: datetime
@@ -102,26 +106,26 @@ class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`memory.dead_letters`: read one letter or the next one from a number on, or drop one."""
+    """`memory.dead_letters`: read or drop a letter, or read the next one from a number on."""
 
     action: LetterAction = "next"
     number: int = 1
 
 
 class LetterFound(msgspec.Struct, frozen=True, kw_only=True):
-    """The letter that was read or dropped; None where there is no next one."""
+    """The letter that was read or dropped; None if there is no next one."""
 
     found: StoredLetter | None = None
 
 
 class Reindex(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.reindex`: with the present embedder, or with another one that then replaces it."""
+    """`memory.reindex`: with the current embedder, or with another one that then replaces it."""
 
     embedder: str | None = None
 
 
 class NextIndex(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """An index of another embedder that is filled to replace the present one."""
+    """An index of another embedder that is being filled to replace the current one."""
 
     embedder: str
     waiting: int
@@ -129,7 +133,7 @@ class NextIndex(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class TasksSetAside(msgspec.Struct, kw_only=True):
-    """Tasks of one kind that failed repeatedly, and the first different reasons."""
+    """The number of tasks of a kind that failed repeatedly, and the first distinct reasons."""
 
     kind: str
     aside: int
@@ -137,15 +141,15 @@ class TasksSetAside(msgspec.Struct, kw_only=True):
 
 
 class MemoryStatus(msgspec.Struct, kw_only=True):
-    """The answer to `memory.status`: whether ledger and index agree.
+    """The answer to `memory.status`: the state of the ledger, the index and the backlog.
 
-    `vectors_available`: searches use the meaning, over everything that is indexed. `dead_letters`:
-    the number of messages that could not be read. `waiting_since`: while records wait to be
-    indexed, when the last record was indexed, or else when the first of them was written.
-    `turns_problem`: why JetStream stores no turns, and what to do. `unread`: messages that no
-    extractor has read yet. `set_aside`: the tasks that are not tried again until the next start.
-    `consolidation`: the last one, None before the first. `next`: the index of another embedder.
-    `to_anonymise`: retired records that are due.
+    `vectors_available`: searches use vectors for everything that is indexed. `dead_letters`: the
+    number of messages that could not be stored. `waiting_since`: while records wait for indexing,
+    when the last record was indexed, or else when the first waiting one was written.
+    `turns_problem`: why JetStream stores no turns, and what to do. `unread`: number of messages
+    waiting for extraction. `set_aside`: tasks that are not retried until the next start.
+    `consolidation`: the last one; None before the first. `next`: the index of another embedder that
+    is being filled. `to_anonymise`: number of retired records that are due for anonymisation.
     """
 
     records: int
@@ -166,7 +170,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
 
 
 class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.export`: the next page, after `cursor`; the envelope names the owner of a scope."""
+    """`memory.export`: the page after `cursor`; the envelope names the owner of a scope."""
 
     scope: Owning | None = None
     vectors: bool = False
@@ -174,10 +178,10 @@ class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ExportPage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Complete lines, or a piece of one that is longer than a page.
+    """Complete lines, or a piece of a line that is longer than a page.
 
-    `cut`: the rest of the line follows. Without a `cursor` this was the last page. `records`, on
-    the first page, is how many there are.
+    `cut`: the rest of the line follows. Without a `cursor`, this is the last page. `records`: the
+    total number of records, on the first page only.
     """
 
     lines: list[msgspec.Raw] = []
@@ -189,10 +193,10 @@ class ExportPage(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.import`: lines, the first of them with this number, all stored or none.
+    """`memory.import`: lines that are all stored, or none of them.
 
-    A longer line comes in pieces, which its sender names (`transfer`) and numbers from 0; with
-    `cut` more pieces follow.
+    `number`: the number of the first line. A line that is too long for a message is sent in pieces
+    with a common name (`transfer`) and numbers from 0 (`part`); with `cut`, more pieces follow.
     """
 
     number: Count
@@ -205,7 +209,10 @@ class ImportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Two records that cannot both be active: of one topic, or the same part of a document."""
+    """Two records that cannot both be active: the same topic, or the same part of a document.
+
+    `kept` stays active; `history` becomes an old version.
+    """
 
     kept: str
     history: str
@@ -214,11 +221,11 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ImportReport(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The outcome of lines, by type: new, and known before.
+    """The outcome of an import: the numbers of new and known lines by type.
 
-    `replaced` are records here that an imported one replaced without a conflict, because a newer
-    backup knows of it; `erased` were left out, because they were erased here on request; `unplaced`
-    lines refer to something that is not here.
+    `replaced`: records that an imported one replaced without a conflict, because a newer backup
+    contains that replacement. `erased`: lines that were skipped because they had been erased here
+    on request. `unplaced`: lines that refer to something that does not exist here.
     """
 
     new: dict[str, int] = {}

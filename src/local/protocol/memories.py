@@ -1,7 +1,7 @@
-"""Memories on the wire: their kinds, facts in three parts, and the answers of the memory's tools.
+"""Memories on the wire: kinds, scopes and sources, triplets, and the answers of search tools.
 
-The Structs here are the `data` of tool results, for programs; `nothing_found` is the text for a
-model of a search that found nothing.
+The answers are the `data` of tool results, for programs. `nothing_found` is the text for models
+when a search found nothing.
 """
 
 import re
@@ -16,21 +16,22 @@ from local.text.names import entity_key
 Kind = Literal[
     "chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode", "note"
 ]
-"""A `transcript` is a message that is stored in its conversation but not searched: instructions."""
+"""The kinds of records. A `transcript` is a message that belongs to its conversation but is not
+searched, such as instructions."""
 SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact", "note"]
 """The kinds that `recall` finds: not episodes, which repeat the messages of their turns."""
 EPISODIC: tuple[Kind, ...] = ("episode", "note")
-"""The kinds that `search_memory` finds, and that are rated by their query ids."""
+"""The kinds that `search_memory` finds, and that ratings refer to by query id."""
 Owning = Literal["session", "user", "agent", "tenant"]
-"""The owner of a record: one session of its owner, the owner, an agent, or everybody in the
-tenant."""
+"""What a record belongs to: one of the user's sessions, the user, an agent, or the whole tenant."""
 Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
-"""What a search may find: this session, the user's earlier ones, or records by their owner."""
+"""What a search covers: this session, the user's earlier ones, or records by what they belong
+to."""
 By = Literal["self", "other"]
-"""Who stated it: the user who asks, or somebody else."""
+"""Who stated a record: the calling user, or somebody else."""
 SourceClass = Literal["stated", "answered", "observed", "document", "asserted"]
-"""Where it comes from: a user's own words, an assistant's, a tool's output, a document, or an
-agent that stored it on purpose."""
+"""The origin of a record: a user's words, an assistant's answer, a tool's output, a document, or an
+agent that stored it deliberately."""
 MemoryType = Literal[
     "fact",
     "event",
@@ -44,25 +45,28 @@ MemoryType = Literal[
     "interest",
 ]
 Durability = Literal["core", "standard", "ephemeral"]
-"""core never fades, standard slowly, ephemeral soon."""
+"""How fast importance fades: `core` never, `standard` slowly, `ephemeral` soon."""
 RetiredWhy = Literal["superseded", "contradicted", "merged", "archived", "anonymised", "erased"]
 RelationType = Literal[
     "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
 ]
-"""How one memory bears on another. What contradicts or supersedes is the newer of the two."""
+"""How one memory relates to another. The one that contradicts or supersedes is the newer one."""
 
 MAX_DOCUMENT = 900_000
-"""Bytes of a document as JSON; a message may have 1 MB, of which the envelope takes some."""
+"""Maximum bytes of a document as JSON; a message has at most 1 MB, including the envelope."""
 MAX_TITLE = 100
-"""Characters of a document's title, which lists show in one line."""
+"""Maximum characters of a document's title, so that lists can show it in one line."""
 
 NOTHING_FOUND = "No memories found."
-_IN_PART = "Not everything could be searched, so it may be known all the same: "
+_INCOMPLETE = "Not everything could be searched, so it may be known all the same: "
 _WORD_BOUNDARY = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`text` is empty if nothing answers the question; without a model it is the best item's."""
+    """The answer to a question: a model's text, or without a model the best item's content.
+
+    `text` is empty if nothing answers the question. `ids`: the items that it is based on.
+    """
 
     text: str = ""
     ids: tuple[str, ...] = ()
@@ -70,14 +74,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a score: the sum of the shares, divided by 2.5, times the scope's weight."""
+    """The components of a score: their sum (`shares`), divided by 2.5, times the scope's weight."""
 
     shares: dict[str, float]
     weight: float
 
 
 class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A relation to the memory of this id; `incoming`: that memory relates to this one."""
+    """A relation to another memory; `incoming`: the other memory is the source."""
 
     type: RelationType
     id: str
@@ -87,11 +91,11 @@ class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One memory that a search returns.
 
-    `source_ref` is the id that its sender gave it, `role` that of a message, `agent` the one that
-    wrote it to the memory. `by` is whether the user who asks stated it, or somebody else. `sources`
-    are the messages that it was extracted from, `relations` a few of its relations. `outdated_by`
-    is the id of a later statement by the same user with another value, `contradicts` the id of a
-    stronger one that contradicts it.
+    `source_ref`: the id that its sender gave it. `role`: the role of a message. `agent`: the agent
+    that wrote it. `by`: whether the calling user or somebody else stated it. `sources`: the
+    messages that it was extracted from. `relations`: a few of its relations. `outdated_by`: the id
+    of a later statement of the same user with another value. `contradicts`: the id of a stronger
+    memory that contradicts it.
     """
 
     id: str
@@ -117,7 +121,7 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
-    """`degraded`: some memories could be found by their words only; `reason` is why."""
+    """The found items; `degraded`: some could be found only by their words, for this `reason`."""
 
     items: list[RecalledItem]
     total: int
@@ -128,10 +132,10 @@ class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """`superseded_by` is the id of the version that replaced it, if one did.
+    """One version of a memory; `superseded_by` is the id of the version that replaced it.
 
-    `retired_at` and `retired_why` are when and why it ceased to hold, None if it is the current
-    one. `sources` are the messages that it was extracted from.
+    `retired_at` and `retired_why`: when and why it was retired; None for the current version.
+    `sources`: the messages that it was extracted from.
     """
 
     id: str
@@ -148,21 +152,21 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> str | None:
-        """Why it no longer holds, in a word for people; None if it is the current one."""
+        """Why it was retired, in a readable word; None for the current version."""
         return "replaced" if self.retired_why == "superseded" else self.retired_why
 
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest of `total` versions; if there are many, long ones are shortened."""
+    """The newest of `total` versions; if there are many, long contents are shortened."""
 
     versions: list[Version]
     total: int
 
 
 class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory at the other end of a relation, with its first words.
+    """A memory at the other end of a relation, with the beginning of its content.
 
-    `incoming`: it relates to the requested one. `active`: nothing replaced it.
+    `incoming`: it is the source of the relation. `active`: it is not retired.
     """
 
     type: RelationType
@@ -175,14 +179,14 @@ class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelatedMemories(msgspec.Struct, frozen=True, kw_only=True):
-    """The memories related to one, in both directions, as far as the caller may see them."""
+    """The memories related to one, in either direction, that the caller may see."""
 
     id: str
     relations: list[RelatedMemory]
 
 
 class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of chunks; `removed` are older ones that the document no longer has."""
+    """Numbers of chunks; `removed`: chunks that the document no longer contains."""
 
     source: str
     chunks: int
@@ -193,10 +197,10 @@ class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_size(content: str) -> None:
-    """Raise TooLargeError if the text is more than a document may have."""
+    """Raise TooLargeError if the text is longer than MAX_DOCUMENT."""
     if len(content) > MAX_DOCUMENT or len(msgspec.json.encode(content)) > MAX_DOCUMENT:
         raise TooLargeError(
-            f"The document has more than {MAX_DOCUMENT:,} bytes as JSON, the most it may have.",
+            f"The document has more than the maximum of {MAX_DOCUMENT:,} bytes as JSON.",
             remedy="Split it.",
         )
 
@@ -204,7 +208,7 @@ def check_size(content: str) -> None:
 class Triplet(msgspec.Struct, frozen=True, kw_only=True):
     """A fact in three parts, such as Ada · works for · Northwind.
 
-    `predicate` is a verb phrase, or an identifier made of one.
+    `predicate` is a verb phrase, or an identifier such as `worksFor`.
     """
 
     subject: str
@@ -212,7 +216,7 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
     object: str
 
     def tidied(self) -> Self:
-        """Return it with single spaces, and with an identifier such as `worksFor` as words."""
+        """Return the triplet with single spaces, and a predicate such as `worksFor` as words."""
         predicate = " ".join(self.predicate.split())
         if " " not in predicate:
             predicate = " ".join(_WORD_BOUNDARY.sub(" ", predicate).lower().split())
@@ -228,23 +232,23 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
         return text if text.endswith((".", "!", "?")) else f"{text}."
 
     def key(self) -> tuple[str, str, str]:
-        """Return the key, equal for the same fact, however its names are spelled."""
+        """Return a key that is equal for the same fact with different spellings of its names."""
         return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
 
 
 def nothing_found(reason: str | None = None) -> str:
-    """Return the text of a result without memories; `reason` is why the search was incomplete.
+    """Return the text of an empty search result; `reason` is why the search was incomplete.
 
-    Tools write it; the rules model and the MemoryAgent recognise it with `is_nothing`.
+    The rules model and the MemoryAgent recognise this text with `is_nothing`.
     """
-    return f"{NOTHING_FOUND}\n({_IN_PART}{reason})" if reason else NOTHING_FOUND
+    return f"{NOTHING_FOUND}\n({_INCOMPLETE}{reason})" if reason else NOTHING_FOUND
 
 
 def is_nothing(result: str) -> bool:
     return not result.strip() or result.startswith(NOTHING_FOUND)
 
 
-def why_in_part(result: str) -> str | None:
-    """Return why the search was incomplete, read from a result without memories; else None."""
-    _, in_part, reason = result.partition(_IN_PART)
-    return reason.strip().removesuffix(")") if in_part and is_nothing(result) else None
+def incomplete_reason(result: str) -> str | None:
+    """Return why the search was incomplete, as an empty search result states it, or None."""
+    _, found, reason = result.partition(_INCOMPLETE)
+    return reason.strip().removesuffix(")") if found and is_nothing(result) else None

@@ -1,8 +1,8 @@
-"""Messages as others send them: in local2's own form, or in those of chat models' APIs.
+"""Read conversation messages, in local2's own form or in the forms of chat model APIs.
 
-Nothing of a message is dropped: parts that are no text, and unknown fields, are stored beside the
-text. Contents may be lists of blocks, as in the APIs of Anthropic and Gemini, where text stands
-among calls and results.
+Nothing of a message is dropped: parts that are not text, and unknown fields, are stored beside the
+text. The content may be a list of blocks, as in the APIs of Anthropic and Gemini, which mixes text
+with calls and results.
 """
 
 from datetime import UTC, datetime
@@ -37,18 +37,21 @@ ROLES = {
     "tool": "tool",
     "user": "user",
 }
-"""Our roles, and other APIs' names of them, in any case; any other role stays as it is."""
-MILLISECONDS = 100_000_000_000
-"""A timestamp from this number on counts milliseconds, a smaller one seconds (to the year 5138)."""
+"""Maps role names of all supported APIs, in lower case, to local2's roles; other roles are kept."""
+MIN_MILLISECONDS = 100_000_000_000
+"""Timestamps from this number on are in milliseconds, smaller ones in seconds (up to the year
+5138)."""
 CONTENT_FIELDS = ("content", "text", "parts", "tool_calls", "function_call", "refusal")
-"""A message without any of these has its text in a field that nobody would search."""
+"""A message needs one of these fields; text in any other field would never be searched."""
 TIME_FIELDS = ("event_time", "timestamp_utc", "created_at")
-"""Where a message without a timestamp has its time: as `load_session` returns it, and others do."""
+"""Fields that may hold the time of a message without `timestamp`; `load_session` returns the
+first."""
 CALL_KEYS = ("functionCall", "function_call")
+"""Keys of a call in Gemini's blocks; Anthropic's blocks state their kind in `type` instead."""
 RESULT_KEYS = ("functionResponse", "function_response")
-"""Gemini's blocks have one of these keys; Anthropic's name their kind in `type`."""
-THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-"""Types of blocks that were not addressed to the user, and so are not the text of a message."""
+"""Keys of a result in Gemini's blocks."""
+THOUGHT_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
+"""Types of blocks that are not addressed to the user, and so are not part of a message's text."""
 Id = Name | int
 CALLS_SCHEMA: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
 
@@ -60,63 +63,61 @@ class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
     content: Annotated[Any, msgspec.Meta(extra_json_schema={"type": "string"})] = None
     text: str | None = None
     id: Id | None = None
-    name: Annotated[Name | None, msgspec.Meta(description="Who speaks, or which tool answers.")] = (
-        None
-    )
+    name: Annotated[Name | None, msgspec.Meta(description="The speaker, or the tool.")] = None
     timestamp: Annotated[
         str | float | None, msgspec.Meta(description="A date or time, e.g. 2026-05-01T14:30:00Z.")
     ] = None
     tool_calls: Annotated[Any, msgspec.Meta(extra_json_schema=CALLS_SCHEMA)] = None
     function_call: Json | None = None
-    tool_call_id: Annotated[Id | None, msgspec.Meta(description="Of a tool's message.")] = None
+    tool_call_id: Annotated[Id | None, msgspec.Meta(description="For a tool's message.")] = None
     refusal: str | None = None
     occurrence: Annotated[
         Annotated[int, msgspec.Meta(ge=1)] | None,
         msgspec.Meta(
-            description="Of a message without an id in a conversation that is sent in parts: how "
-            "often the same was said up to here."
+            description="For a message without an id, in a conversation that is sent in parts: how "
+            "many times the same message has occurred so far, including this one."
         ),
     ] = None
     parts: Annotated[
-        list[Any], msgspec.Meta(description="A content of more than text, beside its text.")
+        list[Any], msgspec.Meta(description="The parts of a content that is more than text.")
     ] = []
-    fields: Annotated[Json, msgspec.Meta(description="What else is kept with it.")] = {}
+    fields: Annotated[Json, msgspec.Meta(description="Other fields to store with it.")] = {}
 
 
 _KNOWN = frozenset(ReceivedMessage.__struct_fields__)
 
 MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(ReceivedMessage))]
-"""A message before it is read, so that its unknown fields are not lost."""
+"""A message as JSON with a schema; decoding it into the Struct would lose unknown fields."""
 
 
 def messages_of(received: Json, place: str = "") -> list[ConversationMessage]:
-    """Return the messages to store: results of tools among its parts, then the message itself.
+    """Return the messages to store: one for each tool result among its parts, then the message.
 
     Args:
         received: The message as JSON.
-        place: Its name in errors, e.g. `messages[1]`.
+        place: The path to the message for errors, e.g. `messages[1]`.
 
     Raises:
-        InvalidArgumentsError: It has no role or no content, a tool call has no name, a field has a
-            type that cannot be read, the timestamp is no time, or it is nested too deeply.
+        InvalidArgumentsError: It has no role or no content, a tool call has no name, a field has
+            the wrong type, the timestamp is invalid, or it is nested too deeply.
     """
     try:
-        return _messages(received, place)
+        return _read_messages(received, place)
     except RecursionError as error:
         problem = f"{place}: it is nested too deeply.".removeprefix(": ")
         raise InvalidArgumentsError(problem) from error
 
 
-def _messages(received: Json, place: str) -> list[ConversationMessage]:
-    within = f"{place}." if place else ""
+def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
+    prefix = f"{place}." if place else ""
     try:
         known = msgspec.convert(received, ReceivedMessage)
     except msgspec.ValidationError as error:
-        raise InvalidArgumentsError(_located(echoed(error), place)) from error
+        raise InvalidArgumentsError(_with_path(echoed(error), place)) from error
     if received.keys().isdisjoint(CONTENT_FIELDS):
         raise InvalidArgumentsError(
             f"{place}: it has neither content nor tool_calls.".removeprefix(": "),
-            remedy='A message is like {"role": "user", "content": "…"}.',
+            remedy='A message looks like {"role": "user", "content": "…"}.',
         )
     blocks = Blocks.of(_content(known))
     text = _text(blocks.text)
@@ -125,30 +126,30 @@ def _messages(received: Json, place: str) -> list[ConversationMessage]:
         content=text or known.refusal or text,
         id=_id(known.id),
         name=known.name or None,
-        timestamp=_moment(known.timestamp, f"{within}timestamp")
+        timestamp=_timestamp(known.timestamp, f"{prefix}timestamp")
         or moment_of(first_of(received, TIME_FIELDS)),
-        tool_calls=_calls(known, blocks.calls, within),
+        tool_calls=_calls(known, blocks.calls, prefix),
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,
         parts=bounded(blocks.parts or _parts(known)) or [],
-        fields=bounded({**known.fields, **_others(received)}),
+        fields=bounded({**known.fields, **_other_fields(received)}),
     )
     results = [result for block in blocks.results for result in read_calls([block], place, [])]
     if not results:
         return [message]
-    answers = [_result(message, call, number) for number, call in enumerate(results)]
+    answers = [_result_message(message, call, number) for number, call in enumerate(results)]
     return [*answers, message] if message.has_content or message.tool_calls else answers
 
 
-def _located(problem: str, place: str) -> str:
-    """Return the problem behind the path to its field, such as `messages[1].role`."""
+def _with_path(problem: str, place: str) -> str:
+    """Return the problem, preceded by the path to its field, such as `messages[1].role`."""
     what, _, path = problem.rpartition(" - at ")
     what, path = (what, path) if what else (path, "")
     return f"{place}{path.strip('`').removeprefix('$')}: {what}".lstrip(":. ") + "."
 
 
-def _others(received: Json) -> Json:
-    """Return a message's unknown fields, and known ones whose value is changed or used twice."""
+def _other_fields(received: Json) -> Json:
+    """Return the unknown fields, the role if it is mapped to another, and the refusal."""
     role = received["role"]
     changed = {"role": role} if ROLES.get(role.lower(), role) != role else {}
     refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
@@ -160,17 +161,19 @@ def _others(received: Json) -> Json:
     return {**rest, **changed, **refusal}
 
 
-def _moment(written: str | float | None, field: str) -> datetime | None:
-    """Return the time with the offset that was written, because session ids contain it."""
+def _timestamp(written: str | float | None, field: str) -> datetime | None:
+    """Return the time with its original offset, because session ids are derived from it."""
     if written is None or written == "":
         return None
     if isinstance(written, str):
         in_utc(moment := written_time(written, field), field)
         return moment
+    seconds = written / 1000 if written >= MIN_MILLISECONDS else written
     try:
-        return datetime.fromtimestamp(written / 1000 if written >= MILLISECONDS else written, UTC)
+        return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError) as error:
-        raise InvalidArgumentsError(f"{field}: {written} is no time.", remedy=TIME_RULE) from error
+        problem = f"{field}: {written} is not a time."
+        raise InvalidArgumentsError(problem, remedy=TIME_RULE) from error
 
 
 def _id(id_: Id | None) -> str | None:
@@ -178,7 +181,7 @@ def _id(id_: Id | None) -> str | None:
 
 
 def _content(known: ReceivedMessage) -> Any:
-    """Return the content of a message; Gemini's messages have it in `parts`."""
+    """Return the content of a message; in Gemini's form it is in `parts`."""
     content = known.text if known.content is None else known.content
     return (known.parts or None) if content is None else content
 
@@ -195,29 +198,32 @@ def _text(content: Any) -> str | None:
     return as_text(content)
 
 
-def _calls(known: ReceivedMessage, among_parts: list[Json], within: str) -> list[ToolCallRecord]:
+def _calls(known: ReceivedMessage, among_parts: list[Json], prefix: str) -> list[ToolCallRecord]:
     """Return the calls of a message.
 
     Raises:
-        InvalidArgumentsError: One of them has no name, or is no call.
+        InvalidArgumentsError: One of them has no name, or is not a call.
     """
     unread: list[str] = []
     calls = [
-        *read_calls(known.tool_calls, f"{within}tool_calls", unread),
-        *read_calls(known.function_call or None, f"{within}function_call", unread),
-        *read_calls(among_parts, f"{within}content", unread),
+        *read_calls(known.tool_calls, f"{prefix}tool_calls", unread),
+        *read_calls(known.function_call or None, f"{prefix}function_call", unread),
+        *read_calls(among_parts, f"{prefix}content", unread),
     ]
     if unread:
         raise InvalidArgumentsError(
             f"{unread[0]}.",
-            remedy='A call is like {"id": "c1", "name": "weather", "args": {}, "content": "…"}, or '
-            'as OpenAI has it, {"id": "c1", "function": {"name": "weather", "arguments": "{}"}}.',
+            remedy='A call looks like {"id": "c1", "name": "weather", "args": {}, "content": "…"}, '
+            'or, in OpenAI\'s form, {"id": "c1", "function": {"name": "weather", '
+            '"arguments": "{}"}}.',
         )
     return calls
 
 
-def _result(message: ConversationMessage, call: ToolCallRecord, number: int) -> ConversationMessage:
-    """Return a result that is a part of a message, as a message of its own."""
+def _result_message(
+    message: ConversationMessage, call: ToolCallRecord, number: int
+) -> ConversationMessage:
+    """Return a separate message for a tool result that is part of a message."""
     return ConversationMessage(
         role="tool",
         content=call.content,
@@ -229,24 +235,24 @@ def _result(message: ConversationMessage, call: ToolCallRecord, number: int) -> 
 
 
 class Blocks(NamedTuple):
-    """The blocks of a content by their kind. `text` leaves out a model's thoughts."""
+    """The blocks of a content by kind. `text` excludes a model's thoughts."""
 
     text: Any
     parts: list[Any]
-    """Everything but calls and results, unless all of it is text."""
+    """All blocks except calls and results; empty if all of them are text."""
     calls: list[Json]
     results: list[Json]
 
     @classmethod
     def of(cls, content: Any) -> Self:
-        """Take a content apart; one that is no list of blocks is all text."""
+        """Split a content into its blocks; a content that is not a list of blocks is all text."""
         if not isinstance(content, list) or not all(isinstance(b, str | dict) for b in content):
             return cls(content, [], [], [])
         calls, results, rest = [], [], []
         for block in content:
-            if call := _inner(block, "tool_use", CALL_KEYS):
+            if call := _call_or_result(block, "tool_use", CALL_KEYS):
                 calls.append(call)
-            if result := _inner(block, "tool_result", RESULT_KEYS):
+            if result := _call_or_result(block, "tool_result", RESULT_KEYS):
                 results.append(result)
             if not (call or result):
                 rest.append(block)
@@ -258,8 +264,8 @@ class Blocks(NamedTuple):
         )
 
 
-def _inner(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
-    """Return the call or the result that a block is or contains."""
+def _call_or_result(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
+    """Return the call, or the result, that a block is or contains; else None."""
     if isinstance(block, str):
         return None
     if block.get("type") == kind:
@@ -269,7 +275,7 @@ def _inner(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
 
 def is_thought(block: str | Json) -> bool:
     return isinstance(block, dict) and (
-        str(block.get("type")) in THOUGHTS or block.get("thought") is True
+        str(block.get("type")) in THOUGHT_TYPES or block.get("thought") is True
     )
 
 

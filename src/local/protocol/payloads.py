@@ -1,6 +1,6 @@
 """The payloads of the bus, one Struct each.
 
-New fields need defaults, so that older bytes still decode.
+New fields need defaults, so that older messages still decode.
 """
 
 import secrets
@@ -16,22 +16,22 @@ A = TypeVar("A")
 Item = TypeVar("Item")
 
 Json = dict[str, Any]
-"""Open JSON: tool arguments before a tool has checked them, schemas, metadata."""
+"""Arbitrary JSON objects: unvalidated tool arguments, JSON schemas, metadata."""
 
 
 def in_parts(
     items: Iterable[Item], size_of: Callable[[Item], int], *, most_bytes: int, most: int
 ) -> Iterator[list[Item]]:
-    """Yield the items in order, in parts that fit into a message; a larger one is alone."""
+    """Yield the items in parts within the limits; an item over `most_bytes` is a part by itself."""
     part: list[Item] = []
     size = 0
     for item in items:
-        more = size_of(item)
-        if part and (size + more > most_bytes or len(part) == most):
+        item_size = size_of(item)
+        if part and (size + item_size > most_bytes or len(part) == most):
             yield part
             part, size = [], 0
         part.append(item)
-        size += more
+        size += item_size
     if part:
         yield part
 
@@ -43,7 +43,7 @@ class ToolRequest(msgspec.Struct, Generic[A], kw_only=True):
 
 
 class ErrorReply(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`retry_after`: seconds after which the same may succeed, where that is known."""
+    """An error on the wire; `retry_after`: seconds after which a retry may succeed, if known."""
 
     code: ErrorCode
     message: str
@@ -55,11 +55,10 @@ class ErrorReply(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`tool.result.<tool>`: `content` is text for a model, `data` is structured.
+    """`tool.result.<tool>`: `content` is text for a model, `data` is for programs.
 
-    With `tool_output_key`, `content` is a preview of what `read_tool_output` reads under that key,
-    which has `total_chars` characters. `tool_messages.read_result` reads the results of other
-    tools.
+    With `tool_output_key`, `content` is a preview; `read_tool_output` reads the whole output of
+    `total_chars` characters. `tool_messages.read_result` reads results in other forms.
     """
 
     ok: bool
@@ -71,7 +70,7 @@ class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def outcome(self) -> str:
-        """One word for logs: `ok`, or the code of the error."""
+        """`ok`, or the code of the error, for logs."""
         if self.error is not None:
             return self.error.code
         return "ok" if self.ok else "tool_failed"
@@ -83,7 +82,7 @@ class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ToolProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`tool.progress.<tool>`: how far a call is; its `correlation_id` is the request's id."""
+    """`tool.progress.<tool>`: the progress of a call; `correlation_id` is the request's id."""
 
     progress: float
     total: float | None = None
@@ -97,17 +96,17 @@ class Function(msgspec.Struct, kw_only=True):
 
 
 class FunctionSchema(msgspec.Struct, kw_only=True):
-    """A tool in the form LLM APIs take."""
+    """A tool in the form of LLM APIs."""
 
     function: Function
     type: Literal["function"] = "function"
 
 
 class ToolHints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The effects of a tool, in the names of the Model Context Protocol.
+    """The effects of a tool, as the Model Context Protocol names them.
 
-    `destructive_hint`: it may undo or erase something; false if it only adds. `open_world_hint`: it
-    reaches beyond what is stored here. None means not stated.
+    `destructive_hint`: the tool may undo or erase something; False if it only adds.
+    `open_world_hint`: it reaches beyond what is stored here. None means not stated.
     """
 
     read_only_hint: bool | None = None
@@ -117,12 +116,12 @@ class ToolHints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`tool.schema`: how to call a tool, and what it declares about itself.
+    """`tool.schema`: how to call a tool, and what the tool declares about itself.
 
-    `title`: its name for people. `annotations`: what it does to its world. `reads_memory`: its
-    results come from the memory. `for_models`: models may be offered it. `recorded`: its results
-    become memories. `whole`: its results are never replaced by a preview, however long they are.
-    `tool_messages.read_schema` reads announcements in other forms.
+    `title`: its name for people. `annotations`: its effects. `reads_memory`: its results come from
+    the memory. `for_models`: it may be offered to models. `recorded`: its results become memories.
+    `whole`: its results are never replaced by a preview. `tool_messages.read_schema` reads
+    announcements in other forms.
     """
 
     name: str
@@ -138,11 +137,11 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Empty(msgspec.Struct, kw_only=True):
-    """A payload without fields, because the subject is enough."""
+    """A payload without fields, where the subject suffices."""
 
 
 class Query(msgspec.Struct, kw_only=True):
-    """`query.received`; session_id and query_id may stand in the envelope instead."""
+    """`query.received`; `session_id` and `query_id` may be in the envelope instead."""
 
     query: Annotated[str, msgspec.Meta(min_length=1, pattern=r"\S")]
     session_id: Name | None = None
@@ -150,7 +149,7 @@ class Query(msgspec.Struct, kw_only=True):
 
 
 class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The session to clear; without an id, that of the envelope."""
+    """`session.clear`: the session to clear; by default that of the envelope."""
 
     session_id: Name | None = None
 
@@ -158,8 +157,8 @@ class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
 class ToolCallRecord(msgspec.Struct, kw_only=True):
     """One tool call of a turn, as `response.generation` reports it.
 
-    With `tool_output_key`, `content` is the preview that the model saw. If it is not `recorded`,
-    the memory stores that the tool was called, but not its result.
+    With `tool_output_key`, `content` is the preview that the model saw. If `recorded` is False, the
+    memory stores the call without its result.
     """
 
     name: str
@@ -172,7 +171,7 @@ class ToolCallRecord(msgspec.Struct, kw_only=True):
 
 
 class Delta(msgspec.Struct, kw_only=True):
-    """`response.delta`: one piece of an answer; pieces are in the order of `index`."""
+    """`response.delta`: one piece of an answer; `index` gives the order."""
 
     text: str
     index: int
@@ -184,7 +183,7 @@ class Generation(msgspec.Struct, kw_only=True):
     """`response.generation`: a finished turn.
 
     `error` is why there is no answer; a turn without an answer is not stored as an episode.
-    `metadata` are the sender's own, and are stored with the question and its answer.
+    `metadata` is stored with the question and its answer.
     """
 
     answer: str
@@ -198,9 +197,9 @@ class Generation(msgspec.Struct, kw_only=True):
 
 
 class Feedback(msgspec.Struct, kw_only=True):
-    """`response.feedback`: how good the answer to a query was.
+    """`response.feedback`: a rating of the answer to a query.
 
-    Without a session it rates the newest turn of the query id in any session of the user.
+    Without a session, it rates the newest turn with the query id in any session of the user.
     """
 
     query_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
@@ -210,14 +209,14 @@ class Feedback(msgspec.Struct, kw_only=True):
 
 
 def new_output_key() -> str:
-    """Return the key of a new long output; it cannot be guessed."""
+    """Return an unguessable key for a new long output."""
     return f"tout_{secrets.token_hex(12)}"
 
 
 class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.output.keep`: a part of a tool's output, which can be read after the last part.
+    """`memory.output.keep`: a part of a tool's output, which is readable after its last part.
 
-    Parts come in order. `offset` counts Unicode characters. The sender makes the key at random.
+    Parts are sent in order. `offset` counts Unicode characters. The sender chooses a random key.
     """
 
     key: Annotated[str, msgspec.Meta(pattern=r"^tout_[0-9a-f]{24,64}\Z")]
@@ -230,7 +229,7 @@ class DeadLetter(msgspec.Struct, kw_only=True):
     """`memory.dead_letter`: a message that can never be stored, and why.
 
     `cut`: the message is incomplete, because it was not UTF-8, or too long for a letter. `user`:
-    its sender, if that is known from more than its own claim.
+    its verified sender, if known.
     """
 
     subject: str
@@ -244,7 +243,7 @@ class DeadLetter(msgspec.Struct, kw_only=True):
 class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory.saved`, `memory.superseded`, …: ids and kinds, never content.
 
-    `sources` are the messages that it was extracted from; `why` it was retired.
+    `sources`: the messages that a fact was extracted from. `why`: the reason of a retirement.
     """
 
     id: str

@@ -1,8 +1,8 @@
 """The lines of an export file, which `memory.export` and `memory.import` transfer.
 
-Each line is one JSON object, recognised by its `type`; docs/export.md describes them. Rows are
-named by ids: a record gets another row wherever it is imported. Unknown fields are refused:
-dropping what a newer local2 stored would be a silent loss.
+Each line is a JSON object with a `type`; docs/export.md describes them. Lines refer to records by
+id, because row numbers change with every import. Unknown fields are refused: dropping what a newer
+local2 stored would be a silent loss.
 """
 
 from datetime import datetime
@@ -16,19 +16,20 @@ from local.protocol.memories import Durability, Kind, Owning, RetiredWhy, Source
 from local.protocol.payloads import Json
 
 FORMAT = 3
-"""Of the file; raised with every field, type or kind that an older local2 would refuse."""
-LINE_BYTES = 500_000
-"""Of the lines in one message, and of the pieces of a longer line; the bus carries 1 MB."""
+"""Version of the file format; it is raised with every field, type or kind that an older local2
+would refuse."""
+MESSAGE_LINE_BYTES = 500_000
+"""Maximum bytes of the lines, or of a piece of a line, in one message; the bus carries 1 MB."""
 LINES = 500
-"""In one message: they are stored in one transaction, behind which others' saves wait."""
+"""Maximum lines in one message: they are stored in one transaction, which other writes wait for."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 YEAR = len("2026")
 RatedAt = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}")]
-"""A time in the ledger's form; those of the first release may be a year alone."""
+"""A time in the ledger's form; times written by the first release may be only a year."""
 Stamp = Annotated[RatedAt, msgspec.Meta(min_length=YEAR + 1)]
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Score = Annotated[float, msgspec.Meta(ge=-1, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
@@ -46,7 +47,7 @@ class Line(
 
 
 class HeaderLine(Line, frozen=True):
-    """The first line. `records` is how many there were when the export began."""
+    """The first line. `records` is the number of records when the export began."""
 
     format: int
     local2: str
@@ -70,7 +71,7 @@ class StoredVector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RecordLine(Line, frozen=True):
-    """A record with every column that is not derived from others, except for its place."""
+    """A record with every column that is not derived from others, except its place."""
 
     id: Text
     kind: Kind
@@ -85,7 +86,7 @@ class RecordLine(Line, frozen=True):
     source_ref: str | None = None
     memory_type: str | None = None
     durability: Durability = "standard"
-    importance: Share = 0.5
+    importance: Fraction = 0.5
     metadata: Json = {}
     agent: str | None = None
     session_id: str | None = None
@@ -97,7 +98,7 @@ class RecordLine(Line, frozen=True):
     summary: str | None = None
     keywords: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
-    confidence: Share | None = None
+    confidence: Fraction | None = None
     score: Score | None = None
     superseded_by: str | None = None
     retired_at: Moment | None = None
@@ -106,7 +107,7 @@ class RecordLine(Line, frozen=True):
 
 
 class PlaceLine(Line, frozen=True):
-    """A record's place in its session: so far behind the row of another, or before it."""
+    """A record's place in its session, as an offset from the row of another record (`at`)."""
 
     record: Text
     at: Text
@@ -120,7 +121,7 @@ class RelationLine(Line, frozen=True):
 
 
 class StampedLine(Line, frozen=True):
-    """Base of lines with a time in the ledger's form, which the ledger must be able to read."""
+    """Base of lines with a time in the ledger's form; `stamp` names the field."""
 
     stamp: ClassVar[str] = "event_time"
 
@@ -130,7 +131,7 @@ class StampedLine(Line, frozen=True):
         try:
             msgspec.convert(time, datetime)
         except msgspec.ValidationError as error:
-            raise ValueError(f"{self.stamp}: {quoted(time)} is no time") from error
+            raise ValueError(f"{self.stamp}: {quoted(time)} is not a time") from error
 
 
 class FeedbackLine(StampedLine, frozen=True):
@@ -179,7 +180,7 @@ class AuditLine(StampedLine, frozen=True):
 
 
 class AccessLine(StampedLine, frozen=True):
-    """The number of a record's recalls, and of those that its importance includes."""
+    """How often a record was recalled, and how many of these its importance already includes."""
 
     stamp = "last"
     record: Text
@@ -189,7 +190,7 @@ class AccessLine(StampedLine, frozen=True):
 
 
 class ItemLine(StampedLine, frozen=True):
-    """An item of a framework; `record` is the id of the record that searches find it by."""
+    """An item of a framework; `record` is the id of the record that makes it searchable."""
 
     stamp = "updated_at"
     owner: str
@@ -205,7 +206,7 @@ class ItemLine(StampedLine, frozen=True):
 
 
 class EndLine(Line, frozen=True):
-    """The last line: a file without it was cut short. `counts` are of the lines, by type."""
+    """The last line, which a truncated file lacks; `counts` is the number of lines by type."""
 
     counts: dict[str, Count]
 
@@ -234,7 +235,7 @@ SECTIONS: Final = (
     "access",
     "item",
 )
-"""In the order of the file: a line comes after those that it refers to, wherever possible."""
+"""The types of lines in file order: lines follow those that they refer to, where possible."""
 
 L = TypeVar("L")
 _any_line: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
@@ -242,33 +243,33 @@ _stored: msgspec.json.Decoder[Stored] = msgspec.json.Decoder(Stored)
 
 
 def any_line(data: bytes, number: int) -> AnyLine:
-    """Return the line of a file; `number` is for the error.
+    """Decode a line of an export file; `number` is for the error message.
 
     Raises:
         BadRequestError: It is not JSON, or not a line of an export.
     """
-    return _decoded(_any_line, data, number)
+    return _decode_line(_any_line, data, number)
 
 
 def stored_line(data: bytes, number: int) -> Stored:
-    """Return a line that is stored, and no header or end.
+    """Decode a line with content, which is neither the header nor the end.
 
     Raises:
-        BadRequestError: It is not.
+        BadRequestError: It is not such a line.
     """
-    return _decoded(_stored, data, number)
+    return _decode_line(_stored, data, number)
 
 
-def _decoded(decoder: msgspec.json.Decoder[L], data: bytes, number: int) -> L:
+def _decode_line(decoder: msgspec.json.Decoder[L], data: bytes, number: int) -> L:
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = echoed(error).rstrip(".")
         remedy = None
         if "unknown field" in problem or "Invalid value" in problem:
-            remedy = "Where a newer local2 wrote the file, update this one."
+            remedy = "If a newer local2 wrote the file, update this one."
         raise BadRequestError(
             f"Line {number} is not a line of an export: {problem}.",
             remedy=remedy,
-            logged="A line is not one of an export.",
+            logged="A line is not a line of an export.",
         ) from error

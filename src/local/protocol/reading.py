@@ -1,8 +1,8 @@
-"""Values of open JSON: read leniently as other agents write them, or strictly as arguments.
+"""Read values from arbitrary JSON: leniently from other agents' messages, strictly from arguments.
 
-Other agents follow no schema, so unreadable parts of their messages are None rather than an error.
-Times in the arguments of our own tools and messages are read strictly, because a filter on a wrong
-time would return wrong memories. Fields that are stored without being read are limited in size.
+Other agents follow no schema, so unreadable parts of their messages become None instead of raising
+an error. Times in arguments of the memory's own tools are read strictly, because a filter with a
+wrong time would return wrong memories. Fields that are stored unread are limited in size.
 """
 
 import hashlib
@@ -17,26 +17,27 @@ import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
 
-MOST_NAME: Final = 256
-"""Characters, as in `envelope.Name`."""
-MOST_NUMBER: Final = 2**64
-"""A number that needs more than 64 bits is no id."""
+MAX_NAME: Final = 256
+"""Maximum characters of a name or id, as in `envelope.Name`."""
+ID_NUMBER_LIMIT: Final = 2**64
+"""Numbers from this one on, which need more than 64 bits, are not accepted as ids."""
 TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "parts", "value")
-"""Where messages, and parts of them, have their text."""
-MOST_SECONDS: Final = 10**11
-"""Seconds since 1970, about the year 5138; a larger number counts smaller units."""
+"""Fields in which messages, and parts of them, contain their text."""
+SECONDS_LIMIT: Final = 10**11
+"""Times from this number on (about the year 5138 in seconds) are in smaller units than seconds."""
 MISSING: Final = object()
 TIME_RULE: Final = "Write it as 2026-05-01 or 2026-05-01T14:30."
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
 _DIGITS: Final = re.compile(r"-?\d{9,}(\.\d+)?|-?\d+\.\d+")
-"""A number of seconds; eight digits without a point are a date."""
-LONGEST_STRING: Final = 10_000
-"""Characters of one string beside a message's text; longer ones are images and sound in base64."""
-LARGEST: Final = 100_000
-"""Bytes, as JSON, of everything that is stored beside a message's text; a tenth of a message."""
+"""Matches a number of seconds; eight digits without a point are a date."""
+MAX_STRING: Final = 10_000
+"""Maximum characters of a string beside a message's text; longer ones are images and sound in
+base64."""
+MAX_EXTRA_BYTES: Final = 100_000
+"""Maximum bytes, as JSON, of everything stored beside a message's text: a tenth of what the bus
+carries."""
 SHORT_STRING: Final = 200
-"""Characters that a string keeps where all of it together is too large: enough for names and
-ids."""
+"""Maximum characters of a string if everything together is too large: enough for names and ids."""
 JSON_TYPES: Final = {
     dict: "an object",
     list: "a list",
@@ -49,12 +50,12 @@ JSON_TYPES: Final = {
 
 
 def kind_of(value: Any) -> str:
-    """Return the type of a value, in the words of JSON."""
+    """Return the JSON type of a value, in words."""
     return JSON_TYPES.get(type(value), "nothing")
 
 
 def text_of(value: Any) -> str | None:
-    """Return a text, or the texts of a message or its parts; None if there are none."""
+    """Return the text of a string, a message or its parts; None if there is none."""
     match value:
         case str():
             return value
@@ -77,13 +78,13 @@ def text_of_part(part: Any) -> str:
 
 
 def name_of(value: Any) -> str | None:
-    """Return a name or an id, which may be a number; None if it is neither, or too long."""
+    """Return a name or an id, which may be a number; None if it is invalid or too long."""
     match value:
-        case str() if len(value) <= MOST_NAME:
+        case str() if len(value) <= MAX_NAME:
             return value
         case bool():
             return None
-        case int() | float() if abs(value) < MOST_NUMBER:
+        case int() | float() if abs(value) < ID_NUMBER_LIMIT:
             return str(int(value) if value == int(value) else value)
     return None
 
@@ -91,7 +92,7 @@ def name_of(value: Any) -> str | None:
 def moment_of(value: Any) -> datetime | None:
     """Return a time in UTC, from ISO 8601 or a number; None if it is neither.
 
-    Numbers count seconds, milliseconds, microseconds or nanoseconds since 1970.
+    A number counts seconds, milliseconds, microseconds or nanoseconds since 1970.
     """
     try:
         if isinstance(value, str) and not _DIGITS.fullmatch(value):
@@ -101,14 +102,14 @@ def moment_of(value: Any) -> datetime | None:
         if seconds is None:
             return None
         for _ in ("milli", "micro", "nano"):
-            seconds = seconds / 1000 if abs(seconds) >= MOST_SECONDS else seconds
+            seconds = seconds / 1000 if abs(seconds) >= SECONDS_LIMIT else seconds
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None
 
 
 def number_of(value: Any) -> float | None:
-    """Return a finite number, which may be written as a text; else None."""
+    """Return a finite number, which may be given as text; else None."""
     try:
         number = None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -117,7 +118,7 @@ def number_of(value: Any) -> float | None:
 
 
 def value_of(text: str) -> Any:
-    """Return the value of a text of JSON; None if it is not JSON."""
+    """Return the value of a JSON text; None if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -125,7 +126,7 @@ def value_of(text: str) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a text as it is, the texts in a list of parts line by line, all else as JSON."""
+    """Return a string as it is, a list of text parts as lines, and anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     texts = texts_of_parts(value)
@@ -133,7 +134,7 @@ def as_text(value: Any) -> str:
 
 
 def texts_of_parts(value: Any) -> list[str] | None:
-    """Return the texts in MCP's parts `{"type": "text", "text"}`; None for anything else."""
+    """Return the texts of a list of MCP's text parts; None for anything else."""
     if not isinstance(value, list) or not value:
         return None
     texts = []
@@ -147,31 +148,31 @@ def texts_of_parts(value: Any) -> list[str] | None:
 
 
 def first_of(value: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """Return the first value under one of the keys that is neither missing nor empty."""
+    """Return the first value under one of the keys that is not missing, null or empty."""
     return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
 
 
 def bounded(value: Any) -> Any:
-    """Return the JSON, with placeholders of size and hash in place of strings that are too long.
+    """Return the JSON with placeholders (size and hash) in place of strings that are too long.
 
-    If that is still too large, all but short strings become placeholders, or else the whole.
+    If it is still too large, all but short strings become placeholders; then the whole value does.
     """
     if not value:
         return value
-    for longest in (LONGEST_STRING, SHORT_STRING):
-        value = _shortened(value, longest)
-        if len(encoded := msgspec.json.encode(value)) <= LARGEST:
+    for limit in (MAX_STRING, SHORT_STRING):
+        value = _shortened(value, limit)
+        if len(encoded := msgspec.json.encode(value)) <= MAX_EXTRA_BYTES:
             return value
     return _placeholder(encoded, f"{len(encoded)} bytes")
 
 
-def _shortened(value: Any, longest: int) -> Any:
-    if isinstance(value, str) and len(value) > longest:
+def _shortened(value: Any, limit: int) -> Any:
+    if isinstance(value, str) and len(value) > limit:
         return _placeholder(value.encode(errors="replace"), f"{len(value)} characters")
     if isinstance(value, list):
-        return [_shortened(item, longest) for item in value]
+        return [_shortened(item, limit) for item in value]
     if isinstance(value, dict):
-        return {key: _shortened(item, longest) for key, item in value.items()}
+        return {key: _shortened(item, limit) for key, item in value.items()}
     return value
 
 
@@ -180,10 +181,10 @@ def _placeholder(data: bytes, size: str) -> str:
 
 
 def in_utc(moment: datetime, field: str) -> datetime:
-    """Return the moment in UTC; a time without an offset is in UTC already.
+    """Return the time in UTC; a time without an offset is taken as UTC.
 
     Raises:
-        InvalidArgumentsError: In UTC it lies outside of the calendar; the message names the field.
+        InvalidArgumentsError: In UTC it is outside the calendar; the message names the field.
     """
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
@@ -191,19 +192,19 @@ def in_utc(moment: datetime, field: str) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError as error:
         raise InvalidArgumentsError(
-            f"{field}: {moment.isoformat()} is no time of our calendar.",
+            f"{field}: {moment.isoformat()} is outside the calendar.",
             remedy=TIME_RULE,
-            logged=f"{field}: it is no time of our calendar.",
+            logged=f"{field}: it is outside the calendar.",
         ) from error
 
 
 def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
-    """Return a date or a time, as people and models write it, with its offset or in UTC.
+    """Return a date or time as people and models write it, with its offset, by default UTC.
 
-    A date stands for its beginning, or for its end with `ends`.
+    A date means its beginning; with `ends`, its end.
 
     Raises:
-        InvalidArgumentsError: It is neither; the message names the field.
+        InvalidArgumentsError: It is not a date or time; the message names the field.
     """
     moment = written_time(text, field)
     if ends and len(text) == len("2026-05-01"):
@@ -213,10 +214,11 @@ def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
 
 
 def written_time(text: str, field: str) -> datetime:
-    """Return the same as `time_of`, with the written offset: ids of conversations contain it."""
+    """Return a date or time with exactly its written offset: session ids are derived from it."""
     with suppress(msgspec.ValidationError):
         return msgspec.convert(text, datetime)
     with suppress(ValueError):
         if _TIME.fullmatch(text):
             return datetime.fromisoformat(text)
-    raise InvalidArgumentsError(f"{field}: {quoted(text)} is no date or time.", remedy=TIME_RULE)
+    problem = f"{field}: {quoted(text)} is not a date or time."
+    raise InvalidArgumentsError(problem, remedy=TIME_RULE)

@@ -1,10 +1,10 @@
-"""Every subject on the bus.
+"""All subjects of the bus.
 
-No other module joins strings into subjects, so that a foreign name never becomes a wildcard.
+No other module builds subjects from strings, so that a name from outside never becomes a wildcard.
 
-With accounts the server puts the tenant before the subject of messages from its agents, and removes
-it from messages to them. Each direction has its own prefix, because the server refuses imports that
-could form a circle.
+With accounts, the server puts the tenant before the subject of messages from its agents, and
+removes it from messages to them. Each direction has its own prefix, because the server refuses
+imports that could form a cycle.
 """
 
 import re
@@ -58,7 +58,7 @@ VECTOR_NEXT = "vector.next"
 VECTOR_READY = "vector.ready"
 
 
-ASKED = (
+REQUESTS = (
     "tool.request.>",
     MEMORY_STATUS,
     MEMORY_READY,
@@ -74,15 +74,21 @@ ASKED = (
     MEMORY_ITEMS_LIST,
     MEMORY_ITEMS_DELETE,
 )
-"""A tenant's requests to the memory, with one answer each. The server adds the caller."""
-ASKED_OF_MANY = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>")
-"""Requests to everybody, with many answers; not `$SRV.STATS`, which counts for all tenants."""
-ASKED_OF_EACH = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.INFO", "$SRV.STATS")
-"""Requests that each participant receives."""
+"""Requests of a tenant to the memory with one answer each; the server adds the sender."""
+MULTI_ANSWER_REQUESTS = (
+    TOOL_SCHEMA_REQUEST,
+    "$SRV.PING",
+    "$SRV.PING.>",
+    "$SRV.INFO",
+    "$SRV.INFO.>",
+)
+"""Requests to all participants with many answers; not `$SRV.STATS`, which covers all tenants."""
+FANOUT_REQUESTS = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.INFO", "$SRV.STATS")
+"""Requests that every participant receives; a connection receives them once (`Fanout`)."""
 STORED = (RESPONSE_GENERATION, RESPONSE_FEEDBACK, MEMORY_TURN)
-"""Messages that a stream stores for the memory, and acknowledges."""
-LISTENED_TO = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)
-"""Messages between agents that the memory receives, too."""
+"""Messages to the memory that a stream stores and acknowledges."""
+OBSERVED = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)
+"""Messages between agents that the memory also receives."""
 EVENTS = (
     MEMORY_SAVED,
     MEMORY_SUPERSEDED,
@@ -93,30 +99,32 @@ EVENTS = (
     MEMORY_DEAD_LETTER,
 )
 """Events that only the memory publishes."""
-SENT = (TOOL_SCHEMA, TOOL_SCHEMA_REQUEST, *EVENTS)
-"""What the memory sends to one tenant."""
+SENT_TO_ONE = (TOOL_SCHEMA, TOOL_SCHEMA_REQUEST, *EVENTS)
+"""Messages that the memory sends to one tenant."""
 SENT_TO_ALL = (TOOL_SCHEMA,)
-OPEN = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>")
-"""What every agent of a tenant may receive, except for what is denied to it by name."""
-WITHHELD = (
-    *(subject for subject in ASKED if not subject.endswith(">")),
+"""Messages that the memory sends to all tenants at once."""
+RECEIVABLE = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>")
+"""Subjects that every agent of a tenant may subscribe to, apart from explicit exceptions."""
+MEMORY_ONLY = (
+    *(subject for subject in REQUESTS if not subject.endswith(">")),
     MEMORY_TURN,
     RESPONSE_FEEDBACK,
 )
-"""Messages with tokens and contents, which only the memory receives."""
-TO_ANSWER = (QUERY_RECEIVED, SESSION_CLEAR)
-"""Messages with tokens, which only the agents that answer queries receive."""
+"""Messages with tokens or content, which only the memory may receive."""
+ANSWERING_ONLY = (QUERY_RECEIVED, SESSION_CLEAR)
+"""Messages with tokens, which only agents that answer queries may receive."""
 
 FROM_TENANT = "tenant"
 TO_TENANT = "out"
-ANY = "*"
+ANY_TENANT = "*"
 
 TENANT_NAME = r"[a-z0-9][a-z0-9_-]{0,31}"
-"""One token of a subject, and part of the name of a folder, a stream and a collection."""
+"""Pattern of a tenant's name: it is one token of a subject, and part of the names of folders,
+streams and collections."""
 _TENANT_NAME = re.compile(TENANT_NAME)
 
 TOOL_NAME = r"[A-Za-z0-9_-]{1,64}"
-"""What the APIs of models accept as the name of a function; it is also one token of a subject."""
+"""Pattern of a tool's name: model APIs accept it as a function name; it is one subject token."""
 _TOOL_NAME = re.compile(TOOL_NAME)
 
 
@@ -137,14 +145,14 @@ def tool_progress(tool: str) -> str:
 
 
 def discovery(verb: str, *address: str) -> str:
-    """Return the subject of `PING`, `INFO` or `STATS`: for all, a name, or a name and id."""
+    """Return a subject of `PING`, `INFO` or `STATS`; `address` is empty, a name, or name and id."""
     return ".".join(("$SRV", verb, *address))
 
 
 def names_sender(subject: str) -> bool:
-    """Return whether the server adds the sender; on other subjects anybody could forge one."""
-    asked = ("tool.request.", "tool.result.", "tool.cancel.")
-    return subject.startswith(asked) or subject in {*ASKED, *LISTENED_TO}
+    """Return whether the server names the sender; on other subjects, a client could forge it."""
+    tool_subjects = ("tool.request.", "tool.result.", "tool.cancel.")
+    return subject.startswith(tool_subjects) or subject in {*REQUESTS, *OBSERVED}
 
 
 class Address(NamedTuple):
@@ -155,22 +163,22 @@ class Address(NamedTuple):
 
 
 def from_tenant(tenant: str, subject: str) -> str:
-    """Return where the memory receives what a tenant sends; `ANY` for all of them."""
+    """Return the subject on which the memory receives a tenant's messages, or ANY_TENANT's."""
     return f"{FROM_TENANT}.{tenant}.{subject}"
 
 
 def to_tenant(tenant: str, subject: str) -> str:
-    """Return where the memory sends what a tenant receives."""
+    """Return the subject on which the memory sends messages to a tenant."""
     return f"{TO_TENANT}.{tenant}.{subject}"
 
 
 def dead_letters_of(tenant: str) -> str:
-    """Return where the memory stores a tenant's unreadable messages; no tenant imports it."""
+    """Return the subject of a tenant's dead letters; no tenant's account imports it."""
     return f"letters.{checked_tenant_name(tenant)}"
 
 
 def address_of(subject: str) -> Address | None:
-    """Return the parts of `from_tenant` or `to_tenant`; None for a subject without a tenant."""
+    """Split a subject made by `from_tenant` or `to_tenant`; return None for any other."""
     direction, _, rest = subject.partition(".")
     if direction not in {FROM_TENANT, TO_TENANT}:
         return None
@@ -178,21 +186,22 @@ def address_of(subject: str) -> Address | None:
 
 
 def checked_tenant_name(tenant: str) -> str:
-    """Return the name, or raise if it cannot be a tenant's."""
+    """Return the name, or raise BadRequestError if it is not a valid tenant name."""
     if not _TENANT_NAME.fullmatch(tenant):
         raise BadRequestError(
-            f"{quoted(tenant)} is not a tenant's name.",
-            remedy="Names are small letters, digits, `_` and `-`, 32 at most.",
+            f"{quoted(tenant)} is not a tenant name.",
+            remedy="Tenant names consist of at most 32 lower-case letters a to z, digits, `_` and "
+            "`-`, and start with a letter or digit.",
         )
     return tenant
 
 
 def checked_tool_name(tool: str) -> str:
-    """Return the name, or raise if it is not one token of a subject without wildcards."""
+    """Return the name, or raise BadRequestError if it is not a valid tool name."""
     if not _TOOL_NAME.fullmatch(tool):
         raise BadRequestError(
             f"{quoted(tool)} is not a tool name.",
             logged="Its name is not a tool name.",
-            remedy="Tool names are letters of a to z, digits, `_` and `-`, 64 at most.",
+            remedy="Tool names consist of at most 64 letters a to z, digits, `_` and `-`.",
         )
     return tool

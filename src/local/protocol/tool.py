@@ -1,6 +1,6 @@
-"""What a tool is: a name, a description that helps a small model to choose, and typed arguments.
+"""Tools: a name, a description for small models, typed arguments, and a function.
 
-The schema that a tool announces is made from the type of its arguments, so that announcement and
+The announced schema is generated from the type of the arguments, so that announcement and
 validation cannot differ.
 """
 
@@ -22,18 +22,18 @@ from local.protocol.payloads import (
     ToolSchema,
 )
 
-_NO_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
-_UNKNOWN = re.compile(r"^Object contains unknown field .* at `args(?:\.([^`]+))?`")
+_INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
+_UNKNOWN_FIELD = re.compile(r"^Object contains unknown field .* at `args(?:\.([^`]+))?`")
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 reporter: ContextVar[Callable[[ToolProgress], Awaitable[None]] | None] = ContextVar(
     "reporter", default=None
 )
-"""Set by a host while a call of its tool is under way."""
+"""The function that reports progress; a host sets it while it runs a call."""
 
 
 async def report(progress: float, total: float | None = None) -> None:
-    """Report how far the current call is, if there is one."""
+    """Report the progress of the current call, if there is one."""
     if (report_progress := reporter.get()) is not None:
         await report_progress(ToolProgress(progress=progress, total=total))
 
@@ -58,7 +58,7 @@ class McpTool(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a host serves and announces; see ToolSchema for the flags.
 
-    `answering` is called with every result, failures included, just before it is sent.
+    `on_result` is called with every result, including failures, just before it is sent.
     """
 
     name: str
@@ -72,10 +72,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     for_models: bool = True
     recorded: bool = True
     whole: bool = False
-    answering: Callable[[Caller, ToolResult], None] | None = None
+    on_result: Callable[[Caller, ToolResult], None] | None = None
 
     def schema(self) -> ToolSchema:
-        """Return the announcement on `tool.schema`; the type of the arguments is its parameters."""
+        """Return the announcement on `tool.schema`."""
         function = Function(
             name=self.name, description=self.description, parameters=parameters_of(self.args)
         )
@@ -93,18 +93,18 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_choices(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
-        """Return the error; a wrong choice or name gets the possible ones as its remedy."""
-        if argument := _NO_CHOICE.search(error.message):
-            allowed = self._declared(argument[1]).get("enum", [])
-        elif argument := _UNKNOWN.search(error.message):
-            allowed = self._declared(argument[1]).get("properties", {})
+        """Return the error; for an invalid choice or name, the remedy lists the valid ones."""
+        if argument := _INVALID_CHOICE.search(error.message):
+            allowed = self._schema_at(argument[1]).get("enum", [])
+        elif argument := _UNKNOWN_FIELD.search(error.message):
+            allowed = self._schema_at(argument[1]).get("properties", {})
         else:
             return error
-        remedy = f"One of: {', '.join(allowed)}." if allowed else "It takes none."
+        remedy = f"One of: {', '.join(allowed)}." if allowed else "None are allowed."
         return InvalidArgumentsError(error.message, remedy=remedy)
 
-    def _declared(self, path: str | None) -> dict[str, Any]:
-        """Return the schema of an argument or of a part of it; without a path, of all arguments."""
+    def _schema_at(self, path: str | None) -> dict[str, Any]:
+        """Return the schema of an argument, or of a part of it; without a path, of all of them."""
         declared = parameters_of(self.args)
         for name in _INDEX.sub("", path).split(".") if path else ():
             declared = declared.get("properties", {}).get(name, {})
@@ -122,10 +122,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON schema of a Struct for models: no references, and one type an argument.
+    """Return the JSON schema of a Struct for models: without references, one type per argument.
 
-    Model servers drop `anyOf`. An optional argument may be left out, so `null` is not needed, and
-    the first of several forms suffices.
+    Model servers drop `anyOf`. Optional arguments can be left out, so `null` is not needed, and the
+    first of several types suffices.
     """
     (_,), components = msgspec.json.schema_components([args])
     schema: dict[str, Any] = _inlined(components[args.__name__], components)
@@ -137,7 +137,7 @@ def _inlined(declared: Any, components: dict[str, Any]) -> Any:
         return [_inlined(item, components) for item in declared]
     if not isinstance(declared, dict):
         return declared
-    declared = _of_one_type(declared)
+    declared = _with_one_type(declared)
     if (reference := declared.get("$ref")) is not None:
         described = {key: value for key, value in declared.items() if key != "$ref"}
         named = components[str(reference).rpartition("/")[2]]
@@ -146,20 +146,20 @@ def _inlined(declared: Any, components: dict[str, Any]) -> Any:
         {
             key: _inlined(value, components)
             for key, value in declared.items()
-            if key != "title" or isinstance(value, dict)  # an argument may have that name
+            if key != "title" or isinstance(value, dict)  # an argument may be named "title"
         }
     )
 
 
 def _with_type(declared: dict[str, Any]) -> dict[str, Any]:
-    """Add the type beside an `enum`, which some model servers require."""
+    """Add the type to an `enum`; some model servers require it."""
     choices = declared.get("enum")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
         return {"type": "string", **declared}
     return declared
 
 
-def _of_one_type(declared: dict[str, Any]) -> dict[str, Any]:
+def _with_one_type(declared: dict[str, Any]) -> dict[str, Any]:
     types = [option for option in declared.get("anyOf", []) if option != {"type": "null"}]
     if not types:
         return declared

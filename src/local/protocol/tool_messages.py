@@ -1,9 +1,8 @@
-"""Announcements and answers of tools, read leniently: other teams' tools have other forms.
+"""Read announcements and results of tools leniently, because other teams use other forms.
 
-An announcement may be our own `ToolSchema`, the schema that LLM APIs take, or a name with its
-parameters as MCP lists them. A result may be our own `ToolResult`; it may also leave out the
-envelope or `ok`, have its content under another name, or be a value, a text or MCP's form.
-`docs/protocol.md` lists the supported forms.
+An announcement may be a `ToolSchema`, the function schema of LLM APIs, or MCP's form. A result may
+be a `ToolResult`; it may also lack the envelope or `ok`, have its content under another name, be a
+plain value or text, or have MCP's form. docs/protocol.md lists the supported forms.
 """
 
 import math
@@ -27,29 +26,29 @@ from local.protocol.payloads import (
 from local.protocol.reading import as_text, texts_of_parts
 
 PARAMETERS = ("parameters", "inputSchema", "input_schema")
-"""Where the parameters may stand: the names of LLM APIs and of MCP."""
-SHAPE = "Announce {type: function, function: {name, description, parameters}} as the payload."
+"""Fields that may contain a tool's parameters, in LLM APIs and in MCP."""
+SCHEMA_EXAMPLE = "The payload is {type: function, function: {name, description, parameters}}."
 
 
 CONTENT_KEYS = ("content", "result", "output", "text", "data")
-"""Where the content of a result may stand, in this order."""
+"""Fields that may contain a result's content; the first one present is used."""
 OUTCOME_KEYS = ("ok", "success")
 FAILURE_KEYS = ("isError", "is_error")
-"""The mark of MCP, and of those who follow it, for the result of a tool that failed."""
+"""Fields that mark the result of a failed tool, in MCP and similar forms."""
 SERVICE_ERROR = "Nats-Service-Error"
 """The header that NATS services use to report a failure."""
 ERROR_CODE = "Nats-Service-Error-Code"
 RETRY_AFTER = "Retry-After"
-"""Whole seconds, as in HTTP; the error itself has the fraction."""
-LONGEST_HEADER = 256
-"""Characters of an error message that fit into a header; the answer has the whole message."""
-CORRELATION = ("correlation_id", "session_id", "query_id")
-"""Fields that some tools put into the payload instead of the envelope."""
+"""The header with whole seconds, as in HTTP; the error in the answer has the exact value."""
+MAX_HEADER = 256
+"""Maximum characters of a header's value; the answer contains the whole error message."""
+CORRELATION_FIELDS = ("correlation_id", "session_id", "query_id")
+"""Fields of the envelope that some tools put into the payload."""
 _TYPES = {
     field.name: field.type for field in msgspec.structs.fields(Envelope) if field.name != "payload"
 }
-_NO_CONTENT = frozenset([*CORRELATION, *OUTCOME_KEYS, *FAILURE_KEYS, "error"])
-"""Fields of a payload that are not its content."""
+_NON_CONTENT_FIELDS = frozenset([*CORRELATION_FIELDS, *OUTCOME_KEYS, *FAILURE_KEYS, "error"])
+"""Fields of a payload that are never its content."""
 
 
 class _Parameters(msgspec.Struct):
@@ -60,35 +59,37 @@ class _Parameters(msgspec.Struct):
 
 
 def read_schema(data: bytes) -> ToolSchema:
-    """Read a message of `tool.schema`.
+    """Read a message on `tool.schema`.
 
     Raises:
-        BadRequestError: It is no JSON object, its name is missing or no tool name, or its
-            parameters are no JSON schema.
+        BadRequestError: It is not a JSON object, its name is missing or invalid, or its parameters
+            are not a JSON schema.
     """
     try:
         whole = msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"It is not JSON: {echoed(error)}.", remedy=SHAPE) from error
+        raise BadRequestError(f"It is not JSON: {echoed(error)}.", remedy=SCHEMA_EXAMPLE) from error
     payload = whole.get("payload", whole) if isinstance(whole, dict) else whole
     if not isinstance(payload, dict):
-        raise BadRequestError("It is no JSON object.", remedy=SHAPE)
+        raise BadRequestError("It is not a JSON object.", remedy=SCHEMA_EXAMPLE)
     schema = payload.get("schema")
-    functions = [_object(schema, "function"), _object(payload, "function")]
+    functions = [_value_at(schema, "function"), _value_at(payload, "function")]
     sources = [each for each in (payload, *functions, schema) if isinstance(each, dict)]
     if not (name := _first_text("name", sources)):
-        raise BadRequestError("It names no tool.", remedy=SHAPE)
+        raise BadRequestError("It names no tool.", remedy=SCHEMA_EXAMPLE)
     description = _first_text("description", sources)
     parameters = _parameters(sources, schema)
-    stated = payload.get("annotations")
+    annotations = payload.get("annotations")
     function = Function(name=name, description=description, parameters=parameters)
     return ToolSchema(
         name=subjects.checked_tool_name(name),
         description=description,
         version=_first_text("version", sources),
         tool_schema=FunctionSchema(function=function),
-        title=_first_text("title", [each for each in (payload, stated) if isinstance(each, dict)]),
-        annotations=_hints(stated),
+        title=_first_text(
+            "title", [each for each in (payload, annotations) if isinstance(each, dict)]
+        ),
+        annotations=_hints(annotations),
         reads_memory=payload.get("reads_memory") is True,
         for_models=payload.get("for_models") is not False,
         recorded=payload.get("recorded") is not False,
@@ -96,14 +97,14 @@ def read_schema(data: bytes) -> ToolSchema:
     )
 
 
-def _object(fields: object, name: str) -> object:
+def _value_at(fields: object, name: str) -> object:
     return fields.get(name) if isinstance(fields, dict) else None
 
 
-def _hints(stated: object) -> ToolHints:
+def _hints(annotations: object) -> ToolHints:
     """Return the hints that are `true` or `false`; other values count as not stated."""
     names = {field.name: field.encode_name for field in msgspec.structs.fields(ToolHints)}
-    hints = {name: _object(stated, wire) for name, wire in names.items()}
+    hints = {name: _value_at(annotations, wire) for name, wire in names.items()}
     return ToolHints(**{name: value for name, value in hints.items() if isinstance(value, bool)})
 
 
@@ -112,24 +113,25 @@ def _first_text(name: str, sources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _parameters(sources: Sequence[Mapping[str, Any]], schema: object) -> Json:
-    """Return the parameters, or an object without properties; `schema` itself may be these."""
+    """Return the parameters, by default without properties; `schema` itself may be these."""
     declared = [each[name] for each in sources for name in PARAMETERS if each.get(name) is not None]
-    alone = schema if _object(schema, "properties") is not None else {"properties": {}}
+    alone = schema if _value_at(schema, "properties") is not None else {"properties": {}}
     try:
         given = msgspec.convert(declared[0] if declared else alone, Json)
         given = {key: value for key, value in given.items() if value is not None}
         properties = msgspec.convert(given, _Parameters).properties
     except msgspec.ValidationError as error:
-        raise BadRequestError(f"Its parameters are no JSON schema: {echoed(error)}.") from error
+        problem = f"Its parameters are not a JSON schema: {echoed(error)}."
+        raise BadRequestError(problem) from error
     if properties:  # some model servers reject `true`, which is the schema of any value
         given["properties"] = {name: {} if p is True else p for name, p in properties.items()}
     return {"type": "object", **given}
 
 
 def read_result(data: bytes, headers: Mapping[str, str] | None = None) -> Envelope[ToolResult]:
-    """Read the reply to a request, or a message of `tool.result.<tool>`.
+    """Read the reply to a request, or a message on `tool.result.<tool>`.
 
-    `correlation_id`, `session_id` and `query_id` may stand in the envelope or in the payload.
+    `correlation_id`, `session_id` and `query_id` may be in the envelope or in the payload.
 
     Raises:
         BadRequestError: It is neither JSON nor text.
@@ -142,19 +144,19 @@ def read_result(data: bytes, headers: Mapping[str, str] | None = None) -> Envelo
                 return envelope
             result = envelope.payload
     except RequestError:
-        pass  # not our own form, but perhaps another one
-    whole = _value(data)
+        pass  # not local2's own form, but perhaps another one
+    whole = _json_or_text(data)
     outer = whole if isinstance(whole, dict) else {}
     payload = outer.get("payload", whole)
     inner = payload if isinstance(payload, dict) else {}
-    named = {name: inner[name] for name in CORRELATION if name in inner}
+    named = {name: inner[name] for name in CORRELATION_FIELDS if name in inner}
     fields = {name: _field(name, {**named, **outer}) for name in _TYPES}
     known = {name: value for name, value in fields.items() if value is not None}
     return Envelope(payload=result or _result(payload, headers or {}), **known)
 
 
-def _value(data: bytes) -> Any:
-    """Return the JSON, or the text if it is not JSON."""
+def _json_or_text(data: bytes) -> Any:
+    """Return the decoded JSON, or the text if it is not JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -165,7 +167,7 @@ def _value(data: bytes) -> Any:
 
 
 def _field(name: str, fields: Mapping[str, Any]) -> Any:
-    """Return a field of the envelope, None if its type is wrong; an id may also be a number."""
+    """Return a field of the envelope, or None if its type is wrong; an id may be a number."""
     value = fields.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -181,7 +183,11 @@ def _result(payload: object, headers: Mapping[str, str]) -> ToolResult:
             return _failed(refusal, as_text(payload))
         return _succeeded(payload) if payload not in (None, "") else _failed(None, "")
     contents = [payload[name] for name in CONTENT_KEYS if payload.get(name) is not None]
-    rest = {k: value for k, value in payload.items() if k not in _NO_CONTENT and value is not None}
+    rest = {
+        k: value
+        for k, value in payload.items()
+        if k not in _NON_CONTENT_FIELDS and value is not None
+    }
     content = contents[0] if contents else rest or None
     outcome = _outcome(payload)
     error = payload.get("error") or headers.get(SERVICE_ERROR)
@@ -199,7 +205,7 @@ def _outcome(payload: Mapping[str, Any]) -> bool | None:
 
 
 def _succeeded(content: object, data: object = None) -> ToolResult:
-    """Return a success: a content with a structure becomes `data`, and text as JSON."""
+    """Return a success; structured content becomes `data`, and as JSON the text, too."""
     structured = isinstance(content, dict | list) and texts_of_parts(content) is None
     if data is None and structured:
         data = content
@@ -212,13 +218,13 @@ def _seconds(value: object) -> float | None:
 
 
 def _failed(error: object, content: str) -> ToolResult:
-    """Return a failure: `error` is a text, or an object with a message and perhaps our code."""
+    """Return a failure; `error` is a text, or an object with a message and perhaps a known code."""
     fields = error if isinstance(error, dict) else {"message": error}
     named = fields.get("message")
     message = named if isinstance(named, str) and named else content or as_text(error)
     reply = ErrorReply(
         code=CODES.get(str(fields.get("code")), ToolFailedError.code),
-        message=message or "The tool's answer says nothing.",
+        message=message or "The tool's answer is empty.",
         retry_after=_seconds(fields.get("retry_after")),
     )
     return ToolResult(
@@ -227,7 +233,7 @@ def _failed(error: object, content: str) -> ToolResult:
 
 
 def error_headers(error: ErrorReply) -> dict[str, str]:
-    """Return the headers with the error's code, and when to ask again."""
+    """Return the headers with the error's message and code, and when to retry."""
     headers = {SERVICE_ERROR: header_value(error.message), ERROR_CODE: str(error.code)}
     if error.retry_after is not None:
         headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
@@ -235,5 +241,5 @@ def error_headers(error: ErrorReply) -> dict[str, str]:
 
 
 def header_value(text: str) -> str:
-    """Return one line of ASCII: some servers drop all headers if one value is anything else."""
-    return " ".join(text.split()).encode("ascii", "replace").decode()[:LONGEST_HEADER]
+    """Return the text as one line of ASCII, because some servers otherwise drop all headers."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()[:MAX_HEADER]

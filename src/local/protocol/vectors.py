@@ -1,4 +1,4 @@
-"""Payloads of `vector.*`, between memory and vector worker; vectors are bytes of float32."""
+"""Payloads of `vector.*`, between memory and vector worker; vectors are float32 bytes."""
 
 from typing import Literal
 
@@ -11,7 +11,10 @@ class VectorHit(msgspec.Struct, array_like=True, frozen=True):
 
 
 class VectorSearch(msgspec.Struct, kw_only=True):
-    """`limit` 0 asks for the text's vector only; the asker waits `patience` seconds."""
+    """Request the nearest vectors of a text; the client waits `patience` seconds.
+
+    A `limit` of 0 requests only the text's own vector.
+    """
 
     text: str
     limit: int
@@ -20,11 +23,10 @@ class VectorSearch(msgspec.Struct, kw_only=True):
 
 
 class VectorHits(msgspec.Struct, kw_only=True):
-    """Best first. Hits with a cosine below `min_score` are noise with this embedder.
+    """The hits of a search, best first; with this embedder, hits below `min_score` are noise.
 
-    `question` is the vector of the text that was searched for; `cached`: it was known already.
-    Unrelated texts have a cosine of about `floor`; scores, and `min_score`, are shares of the range
-    above it.
+    `question`: the vector of the searched text; `cached`: it was not embedded again. Unrelated
+    texts have a cosine of about `floor`; scores and `min_score` are fractions of the range above.
     """
 
     hits: list[VectorHit]
@@ -36,7 +38,7 @@ class VectorHits(msgspec.Struct, kw_only=True):
 
 
 class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One record to index: its text, or its vector if the ledger already has it."""
+    """A record to index: its text, or its vector if the ledger already contains that."""
 
     id: str
     text: str = ""
@@ -44,7 +46,7 @@ class VectorItem(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class VectorUpsert(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`into_next`: into the index of another embedder, which is being filled beside the other."""
+    """Items to index; `into_next`: into the index of another embedder that is being filled."""
 
     items: list[VectorItem]
     tenant: str
@@ -52,7 +54,7 @@ class VectorUpsert(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class VectorsStored(msgspec.Struct, kw_only=True):
-    """All items are in the index; `vectors` are those of the items with text, in their order."""
+    """All items are indexed; `vectors` are the vectors of the items with text, in order."""
 
     vectors: list[bytes]
     embedder: str
@@ -64,7 +66,7 @@ class VectorDelete(msgspec.Struct, kw_only=True):
 
 
 class VectorIds(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Requests a page of the ids in the index, or in the next one; or of those `among` these."""
+    """Request a page of the ids in the index, or in the next one; or those `among` given ids."""
 
     offset: int
     limit: int
@@ -78,14 +80,14 @@ class VectorIdPage(msgspec.Struct, kw_only=True):
 
 
 class VectorCheck(msgspec.Struct, kw_only=True):
-    """Requests which of these vectors a search for them does not find; the answer: VectorIdPage."""
+    """Request the ids of the vectors that a search does not find; the answer is a VectorIdPage."""
 
     items: list[VectorItem]
     tenant: str
 
 
 class WorkerReady(msgspec.Struct, kw_only=True):
-    """`vector.ready`: the worker with this id serves from now on."""
+    """`vector.ready`: the worker with this id has started to serve."""
 
     worker: str
 
@@ -95,17 +97,17 @@ class TenantOnly(msgspec.Struct, kw_only=True):
 
 
 class VectorReset(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Empties the tenant's index, or with `whole` its folder, because it is damaged."""
+    """Empty the tenant's index; with `whole`, empty the folder because it is damaged."""
 
     tenant: str
     whole: bool = False
 
 
 class VectorNext(msgspec.Struct, kw_only=True):
-    """Fills an index of another embedder beside the one that serves, or lets it serve.
+    """Fill the index of another embedder beside the current one, or switch to it.
 
-    `begin` continues an index of that embedder if there is one; with the present embedder, the next
-    index is given up. `swap` puts the next index in the place of the present one, which is deleted.
+    `begin` continues an existing next index of that embedder; with the current embedder, it drops
+    the next index. `swap` replaces the current index by the next one, and deletes the former.
     """
 
     action: Literal["begin", "swap"]
@@ -114,12 +116,12 @@ class VectorNext(msgspec.Struct, kw_only=True):
 
 
 class VectorStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The content of the index, and its embedder.
+    """The state of the index, and its embedder.
 
-    `worker` is an id, a new one after every start. `clean` is False if the worker before was
-    killed, so that the index must be compared with the ledger. `dimensions` is 0 while unknown.
-    `problem` is why searches fail, and what to do. `next` is the embedder of the index that is
-    filled to replace this one, with the length of its vectors.
+    `worker`: an id that changes with every start. `clean`: False if the previous worker was killed,
+    so that the index must be compared with the ledger. `dimensions`: 0 while unknown. `problem`:
+    why searches fail, and what to do. `next`: the embedder of the index that is being filled to
+    replace this one; its vectors have `next_dimensions`.
     """
 
     worker: str

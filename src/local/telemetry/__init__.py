@@ -1,10 +1,10 @@
-"""What is traced and measured; `config/telemetry.yaml` switches both on.
+"""Traces and metrics; `config/telemetry.yaml` switches them on.
 
-`tracer` and `meter` are None while they are off, and their libraries are not imported. Functions
-that run many times a second are wrapped when they are made, or look at one of the two; everything
-else calls the functions here, which then do nothing.
+While they are off, `tracer` and `meter` are None, and their libraries are not imported. Functions
+that run many times a second are wrapped when they are created, or check `tracer` or `meter`
+themselves. Everything else calls the functions of this module, which do nothing while both are off.
 
-No span and no metric contains the text of a message, or a name that a client chose.
+Spans and metrics never contain the text of a message, or a name that a client chose.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ PROVIDER = "local2"
 MemoryOperation = Literal[
     "create_memory", "search_memory", "update_memory", "upsert_memory", "delete_memory"
 ]
-"""Names of OpenTelemetry's conventions for generative AI (semantic-conventions-genai, which no
-package has yet)."""
+"""Names from OpenTelemetry's conventions for generative AI (semantic-conventions-genai), which no
+package provides yet."""
 ModelOperation = Literal["chat", "rerank"]
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """The current value of a gauge; its labels are tenants and kinds of tasks."""
+class GaugeReading(msgspec.Struct, frozen=True, kw_only=True):
+    """The current value of a gauge; its labels are the tenant and the kind of tasks."""
 
     name: str
     value: float
@@ -48,16 +48,16 @@ Watch = Callable[["asyncio.Future[Any]"], None]
 
 @asynccontextmanager
 async def tracing(service: str, *, on: bool) -> AsyncIterator[None]:
-    """Trace what this process does, while the context lasts; the exporter is that of `OTEL_*`.
+    """Trace this process while the context lasts; `OTEL_*` variables configure the exporter.
 
     Raises:
-        ConfigError: `OTEL_TRACES_EXPORTER` names one that is not installed.
+        ConfigError: `OTEL_TRACES_EXPORTER` names an exporter that is not installed.
     """
     global tracer  # noqa: PLW0603 - one for the process
     if not on:
         yield
         return
-    from local.telemetry.spans import exporting  # noqa: PLC0415 - it costs a third of a second
+    from local.telemetry.spans import exporting  # noqa: PLC0415 - the import takes a third of a second
 
     async with exporting(service) as opened:
         before, tracer = tracer, opened
@@ -69,12 +69,12 @@ async def tracing(service: str, *, on: bool) -> AsyncIterator[None]:
 
 @contextmanager
 def metering(*, on: bool) -> Iterator[None]:
-    """Measure what this process does, while the context lasts."""
+    """Collect metrics of this process while the context lasts."""
     global meter  # noqa: PLW0603 - one for the process
     if not on:
         yield
         return
-    from local.telemetry.instruments import Meter  # noqa: PLC0415 - it costs a sixth of a second
+    from local.telemetry.instruments import Meter  # noqa: PLC0415 - it takes a sixth of a second
 
     before, meter = meter, Meter()
     try:
@@ -84,51 +84,51 @@ def metering(*, on: bool) -> Iterator[None]:
 
 
 def watching_lane(name: str) -> tuple[Watch, ...]:
-    """Return what to call with the future of each piece of work of a lane of the ledger."""
+    """Return functions to call with the future of each piece of work on a lane of the ledger."""
     return tuple(partial(each.lane, name) for each in (tracer, meter) if each is not None)
 
 
 @contextmanager
 def memory_operation(operation: MemoryOperation, tenant: str) -> Iterator[Count]:
-    """Make a span of an operation on memories; call what it yields with the number found."""
+    """Make a span for an operation on memories; call the yielded function with the result count."""
     if tracer is None:
         yield lambda _count: None
         return
-    about = {
+    attributes = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": PROVIDER,
         "gen_ai.memory.store.id": tenant,
     }
-    with tracer.span(f"{operation} {tenant}", about) as span:
+    with tracer.span(f"{operation} {tenant}", attributes) as span:
         yield lambda count: span.set_attribute("gen_ai.memory.record.count", count)
 
 
 @contextmanager
 def model_call(operation: ModelOperation, model: str, provider: str) -> Iterator[CountTokens]:
-    """Make a span and figures of a question to a model; call what it yields with its tokens."""
-    begun = time.perf_counter()
-    about = {
+    """Make a span and metrics for a model call; call the yielded function with its tokens."""
+    started_at = time.perf_counter()
+    attributes = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": model,
     }
-    spanned = nullcontext() if tracer is None else tracer.call(f"{operation} {model}", about)
+    context = nullcontext() if tracer is None else tracer.call(f"{operation} {model}", attributes)
     try:
-        with spanned as span:
+        with context as span:
 
-            def used(read: int, written: int) -> None:
+            def count_tokens(read: int, written: int) -> None:
                 if span is not None:
                     span.set_attribute("gen_ai.usage.input_tokens", read)
                     span.set_attribute("gen_ai.usage.output_tokens", written)
 
-            yield used
+            yield count_tokens
     except Exception as error:
         if meter is not None:
             meter.model_errors.labels(model, type(error).__name__).inc()
         raise
     finally:
         if meter is not None:
-            meter.model_seconds.labels(model, operation).observe(time.perf_counter() - begun)
+            meter.model_seconds.labels(model, operation).observe(time.perf_counter() - started_at)
 
 
 def tool_failed(tool: str, code: str) -> None:
@@ -140,6 +140,6 @@ def tool_failed(tool: str, code: str) -> None:
 
 
 def question_embedded(*, cached: bool) -> None:
-    """Record that a question's vector was made, or was known already."""
+    """Record that a query was embedded, or that its vector was cached."""
     if meter is not None:
         meter.question_vectors.labels("true" if cached else "false").inc()

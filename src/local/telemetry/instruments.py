@@ -1,7 +1,7 @@
-"""Metrics of the process, in a registry of their own, and the endpoint where Prometheus reads them.
+"""The process's metrics, in a private registry, and the HTTP endpoint for Prometheus.
 
-Labels have few values, however many people ask: the subjects and tools that this process serves,
-the configured models and tenants, the codes of errors.
+Labels have few values, regardless of the number of users: the subjects and tools that this process
+serves, the configured models and tenants, and error codes.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from prometheus_client.registry import Collector
 
 from local.errors import ConfigError
 from local.settings import TelemetrySettings
-from local.telemetry import Reading
+from local.telemetry import GaugeReading
 
 READ_TIMEOUT = 10.0
-"""Seconds in which the gauges are read, as long as Prometheus waits by default."""
+"""Maximum seconds for reading the gauges: Prometheus waits that long by default."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Seconds: from a topic in memory to a turn of a slow model."""
+"""Histogram buckets in seconds: from the lookup of a topic to a turn of a slow model."""
 
 log = structlog.get_logger()
 
 
-Read = Callable[[], Awaitable[Sequence[Reading]]]
+Read = Callable[[], Awaitable[Sequence[GaugeReading]]]
 
 
 class Meter:
-    """The instruments that are counted as things happen."""
+    """The instruments that are updated as events happen."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -49,36 +49,38 @@ class Meter:
         )
         self.requests_in_progress = gauge(
             "local2_requests_in_progress",
-            "Messages that wait or are handled.",
+            "Messages that are waiting or being handled.",
             ["participant", "subject"],
         )
         self.tool_errors = counter(
             "local2_tool_errors", "Requests answered with an error.", ["tool", "code"]
         )
         self.ledger_seconds = histogram(
-            "local2_ledger_seconds", "Work on the ledger, waiting for its lane included.", ["lane"]
+            "local2_ledger_seconds",
+            "Work on the ledger, including the wait for its lane.",
+            ["lane"],
         )
         self.ledger_jobs = gauge(
-            "local2_ledger_jobs", "Work that waits for a lane or is done.", ["lane"]
+            "local2_ledger_jobs", "Work that is waiting for a lane or running.", ["lane"]
         )
         self.model_seconds = histogram(
-            "local2_model_seconds", "Questions to a model.", ["model", "operation"]
+            "local2_model_seconds", "Requests to a model.", ["model", "operation"]
         )
         self.model_errors = counter(
-            "local2_model_errors", "Questions that a model did not answer.", ["model", "error"]
+            "local2_model_errors", "Requests that a model did not answer.", ["model", "error"]
         )
         self.question_vectors = counter(
-            "local2_question_vectors", "Vectors of questions; cached: known already.", ["cached"]
+            "local2_question_vectors", "Query vectors; cached: not embedded again.", ["cached"]
         )
 
     def lane(self, name: str, future: "asyncio.Future[Any]") -> None:
-        """Count work on the ledger until its future is done."""
-        begun, jobs = perf_counter(), self.ledger_jobs.labels(name)
+        """Count and time work on the ledger until its future is done."""
+        started_at, jobs = perf_counter(), self.ledger_jobs.labels(name)
         jobs.inc()
 
         def end(_: "asyncio.Future[Any]") -> None:
             jobs.dec()
-            self.ledger_seconds.labels(name).observe(perf_counter() - begun)
+            self.ledger_seconds.labels(name).observe(perf_counter() - started_at)
 
         future.add_done_callback(end)
 
@@ -86,17 +88,17 @@ class Meter:
     async def served(
         self, settings: TelemetrySettings, documentation: Mapping[str, str], read: Read
     ) -> AsyncIterator[int]:
-        """Serve all metrics over HTTP while the context lasts; yields the port.
+        """Serve all metrics over HTTP while the context lasts; yield the port.
 
         Args:
-            settings: Where to listen.
-            documentation: The description of each gauge, by its name.
+            settings: The address and port to listen on.
+            documentation: The description of each gauge, by name.
             read: Reads the gauges.
 
         Raises:
-            ConfigError: The address is beyond loopback, which is not allowed, or it is taken.
+            ConfigError: The address is beyond loopback and that is not allowed, or it is in use.
         """
-        _refuse_beyond_loopback(settings)
+        _check_address(settings)
         self.registry.register(_Gauges(documentation, read, asyncio.get_running_loop()))
         server, thread = _listen(settings, self.registry)
         log.info("metrics_served", host=settings.metrics_host, port=server.server_port)
@@ -109,7 +111,7 @@ class Meter:
 
 
 class _Gauges(Collector):
-    """Gauges that are read on the event loop when Prometheus asks, in a thread of its server."""
+    """Gauges that the server's thread reads, through the event loop, when Prometheus scrapes."""
 
     def __init__(
         self, documentation: Mapping[str, str], read: Read, loop: asyncio.AbstractEventLoop
@@ -133,13 +135,13 @@ class _Gauges(Collector):
                     ),
                 )
                 family.add_metric(list(now.labels.values()), now.value)
-        except Exception:  # the counters are still served
+        except Exception:  # counters must still be served
             reading.cancel()
             log.exception("gauges_not_read")
         return families.values()
 
 
-async def _awaited(read: Read) -> Sequence[Reading]:
+async def _awaited(read: Read) -> Sequence[GaugeReading]:
     return await read()
 
 
@@ -154,11 +156,10 @@ def _listen(settings: TelemetrySettings, registry: CollectorRegistry) -> tuple[W
         ) from error
 
 
-def _refuse_beyond_loopback(settings: TelemetrySettings) -> None:
-    """Refuse an address beyond loopback: the endpoint does not authenticate anybody.
+def _check_address(settings: TelemetrySettings) -> None:
+    """Raise ConfigError if the address is beyond loopback, unless the settings allow that.
 
-    Raises:
-        ConfigError: It would listen beyond loopback, and that is not allowed.
+    The endpoint does not authenticate its clients.
     """
     host = settings.metrics_host
     if settings.metrics_beyond_loopback or host == "localhost":
@@ -169,8 +170,8 @@ def _refuse_beyond_loopback(settings: TelemetrySettings) -> None:
         loopback = False
     if not loopback:
         raise ConfigError(
-            f"metrics_host is {host!r}, which others can reach, and the endpoint asks nobody "
-            "for a password.",
+            f"metrics_host is {host!r}, which others can reach, and the endpoint requires no "
+            "password.",
             remedy="Set it to 127.0.0.1, or allow it with `metrics_beyond_loopback: true` in "
             "config/telemetry.yaml.",
         )

@@ -1,7 +1,7 @@
-"""Spans over OpenTelemetry's SDK, and where they are exported to.
+"""Spans and their export, with OpenTelemetry's SDK.
 
-The provider is the process's own and never the global one, which belongs to the program around it.
-Exceptions are recorded by their type only: their messages repeat what was asked.
+The tracer provider is private; the global one belongs to the program that embeds local2. Exceptions
+are recorded by type only, because their messages may repeat content.
 """
 
 import asyncio
@@ -24,11 +24,12 @@ from local import __version__
 from local.errors import ConfigError, Local2Error
 
 TRACEPARENT = "traceparent"
-LONGEST = 512
-"""Characters of `traceparent`: of a longer one OpenTelemetry would log each."""
+MAX_TRACEPARENT = 512
+"""Maximum characters of `traceparent`; OpenTelemetry would log every longer one in full."""
 EXPORTERS = "opentelemetry_traces_exporter"
+"""The entry point group of span exporters."""
 STOP_PATIENCE = 2.0
-"""Seconds that a collector which does not answer may delay a stop."""
+"""Maximum seconds that a collector which does not answer may delay stopping."""
 
 Attributes = Mapping[str, str]
 
@@ -52,7 +53,7 @@ class Tracer:
         kind: SpanKind = SpanKind.INTERNAL,
         context: Context | None = None,
     ) -> Iterator[Span]:
-        """A span that is current while the context lasts."""
+        """Make a span that is current while the context lasts."""
         with (
             self._tracer.start_as_current_span(
                 name,
@@ -62,27 +63,27 @@ class Tracer:
                 record_exception=False,
                 set_status_on_exception=False,
             ) as span,
-            _failing(span),
+            _record_failure(span),
         ):
             yield span
 
-    def requested(self, name: str, attributes: Attributes) -> AbstractContextManager[Span]:
-        """Make a span of a request to another participant, until its answer."""
+    def request_span(self, name: str, attributes: Attributes) -> AbstractContextManager[Span]:
+        """Make a span for a request to another participant, until its answer."""
         return self.span(name, attributes, kind=SpanKind.CLIENT)
 
-    def received(
+    def message_span(
         self, name: str, attributes: Attributes, headers: Mapping[str, str] | None
     ) -> AbstractContextManager[Span]:
-        """Make a span of the handling of a message, as a part of the trace that its headers name.
+        """Make a span for handling a message, within the trace that its headers name.
 
-        No other header is used: `tracestate` may hold any text.
+        Only `traceparent` is used, because `tracestate` may contain any text.
         """
-        carried = (headers or {}).get(TRACEPARENT, "")
-        context = _propagator.extract({TRACEPARENT: carried[:LONGEST]})
+        traceparent = (headers or {}).get(TRACEPARENT, "")
+        context = _propagator.extract({TRACEPARENT: traceparent[:MAX_TRACEPARENT]})
         return self.span(name, attributes, kind=SpanKind.SERVER, context=context)
 
-    def carried(self) -> dict[str, str]:
-        """Return the header that continues the current trace at the receiver."""
+    def trace_headers(self) -> dict[str, str]:
+        """Return the header with which the receiver continues the current trace."""
         if not _is_traced():
             return {}
         headers: dict[str, str] = {}
@@ -91,59 +92,59 @@ class Tracer:
 
     @contextmanager
     def call(self, name: str, attributes: Attributes) -> Iterator[Span]:
-        """Make a span without inner spans: it never becomes current, so a generator may hold it."""
+        """Make a span that never becomes current, so that a generator may hold it; it is a leaf."""
         span = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes)
         try:
-            with _failing(span):
+            with _record_failure(span):
                 yield span
         finally:
             span.end()
 
     def lane(self, name: str, future: "asyncio.Future[Any]") -> None:
-        """Make a span of work on the ledger until its future is done; outside a trace, none."""
+        """Make a span for work on the ledger until its future is done; none outside a trace."""
         if not _is_traced():
             return
         span = self._tracer.start_span(f"ledger {name}", attributes={"db.system.name": "sqlite"})
 
         def end(done: "asyncio.Future[Any]") -> None:
             if not done.cancelled() and (error := done.exception()) is not None:
-                _fail(span, _error_type(error))
+                _set_error(span, _error_type(error))
             span.end()
 
         future.add_done_callback(end)
 
     def fail_current(self, code: str) -> None:
-        """Record that the current work is answered with an error of this code."""
-        _fail(get_current_span(), code)
+        """Mark the current span as failed with this error code."""
+        _set_error(get_current_span(), code)
 
 
 def _is_traced() -> bool:
-    """Return whether a span is current here."""
+    """Return whether there is a current span."""
     return get_current_span().get_span_context().is_valid
 
 
-def _fail(span: Span, error: str) -> None:
+def _set_error(span: Span, error: str) -> None:
     span.set_attribute("error.type", error)
     span.set_status(Status(StatusCode.ERROR))
 
 
 def _error_type(error: BaseException) -> str:
-    """Return the code of an error of ours, or the class of another one; never its message."""
+    """Return the code of a Local2Error, or the class of another exception; never the message."""
     return error.code if isinstance(error, Local2Error) else type(error).__name__
 
 
 @contextmanager
-def _failing(span: Span) -> Iterator[None]:
+def _record_failure(span: Span) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        _fail(span, _error_type(error))
+        _set_error(span, _error_type(error))
         raise
 
 
 @asynccontextmanager
 async def exporting(service: str) -> AsyncIterator[Tracer]:
-    """A tracer whose spans are exported in batches, the last ones at the end.
+    """Yield a tracer whose spans are exported in batches; flush them at the end.
 
     Raises:
         ConfigError: `OTEL_TRACES_EXPORTER` names an exporter that is not installed.
@@ -152,7 +153,7 @@ async def exporting(service: str) -> AsyncIterator[Tracer]:
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     exporter = span_exporter()
     provider.add_span_processor(BatchSpanProcessor(exporter))
-    with _logged():
+    with _log_exports():
         try:
             yield Tracer(provider)
         finally:
@@ -169,25 +170,25 @@ class _Log(logging.Handler):
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
-    """Write what OpenTelemetry reports of its exports to our log."""
-    theirs, handler = logging.getLogger("opentelemetry"), _Log(logging.WARNING)
-    theirs.addHandler(handler)
-    theirs.propagate = False
+def _log_exports() -> Iterator[None]:
+    """Redirect OpenTelemetry's warnings about exports to our log."""
+    logger, handler = logging.getLogger("opentelemetry"), _Log(logging.WARNING)
+    logger.addHandler(handler)
+    logger.propagate = False
     try:
         yield
     finally:
-        theirs.removeHandler(handler)
-        theirs.propagate = True
+        logger.removeHandler(handler)
+        logger.propagate = True
 
 
 def span_exporter() -> SpanExporter:
-    """Return the exporter that `OTEL_TRACES_EXPORTER` names; by default that of OTLP.
+    """Return the exporter that `OTEL_TRACES_EXPORTER` names, by default OTLP.
 
-    It reads its own `OTEL_*` variables.
+    The exporter reads its own `OTEL_*` variables.
 
     Raises:
-        ConfigError: It is not installed.
+        ConfigError: The exporter is not installed.
     """
     name = os.environ.get("OTEL_TRACES_EXPORTER") or "otlp"
     if name == "otlp":
@@ -198,6 +199,6 @@ def span_exporter() -> SpanExporter:
         return exporter
     installed = ", ".join(sorted(entry_points(group=EXPORTERS).names))
     raise ConfigError(
-        f"OTEL_TRACES_EXPORTER asks for the exporter {name!r}, which is not installed.",
+        f"OTEL_TRACES_EXPORTER names the exporter {name!r}, which is not installed.",
         remedy=f"Install its package, or choose one of: {installed}.",
     )

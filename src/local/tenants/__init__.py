@@ -1,1 +1,1 @@
-"""Tenants as accounts of NATS: their agents, what the server knows of them, who may do what."""
+"""Tenants as NATS accounts: their agents, credentials, tokens, roles, and server configuration."""

@@ -1,8 +1,8 @@
-"""The NATS server's configuration for the tenants: accounts, users, what crosses their borders.
+"""The NATS server's configuration for tenants: accounts, users, exports and imports.
 
-Each tenant is an account, and so is the memory. What a tenant's agents send to the memory arrives
-there with the tenant's name before the subject, written by the server (`subjects.from_tenant`).
-Nothing else crosses, except the tools that a tenant shares on purpose.
+Each tenant is an account, and so is the memory. When a tenant's agents send messages to the memory,
+the server puts the tenant's name before the subject (`subjects.from_tenant`). Nothing else passes
+between accounts, except requests to tools that a tenant explicitly shares.
 """
 
 import json
@@ -13,84 +13,104 @@ from local.tenants.credentials import inbox_of
 from local.tenants.directory import Agent, Entries, TenantEntry
 
 MEMORY = "MEMORY"
-"""The account of the memory; no tenant's name has capitals."""
-PATIENCE = "30m"
-"""How long the server remembers the way back of an answer; models are slow."""
+"""The memory's account; tenant names contain no capitals, so none can equal it."""
+RESPONSE_THRESHOLD = "30m"
+"""How long the server accepts the answer to a request; models are slow."""
 
 Line = str
+"""One entry of the server's configuration."""
 
 
 def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
     """Return the block `accounts` of the server's configuration.
 
-    `own_tools`: names of the memory's own, whose requests carry tokens that no agent may receive.
+    `own_tools`: the names of the memory's own tools; no agent may receive requests to them, because
+    they carry tokens.
     """
     own = tuple(own_tools)
-    blocks = [_memory(entries), *(_tenant(name, entries, own) for name in entries.tenants)]
+    blocks = [
+        _memory_account(entries),
+        *(_tenant_account(name, entries, own) for name in entries.tenants),
+    ]
     return "accounts {\n" + "\n".join(blocks) + "\n}\n"
 
 
-def _memory(entries: Entries) -> str:
+def _memory_account(entries: Entries) -> str:
     exports = [
-        *(_export("service", subject, "threshold") for subject in subjects.ASKED),
-        *(_export("service", subject, "stream") for subject in subjects.ASKED_OF_MANY),
-        *(_export("service", subject) for subject in (*subjects.STORED, *subjects.LISTENED_TO)),
-        *(_sent(subject) for subject in subjects.SENT),
+        *(_service_export("service", subject, "threshold") for subject in subjects.REQUESTS),
+        *(
+            _service_export("service", subject, "stream")
+            for subject in subjects.MULTI_ANSWER_REQUESTS
+        ),
+        *(
+            _service_export("service", subject)
+            for subject in (*subjects.STORED, *subjects.OBSERVED)
+        ),
+        *(_stream_export(subject) for subject in subjects.SENT_TO_ONE),
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
     users = [f"{{ nkey: {entries.memory} }}"]
     return _account(MEMORY, users, exports, [], jetstream=True)
 
 
-def _export(kind: str, subject: str, answers: str = "") -> Line:
+def _service_export(kind: str, subject: str, answers: str = "") -> Line:
     how = {
         "": "",
-        "threshold": f', threshold: "{PATIENCE}"',
-        "stream": f', response_type: stream, threshold: "{PATIENCE}"',
+        "threshold": f', threshold: "{RESPONSE_THRESHOLD}"',
+        "stream": f', response_type: stream, threshold: "{RESPONSE_THRESHOLD}"',
     }[answers]
-    where = subjects.from_tenant(subjects.ANY, subject)
+    where = subjects.from_tenant(subjects.ANY_TENANT, subject)
     return f'{{ {kind}: "{where}", account_token_position: 2{how} }}'
 
 
-def _sent(subject: str) -> Line:
-    return f'{{ stream: "{subjects.to_tenant(subjects.ANY, subject)}", account_token_position: 2 }}'
+def _stream_export(subject: str) -> Line:
+    sent_on = subjects.to_tenant(subjects.ANY_TENANT, subject)
+    return f'{{ stream: "{sent_on}", account_token_position: 2 }}'
 
 
-def _tenant(name: str, entries: Entries, own_tools: Sequence[str]) -> str:
+def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> str:
     entry = entries.tenants[name]
-    asked = (*subjects.ASKED, *subjects.ASKED_OF_MANY, *subjects.STORED, *subjects.LISTENED_TO)
+    asked = (
+        *subjects.REQUESTS,
+        *subjects.MULTI_ANSWER_REQUESTS,
+        *subjects.STORED,
+        *subjects.OBSERVED,
+    )
     imports = [
-        *(_asked(subjects.from_tenant(name, subject), subject) for subject in asked),
-        *(_received(subjects.to_tenant(name, subject), subject) for subject in subjects.SENT),
-        *(_received(subject, subject) for subject in subjects.SENT_TO_ALL),
-        *_shared_with(name, entries),
+        *(_service_import(subjects.from_tenant(name, subject), subject) for subject in asked),
+        *(
+            _stream_import(subjects.to_tenant(name, subject), subject)
+            for subject in subjects.SENT_TO_ONE
+        ),
+        *(_stream_import(subject, subject) for subject in subjects.SENT_TO_ALL),
+        *_imports_of_shared_tools(name, entries),
     ]
     users = [_user(agent, one, own_tools) for agent, one in entry.agents.items()]
-    return _account(name, users, _shared_by(entry), imports)
+    return _account(name, users, _exports_of_shared_tools(entry), imports)
 
 
-def _asked(there: str, here: str) -> Line:
-    """Return an import that lets the server add who asks: `share`."""
+def _service_import(there: str, here: str) -> Line:
+    """Return an import of requests; with `share`, the server names the sender."""
     return f'{{ service: {{ account: {MEMORY}, subject: "{there}" }}, to: "{here}", share: true }}'
 
 
-def _received(there: str, here: str) -> Line:
+def _stream_import(there: str, here: str) -> Line:
     return f'{{ stream: {{ account: {MEMORY}, subject: "{there}" }}, to: "{here}" }}'
 
 
 def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
-    """Return a user who receives no other's inbox or requests, and cannot speak as the memory.
+    """Return a user who cannot receive other agents' answers or publish as the memory.
 
-    A user who only reads cannot publish anything that is stored.
+    A reader cannot publish anything that is stored.
     """
-    received = [f"{inbox_of(name)}.>", *subjects.OPEN, subjects.QUERY_RECEIVED]
+    received = [f"{inbox_of(name)}.>", *subjects.RECEIVABLE, subjects.QUERY_RECEIVED]
     withheld = [
-        *subjects.WITHHELD,
+        *subjects.MEMORY_ONLY,
         *map(subjects.tool_request, own_tools),
         *map(subjects.tool_cancel, own_tools),
     ]
     if not agent.answers:
-        withheld += subjects.TO_ANSWER
+        withheld += subjects.ANSWERING_ONLY
     unsent = [
         *subjects.EVENTS,
         *map(subjects.tool_result, own_tools),
@@ -105,18 +125,18 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
     return f"{{ nkey: {agent.key}, permissions: {json.dumps(permissions)} }}"
 
 
-def _shared_by(entry: TenantEntry) -> Iterator[Line]:
-    """Yield the exports of the tools that a tenant lets others use."""
+def _exports_of_shared_tools(entry: TenantEntry) -> Iterator[Line]:
+    """Yield the exports of the tools that a tenant shares."""
     for tool, others in entry.shares.items():
         to = ", ".join(others)
         yield (
             f'{{ service: "{subjects.tool_request(tool)}", accounts: [{to}], '
-            f'threshold: "{PATIENCE}" }}'
+            f'threshold: "{RESPONSE_THRESHOLD}" }}'
         )
 
 
-def _shared_with(name: str, entries: Entries) -> Iterator[Line]:
-    """Yield the imports of the tools that others let a tenant use."""
+def _imports_of_shared_tools(name: str, entries: Entries) -> Iterator[Line]:
+    """Yield the imports of the tools that others share with a tenant."""
     for owner, entry in entries.tenants.items():
         for tool in (tool for tool, others in entry.shares.items() if name in others):
             yield f'{{ service: {{ account: {owner}, subject: "{subjects.tool_request(tool)}" }} }}'

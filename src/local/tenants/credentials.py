@@ -1,6 +1,6 @@
-"""Credentials: as whom agents connect, and which the settings name for a command or a client.
+"""The credentials with which agents, commands and clients connect.
 
-Each agent has a file with the seed of its nkey, which only its owner may read.
+Each agent has a file with the seed of its nkey, which only the file's owner may read.
 """
 
 import asyncio
@@ -19,27 +19,28 @@ from local.settings import BusSettings
 from local.tenants.directory import Entries, write_secret
 from local.tenants.tokens import sign
 
-MEMORY = "memory.nk"
-"""The memory's own file, in the folder of all tenants."""
+MEMORY_SEED_FILE = "memory.nk"
+"""The file with the memory's own seed, in the accounts folder."""
 GENERATOR = "generator"
-"""Answers the queries of its tenant."""
+"""The agent that answers the queries of its tenant."""
 OPERATOR = "local2"
-"""The agent of the commands."""
+"""The agent that the commands use."""
 SIGNING_KEY = "signing.pem"
+"""The file with a tenant's private key for signing tokens."""
 CONTENT_KEY = "content.key"
-"""Encrypts what a tenant's ledger holds."""
+"""The file with the key that encrypts a tenant's ledger."""
 JETSTREAM_KEY = "jetstream.key"
-"""Encrypts what the embedded server stores, of all tenants."""
-SUFFIX = ".nk"
-VALID = timedelta(hours=1)
-"""The lifetime of tokens that are made where the key is."""
+"""The file with the key that encrypts the embedded server's streams, for all tenants."""
+SEED_SUFFIX = ".nk"
+TOKEN_LIFETIME = timedelta(hours=1)
+"""The lifetime of tokens that clients sign themselves, where the tenant's key is stored."""
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     """The identity of a client of a server with accounts.
 
-    `seed`: the nkey of a user. `inbox`: the prefix of the subjects that only this user may receive.
-    `token`: that of the person for whom everything is asked, unless a message has another.
+    `seed`: the seed of its nkey. `inbox`: the prefix of the subjects that only this client may
+    receive. `token`: the token of the person it acts for, unless a message carries another one.
     """
 
     seed: str
@@ -59,36 +60,36 @@ def new_key_pair() -> KeyPair:
     return KeyPair(seed.decode(), nkeys.from_seed(seed).public_key.decode())
 
 
-def file_of(folder: Path, tenant: str, agent: str) -> Path:
-    """Return where an agent's seed is stored."""
-    return folder / tenant / f"{agent}{SUFFIX}"
+def seed_file(folder: Path, tenant: str, agent: str) -> Path:
+    """Return the path of an agent's seed."""
+    return folder / tenant / f"{agent}{SEED_SUFFIX}"
 
 
 def inbox_of(agent: str) -> str:
-    """Return the prefix of the subjects that only this agent of its tenant may receive."""
+    """Return the prefix of an agent's inboxes, which no other agent may receive."""
     return f"_INBOX_{agent}"
 
 
 def write_seed(folder: Path, tenant: str, agent: str, seed: str) -> Path:
-    """Store an agent's seed; return where."""
-    file = file_of(folder, tenant, agent)
+    """Store an agent's seed; return the path."""
+    file = seed_file(folder, tenant, agent)
     write_secret(file, f"{seed}\n")
     return file
 
 
 def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | None:
     """Return an agent's credentials; None if its seed is not stored here."""
-    file = file_of(folder, tenant, agent)
+    file = seed_file(folder, tenant, agent)
     return credentials_in(file) if file.exists() else None
 
 
 def memory_credentials(folder: Path) -> Credentials:
-    """Return the memory's own credentials; raise a ConfigError if they are missing."""
-    return credentials_in(folder / MEMORY)
+    """Return the memory's own credentials; raise ConfigError if they are missing."""
+    return credentials_in(folder / MEMORY_SEED_FILE)
 
 
 class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as it is listed; `credentials`: the file of its seed."""
+    """An agent as `local2 tenants list` shows it; `credentials` is the path of its seed."""
 
     tenant: str
     agent: str
@@ -105,7 +106,7 @@ def summaries_of(folder: Path, entries: Entries, tenant: str) -> list[AgentSumma
             agent=name,
             role=agent.role,
             inbox=inbox_of(name),
-            credentials=str(file_of(folder, tenant, name)),
+            credentials=str(seed_file(folder, tenant, name)),
         )
         for name, agent in entries.tenants[tenant].agents.items()
     ]
@@ -115,24 +116,24 @@ def credentials_in(file: Path) -> Credentials:
     """Return the credentials in a file, which is named after its agent.
 
     Raises:
-        ConfigError: It cannot be read, or holds no seed.
+        ConfigError: The file cannot be read, or contains no seed.
     """
     try:
         seed = file.read_text(encoding="utf-8").strip()
         nkeys.from_seed(seed.encode())
     except (OSError, UnicodeDecodeError, ValueError, nkeys.NkeysError) as error:
         raise ConfigError(
-            f"{file} holds no credentials: {type(error).__name__}.",
+            f"{file} contains no valid credentials: {type(error).__name__}.",
             remedy="`local2 tenants rotate` writes new ones.",
         ) from error
     return Credentials(seed=seed, inbox=inbox_of(file.stem))
 
 
 def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
-    """Return who connects, and for whom; None without accounts.
+    """Return the configured credentials, with a token for the user; None without accounts.
 
     Raises:
-        ConfigError: A file of credentials is missing, or holds none.
+        ConfigError: A credentials file is missing or invalid.
     """
     if bus.credentials is not None:
         credentials = credentials_in(bus.credentials)
@@ -141,7 +142,7 @@ def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
         if found is None:
             raise ConfigError(
                 f"There are no credentials for the tenant {bus.tenant} in {bus.accounts}.",
-                remedy="`local2 tenants list` shows which tenants there are.",
+                remedy="`local2 tenants list` shows the tenants.",
             )
         credentials = found
     else:
@@ -150,14 +151,14 @@ def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
 
 
 class OwnTokens:
-    """Makes tokens for users of the tenant whose key is here, and renews them in time."""
+    """Signs tokens for users if the tenant's key is stored here, and renews them in time."""
 
     def __init__(self, bus: BusSettings) -> None:
         self._bus = bus
         self._made: dict[str, tuple[str | None, float]] = {}
 
     async def of(self, user: str | None) -> str | None:
-        """Return the user's token; None where another token names the user, or none is made."""
+        """Return a token for the user; None if one is configured, or none can be signed."""
         if user is None or self._bus.tenant is None or self._bus.token or self._bus.credentials:
             return None
         now = time.monotonic()
@@ -165,12 +166,12 @@ class OwnTokens:
         if until <= now:
             self._made = {one: made for one, made in self._made.items() if made[1] > now}
             token = await asyncio.to_thread(_own_token, self._bus, user)
-            self._made[user] = token, now + VALID.total_seconds() / 2
+            self._made[user] = token, now + TOKEN_LIFETIME.total_seconds() / 2
         return token
 
 
 def _own_token(bus: BusSettings, user: str | None) -> str | None:
-    """Return a token for the user, if the tenant's key is stored here."""
+    """Return a new token for the user, if the tenant's key is stored here."""
     if user is None or bus.tenant is None:
         return None
     key, entries = bus.accounts / bus.tenant / SIGNING_KEY, Entries.read(bus.accounts)
@@ -178,5 +179,9 @@ def _own_token(bus: BusSettings, user: str | None) -> str | None:
         return None
     private = key.read_text(encoding="utf-8")
     return sign(
-        private, entries.token_key(bus.tenant).id, tenant=bus.tenant, user=user, valid_for=VALID
+        private,
+        entries.token_key(bus.tenant).id,
+        tenant=bus.tenant,
+        user=user,
+        valid_for=TOKEN_LIFETIME,
     )

@@ -1,9 +1,9 @@
-"""The directory: the tenants, their agents with their keys, and what each role may do.
+"""The directory of tenants, their agents and keys, and the permissions of roles.
 
-It is one file, `tenants.yaml`, which the operator's commands write and the stack reads again when
-it has changed. What is secret lies beside it, a folder a tenant, and leaves the machine only in the
-hands of its recipient. Every role may do what those before it may; the table of roles is
-`config/roles.yaml`.
+The directory is the file `tenants.yaml`. The operator's commands write it, and the stack reloads it
+when it changes. Secrets are stored beside it, in a folder per tenant, and are only given to their
+recipients. The permissions are in `config/roles.yaml`; each role also has those of the roles before
+it.
 """
 
 import os
@@ -24,13 +24,13 @@ from local.tenants.tokens import Person, TokenKey, Verifier
 
 ROLES: Sequence[Role] = get_args(Role)
 FORGET, FORGET_OWN = "forget", "forget_own"
-"""The tool: erases all of a user, or a session, topic or record of the user where the role may
-write."""
-FILE = "tenants.yaml"
+"""Actions of the tool `forget`: to erase anything of a user, or only a session, topic or record
+within the scopes that the role may write."""
+TENANTS_FILE = "tenants.yaml"
 
 
 class Roles:
-    """The table of roles. Without accounts callers have no role, and may do everything."""
+    """The permissions of roles. Without accounts, callers have no role and may do everything."""
 
     def __init__(self, table: RolesSettings) -> None:
         self._tools: dict[Role, frozenset[str]] = {}
@@ -44,32 +44,32 @@ class Roles:
             self._tools[role], self._scopes[role] = tools, scopes
 
     def check(self, role: Role | None, tool: str) -> None:
-        """Raise a ForbiddenError unless the role may use the tool or service."""
+        """Raise ForbiddenError unless the role may use the tool or service."""
         if role is None or tool in self._tools[role]:
             return
-        able = [one for one in ROLES if tool in self._tools[one]]
+        permitted = [other for other in ROLES if tool in self._tools[other]]
         raise ForbiddenError(
             f"A {role} may not use {tool}.",
-            remedy=f"Ask in the role {able[0]}; config/roles.yaml says who may do what."
-            if able
-            else "config/roles.yaml grants it to nobody.",
+            remedy=f"It needs the role {permitted[0]}; config/roles.yaml defines the roles."
+            if permitted
+            else "config/roles.yaml grants it to no role.",
         )
 
     def scopes(self, role: Role | None) -> frozenset[str] | None:
-        """Return where the role may write; None for everywhere."""
+        """Return the scopes that the role may write to; None means all."""
         return None if role is None else self._scopes[role]
 
 
-def lesser(one: Role | None, other: Role | None) -> Role | None:
-    """Return the role with the fewest rights of those given."""
+def lesser_role(one: Role | None, other: Role | None) -> Role | None:
+    """Return the lesser of two roles; None counts as no limit."""
     given = [role for role in (one, other) if role is not None]
     return min(given, key=ROLES.index, default=None)
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A user of the NATS server: its public nkey, and what it may do.
+    """An agent: its public nkey and its role.
 
-    `answers`: it answers queries, and so receives them with the callers' tokens.
+    `answers`: it answers queries, and therefore receives them with the callers' tokens.
     """
 
     key: str
@@ -78,9 +78,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class TenantEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tenant, as the file lists it.
+    """One tenant in the file.
 
-    `shares`: tools of its own, each with the tenants that may use it.
+    `shares`: the tools that it shares, each with the tenants that may use it.
     """
 
     agents: dict[str, Agent] = {}
@@ -96,12 +96,12 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Read the folder's file; None if there is none.
+        """Read the folder's file; return None if there is none.
 
         Raises:
-            ConfigError: It cannot be read, or is not a list of tenants.
+            ConfigError: The file cannot be read, or is invalid.
         """
-        path = folder / FILE
+        path = folder / TENANTS_FILE
         try:
             entries = msgspec.convert(read_yaml_file(path), cls)
         except FileNotFoundError:
@@ -113,25 +113,27 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return entries
 
     def token_key(self, tenant: str) -> TokenKey:
-        """Return the key that signs a tenant's tokens now.
+        """Return the current key for a tenant's tokens.
 
         Raises:
-            ConfigError: It has none.
+            ConfigError: The tenant has none.
         """
         if tokens := self.tenants[tenant].tokens:
             return tokens[-1]
         raise ConfigError(
             f"{tenant} has no key for tokens.",
-            remedy=f"Make one: `local2 tenants rotate {tenant}`.",
+            remedy=f"Create one with `local2 tenants rotate {tenant}`.",
         )
 
     def write(self, folder: Path) -> None:
         """Replace the content of the folder's file."""
-        write_secret(folder / FILE, yaml.safe_dump(msgspec.to_builtins(self), sort_keys=False))
+        write_secret(
+            folder / TENANTS_FILE, yaml.safe_dump(msgspec.to_builtins(self), sort_keys=False)
+        )
 
 
 def write_secret(path: Path, content: str) -> None:
-    """Write a file that only its owner may read, completely or not at all."""
+    """Write a file atomically that only its owner may read."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_suffix(f"{path.suffix}.new")
     temporary.unlink(missing_ok=True)
@@ -141,30 +143,30 @@ def write_secret(path: Path, content: str) -> None:
 
 
 class Tenant:
-    """One tenant, as messages are looked up in it."""
+    """One tenant: finds the agent, the person and the role of a message's sender."""
 
     def __init__(self, name: str, entry: TenantEntry) -> None:
         self.name = name
-        self._names = {agent.key: name for name, agent in entry.agents.items()}
+        self._names_by_key = {agent.key: name for name, agent in entry.agents.items()}
         self._agents = entry.agents
         self._verifier = Verifier(name, entry.tokens)
 
     def agent_of(self, key: str | None) -> str | None:
         """Return the name of the agent that connected with this key."""
-        return self._names.get(key) if key else None
+        return self._names_by_key.get(key) if key else None
 
     def person_of(self, token: str, at: datetime | None = None) -> Person:
-        """Return the person that a token names. Raise a ForbiddenError if it is not valid."""
+        """Return the person that a token names; raise ForbiddenError if it is invalid."""
         return self._verifier.person(token, at)
 
     def role_of(self, agent: str | None, person: Person | None) -> Role:
-        """Return what agent and person both may do. An agent without a name is a writer."""
+        """Return the lesser role of the agent and the person; by default, `writer`."""
         own = self._agents[agent].role if agent else None
-        return lesser(own, person.role if person else None) or "writer"
+        return lesser_role(own, person.role if person else None) or "writer"
 
 
 class Directory:
-    """The agents that may connect, with their rights; call `replace` when the file changes."""
+    """The tenants and roles in memory; call `replace` when the file changes."""
 
     def __init__(self, entries: Entries, roles: Roles) -> None:
         self.roles = roles
@@ -172,14 +174,14 @@ class Directory:
         self.replace(entries)
 
     def replace(self, entries: Entries) -> None:
-        """Take over the file's content."""
+        """Replace the tenants with those of the file."""
         self._tenants = {name: Tenant(name, entry) for name, entry in entries.tenants.items()}
 
     def tenant(self, name: str) -> Tenant:
-        """Return the tenant of this name.
+        """Return the tenant with this name.
 
         Raises:
-            ForbiddenError: There is none.
+            ForbiddenError: There is no such tenant.
         """
         if (tenant := self._tenants.get(name)) is None:
             raise ForbiddenError(f"There is no tenant {name!r}.")
@@ -187,35 +189,37 @@ class Directory:
 
 
 class Register:
-    """The directory on disk, as it was last read."""
+    """The directory's file, as it was last read."""
 
     def __init__(self, folder: Path, entries: Entries, roles: Roles) -> None:
         self.folder = folder
         self.entries = entries
         self.directory = Directory(entries, roles)
-        self._written = self._changed_at()
+        self._modified_at = self._modification_time()
 
     @classmethod
     def open(cls, folder: Path, roles: Roles) -> Self | None:
-        """Read the folder's file; None if there is none, and so no accounts.
+        """Read the folder's file; return None if there is none, and therefore no accounts.
 
         Raises:
-            ConfigError: It cannot be read.
+            ConfigError: The file cannot be read.
         """
         entries = Entries.read(folder)
         return None if entries is None else cls(folder, entries, roles)
 
-    def changed(self) -> bool:
-        """Read the file again if it has changed; return whether it had.
+    def reload_if_changed(self) -> bool:
+        """Reload the file if it has changed; return whether it had.
 
         Raises:
-            ConfigError: It can no longer be read.
+            ConfigError: The file can no longer be read.
         """
-        if (written := self._changed_at()) == self._written:
+        if (modified_at := self._modification_time()) == self._modified_at:
             return False
-        self._written = written
+        self._modified_at = modified_at
         if (entries := Entries.read(self.folder)) is None:
-            raise ConfigError(f"{self.folder / FILE} is gone; nothing changes until it is back.")
+            raise ConfigError(
+                f"{self.folder / TENANTS_FILE} is missing; the tenants stay as they were."
+            )
         self.entries = entries
         self.directory.replace(entries)
         return True
@@ -225,6 +229,6 @@ class Register:
         entry = self.entries.tenants.get(tenant)
         return entry.shares if entry else {}
 
-    def _changed_at(self) -> int:
-        file = self.folder / FILE
+    def _modification_time(self) -> int:
+        file = self.folder / TENANTS_FILE
         return file.stat().st_mtime_ns if file.exists() else 0

@@ -1,8 +1,8 @@
-"""Signed tokens, which state for whom an agent asks: JWT with EdDSA or HS256.
+"""Signed tokens that name the person an agent acts for: JWT with EdDSA or HS256.
 
-The key determines the algorithm; a token's header is not believed, since a public key must never be
-taken for a secret. A tenant may have several keys, so that one can be replaced while tokens of the
-other are still in use.
+The key determines the algorithm. A token's header is not trusted, because a public key must never
+be used as a secret. A tenant may have several keys, so that a key can be replaced while tokens of
+the old one are still in use.
 """
 
 from collections import OrderedDict
@@ -23,12 +23,12 @@ from cryptography.hazmat.primitives.serialization import (
 from local.errors import ForbiddenError
 from local.protocol.envelope import Name, Role, utc_now
 
-ISSUER_CLAIMS = ["exp", "aud", "sub"]
+REQUIRED_CLAIMS = ["exp", "aud", "sub"]
 LEEWAY = 5.0
 """Seconds by which clocks may differ."""
-MAX_KNOWN = 10_000
-"""Verified tokens of a tenant: verifying one costs more than everything else that a request does
-before its tool runs."""
+MAX_CACHED = 10_000
+"""Maximum number of verified tokens cached per tenant. Verifying a token costs more than all other
+work before a tool runs."""
 
 
 class TokenKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ class TokenKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """The person that a token names, until when, and the agent that asks for this person."""
+    """The person that a token names, its validity, and the role and agent that it is limited to."""
 
     user: Name
     until: datetime
@@ -58,57 +58,57 @@ class _Claims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verifier:
-    """Verifies the tokens of one tenant, which is their audience."""
+    """Verifies the tokens of one tenant, which must be their audience."""
 
     def __init__(self, tenant: str, keys: Sequence[TokenKey]) -> None:
         self._tenant = tenant
         self._keys = keys
-        self._known = OrderedDict[str, Person]()
+        self._persons_by_token = OrderedDict[str, Person]()
 
     def person(self, token: str, at: datetime | None = None) -> Person:
-        """Return the person who asks, now or at that time.
+        """Return the person that the token names; it must be valid `at` that time, or now.
 
         Raises:
-            ForbiddenError: The token is not valid, or was not then.
+            ForbiddenError: The token is invalid at that time.
         """
-        person = self._known.get(token)
+        person = self._persons_by_token.get(token)
         if person is None:
-            person = self._known[token] = self._verified(token)
-            if len(self._known) > MAX_KNOWN:
-                self._known.popitem(last=False)
+            person = self._persons_by_token[token] = self._verify(token)
+            if len(self._persons_by_token) > MAX_CACHED:
+                self._persons_by_token.popitem(last=False)
         moment, slack = at or utc_now(), timedelta(seconds=LEEWAY)
         if moment - slack > person.until:
-            raise _refused("it has expired")
+            raise _refusal("it has expired")
         if person.since is not None and moment + slack < person.since:
-            raise _refused("it is not valid yet")
+            raise _refusal("it is not valid yet")
         return person
 
-    def _verified(self, token: str) -> Person:
+    def _verify(self, token: str) -> Person:
         problem = f"the tenant {self._tenant} has no key for tokens"
         for key in self._candidates(token):
             try:
-                return self._read(token, key)
+                return self._decode(token, key)
             except (jwt.InvalidTokenError, ValueError, OverflowError, RecursionError) as error:
                 problem = f"{error}".rstrip(".") or type(error).__name__
-        raise _refused(problem)
+        raise _refusal(problem)
 
     def _candidates(self, token: str) -> Sequence[TokenKey]:
-        """Return the key that the token names, or all."""
+        """Return the keys that the token may be signed with: the one it names, else all."""
         try:
             named = jwt.get_unverified_header(token).get("kid")
         except (jwt.InvalidTokenError, RecursionError):
-            raise _refused("it is not a JWT") from None
+            raise _refusal("it is not a JWT") from None
         return [key for key in self._keys if key.id == named] if named else self._keys
 
-    def _read(self, token: str, key: TokenKey) -> Person:
+    def _decode(self, token: str, key: TokenKey) -> Person:
         claims: dict[str, Any] = jwt.decode(
             token,
             key.key,
             algorithms=[key.algorithm],
             audience=self._tenant,
-            # Times are compared at every use, and for a turn with when it was sent.
+            # `person` checks the times at every use; for a turn, as of when it was stored.
             options={
-                "require": ISSUER_CLAIMS,
+                "require": REQUIRED_CLAIMS,
                 "verify_exp": False,
                 "verify_nbf": False,
                 "verify_iat": False,
@@ -124,19 +124,19 @@ class Verifier:
         )
 
 
-def _refused(why: str) -> ForbiddenError:
+def _refusal(why: str) -> ForbiddenError:
     return ForbiddenError(f"The token is not accepted: {why}.", remedy="Send a valid one.")
 
 
 def new_signing_key(id_: str) -> tuple[str, TokenKey]:
-    """Return a private key in PEM, and the public one that verifies what it signs."""
+    """Return a private key in PEM, and the public key that verifies its signatures."""
     private = Ed25519PrivateKey.generate()
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return pem, TokenKey(id=id_, algorithm="EdDSA", key=public.decode())
 
 
-def sign(  # noqa: PLR0913 - one keyword a claim
+def sign(  # noqa: PLR0913 - one keyword per claim
     private: str,
     key_id: str,
     *,

@@ -97,7 +97,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             for_models=self.for_models,
             recorded=False,
             whole=True,
-            answering=answering,
+            on_result=answering,
         )
 
     def _traced(self, run: Run[A]) -> Run[A]:

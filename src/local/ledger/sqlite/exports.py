@@ -16,7 +16,7 @@ from local.ledger.transfer import ExportCursor, ExportFilter
 from local.protocol.items import NOTHING, path_of
 from local.protocol.maintenance import ExportPage
 from local.protocol.portable import (
-    LINE_BYTES,
+    MESSAGE_LINE_BYTES,
     SECTIONS,
     AccessLine,
     AuditLine,
@@ -85,9 +85,9 @@ def _page(reader: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage
     size = 0
     for key, line in reader.lines(section, after):
         data = msgspec.json.encode(line) if line is not None else b""
-        if len(data) > LINE_BYTES and not lines:
+        if len(data) > MESSAGE_LINE_BYTES and not lines:
             return _page_of_piece(data, cursor=ExportCursor(section, after, skip), key=key)
-        if size + len(data) > LINE_BYTES:
+        if size + len(data) > MESSAGE_LINE_BYTES:
             break
         after = key
         if line is not None:
@@ -100,7 +100,7 @@ def _page(reader: "_Reader", cursor: ExportCursor, *, talks: bool) -> ExportPage
 
 def _page_of_piece(data: bytes, *, cursor: ExportCursor, key: Key) -> ExportPage:
     """Return the next piece of a line that is too long for a page."""
-    until = cursor.skip + LINE_BYTES
+    until = cursor.skip + MESSAGE_LINE_BYTES
     cut = until < len(data)
     after = ExportCursor(cursor.section, cursor.after, until)
     return ExportPage(

@@ -20,7 +20,7 @@ from local.ledger.sessions import (
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
-from local.protocol.items import NOTHING, ItemKey, StoredItem, fitting, path_of, path_text
+from local.protocol.items import NOTHING, ItemKey, StoredItem, fit_into_answer, path_of, path_text
 
 DELETED = "the item was deleted"
 NO_TEXT = "the item has no text to be found by"
@@ -77,7 +77,7 @@ class Items:
                 for key in keys
             )
             read = (None if row is None else _item(row) for row in found)
-            return [item for item, fits in fitting(read) if fits]
+            return [item for item, fits in fit_into_answer(read) if fits]
 
         return await self._rows.read(get)
 
@@ -85,7 +85,7 @@ class Items:
         """Return the selected items, the newest first."""
 
         def find(connection: SqlConnection) -> ItemPage:
-            read = list(fitting(map(_item, self._chosen(connection, of, within))))
+            read = list(fit_into_answer(map(_item, self._chosen(connection, of, within))))
             items = [item for item, fits in read if fits]
             return ItemPage(items=items, cut=len(items) < len(read))
 
