@@ -57,12 +57,7 @@ class Items:
     """The items of one caller."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        changes: Changes,
-        recaller: Recaller,
-        caller: Caller,
-        clock: Clock,
+        self, ledger: Ledger, changes: Changes, recaller: Recaller, caller: Caller, clock: Clock
     ) -> None:
         self._ledger = ledger
         self._changes = changes
@@ -81,12 +76,9 @@ class Items:
         check_may_write("user", self._caller)
         for item in request.items:
             check_size(item)
-        new = [
-            NewItem(put=item, record=self._record(request.collection, item))
-            for item in request.items
-        ]
         of = self._items_of(request.collection)
-        return await self._announce(await self._ledger.items.put(of, new, self._storing()))
+        new = [NewItem(put=one, record=self._record(of.collection, one)) for one in request.items]
+        return await self._announce(await self._ledger.items.put(of, new, self._writer()))
 
     async def delete(self, request: DeleteItems) -> ItemsChanged:
         """Delete items by key and by whole namespaces, in one transaction.
@@ -97,7 +89,7 @@ class Items:
         check_may_write("user", self._caller)
         of = self._items_of(request.collection)
         return await self._announce(
-            await self._ledger.items.delete(of, request.keys, request.namespaces, self._storing())
+            await self._ledger.items.delete(of, request.keys, request.namespaces, self._writer())
         )
 
     async def get(self, request: GetItems) -> ItemsGot:
@@ -203,7 +195,7 @@ class Items:
     def _items_of(self, collection: str) -> ItemsOf:
         return ItemsOf(owner=self._owner, collection=collection)
 
-    def _storing(self) -> ItemWriter:
+    def _writer(self) -> ItemWriter:
         caller = self._caller
         return ItemWriter(
             at=self._clock(), agent=caller.agent, user=caller.user, session_id=caller.session_id
