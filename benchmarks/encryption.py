@@ -14,7 +14,7 @@ from ledgers import ledger_in
 from local.content_key import ContentKey
 from local.ledger.door import Ledger
 from local.ledger.records import Record
-from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
+from local.ledger.search import Choice, DetailRequest, Matches, VectorResult, Place, Search, WordMatches
 from local.ledger.sqlite import working_sets
 from report import Figure, milliseconds, ratio, run
 from texts import notes
@@ -78,8 +78,8 @@ def store(ledger: Ledger) -> Callable[[], Awaitable[float]]:
 def search(ledger: Ledger) -> Callable[[], Awaitable[float]]:
     words = itertools.cycle(notes(QUESTIONS, seed=99, words=(4, 8)))
 
-    async def unasked(_: int) -> Meaning:
-        return Meaning(waiting=True, problem="Nobody embeds.")
+    async def unasked(_: int) -> VectorResult:
+        return VectorResult(waiting=True, problem="Nobody embeds.")
 
     async def work() -> float:
         begun = time.perf_counter()

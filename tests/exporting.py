@@ -9,7 +9,7 @@ import msgspec
 from ledgers import DAY, ITEMS, fact, index, item, message, record
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, TripletFact
-from local.ledger.sessions import ItemWriter, NewItem, Rating, SessionOf
+from local.ledger.sessions import ItemWriter, NewItem, Rating, SessionKey
 from local.ledger.transfer import ExportCursor, ExportFilter, Importing
 from local.protocol.answers import Note
 from local.protocol.maintenance import ExportPage, ImportReport
@@ -18,7 +18,7 @@ from local.protocol.payloads import OutputPart
 from local.protocol.portable import Stored, stored_line
 
 IMPORTER = Importing(user=None, agent="cli", at=DAY + timedelta(days=9))
-SESSION = SessionOf(owner="richard", session_id="s1")
+SESSION = SessionKey(owner="richard", session_id="s1")
 
 
 def told(content: str, name: str) -> NewRecord:

@@ -14,8 +14,8 @@ from msgspec.json import encode
 from local.content_key import ContentKey
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task
-from local.ledger.search import Choice, DetailRequest, Matches, Meaning, Place, Search, WordMatches
-from local.ledger.sessions import ItemsOf, NewItem
+from local.ledger.search import Choice, DetailRequest, Matches, VectorResult, Place, Search, WordMatches
+from local.ledger.sessions import ItemCollection, NewItem
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.ledger import COUNTED
 from local.ledger.sqlite.sql import migrations
@@ -28,7 +28,7 @@ from local.settings import MemorySettings
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OWNER = "richard"
-ITEMS = ItemsOf(owner=OWNER, collection="test")
+ITEMS = ItemCollection(owner=OWNER, collection="test")
 EMBEDDER = "plane"
 """An embedder with two dimensions: a text's vector is an angle."""
 
@@ -92,14 +92,14 @@ def angle(degrees: float) -> bytes:
     return np.array([np.cos(turned), np.sin(turned)], np.float32).tobytes()
 
 
-def unasked(problem: str = "Nobody embeds.") -> Meaning:
-    return Meaning(waiting=True, problem=problem)
+def unasked(problem: str = "Nobody embeds.") -> VectorResult:
+    return VectorResult(waiting=True, problem=problem)
 
 
-def asked(degrees: float, ids: Sequence[str] = ()) -> Meaning:
+def asked(degrees: float, ids: Sequence[str] = ()) -> VectorResult:
     """Return the question's vector, and the nearest ids of the index."""
     hits = [VectorHit(id=id_, cosine=1.0) for id_ in ids]
-    return Meaning(
+    return VectorResult(
         waiting=False,
         hits=VectorHits(hits=hits, question=angle(degrees), embedder=EMBEDDER, min_score=0.0),
     )
@@ -126,11 +126,11 @@ def everything(found: Matches, _: WordMatches) -> Choice[Seen]:
     return Seen(found=found, records=dict(records))
 
 
-async def find(ledger: Ledger, search: Search, *meanings: Meaning) -> Seen:
+async def find(ledger: Ledger, search: Search, *meanings: VectorResult) -> Seen:
     """Run a search; `meanings` are the vectors' successive answers, the last one repeated."""
     said = list(meanings) or [unasked()]
 
-    async def look(_: int) -> Meaning:
+    async def look(_: int) -> VectorResult:
         return said.pop(0) if len(said) > 1 else said[0]
 
     return await ledger.searches.find(search, look, lambda worded: worded, everything)
@@ -143,11 +143,11 @@ async def unjudged(ledger: Ledger) -> list[str]:
 
 
 async def to_index(
-    ledger: Ledger, limit: int = 99, *, embedder: str = EMBEDDER, but: Sequence[Waiting] = ()
+    ledger: Ledger, limit: int = 99, *, embedder: str = EMBEDDER, exclude: Sequence[Waiting] = ()
 ) -> list[Waiting]:
     """Return the records that are next to be indexed."""
     busy = [Task(kind="index", row=one.row, id=one.id) for one in but]
-    tasks = await ledger.backlog.claim({"index": limit}, now=utc_now(), but=busy)
+    tasks = await ledger.backlog.claim({"index": limit}, now=utc_now(), exclude=busy)
     return await ledger.index.waiting(tasks, embedder=embedder)
 
 

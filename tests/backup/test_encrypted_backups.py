@@ -15,7 +15,7 @@ from local.errors import LedgerKeyError
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.database.copies import copies_before_migrations
 from local.ledger.sqlite.sql import migrations
-from local.ledger.transfer import Lifting, Selection
+from local.ledger.transfer import ErasureOptions, Selection
 from local.opening import content_keys
 from local.protocol.envelope import utc_now
 from stacks import settings_in
@@ -143,7 +143,7 @@ async def test_what_an_encrypted_tenant_forgot_since_is_forgotten_again(
     async with open_ledger(settings_in(tmp_path).memory, "acme", key) as ledger:
         chosen = Selection(owner="ada", id="r1")
         selected = await ledger.erasures.select(chosen)
-        async for _ in ledger.erasures.erase(chosen, selected.rows, Lifting(at=utc_now())):
+        async for _ in ledger.erasures.erase(chosen, selected.rows, ErasureOptions(at=utc_now())):
             pass
     restored = await bring_back(tmp_path / "backups", tmp_path, replace=True, key_of=key_of)
 

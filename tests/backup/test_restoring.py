@@ -17,7 +17,7 @@ from ledgers import open_ledger
 from local.backup import restoring
 from local.errors import BackupError, DamagedError, FolderLockedError, StorageError
 from local.home import folder_lock
-from local.ledger.transfer import Lifting, Selection
+from local.ledger.transfer import ErasureOptions, Selection
 from local.protocol.envelope import utc_now
 from stacks import settings_in
 
@@ -42,7 +42,7 @@ def backups(folder: Path, tmp_path: Path) -> Path:
 async def forget(folder: Path, selection: Selection) -> None:
     async with open_ledger(settings_in(folder).memory, "default") as ledger:
         selected = await ledger.erasures.select(selection)
-        async for _ in ledger.erasures.erase(selection, selected.rows, Lifting(at=utc_now())):
+        async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=utc_now())):
             pass
 
 

@@ -17,7 +17,7 @@ from local.errors import TooLargeError
 from local.integrations import langgraph_threads
 from local.integrations.langgraph import LocalSaver
 from local.integrations.langgraph_checkpoint import COLLECTION
-from local.ledger.sessions import ItemsOf
+from local.ledger.sessions import ItemCollection
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 
@@ -77,7 +77,7 @@ async def test_a_large_thread_is_copied_and_deleted_with_all_its_pieces(
     assert copied.checkpoint["channel_values"] == {"text": "x" * 700_000}
     assert copied.pending_writes == [("task", "text", "y" * 700_000)]
     await saver.aprune(["copy"], strategy="delete")
-    of = ItemsOf(owner="ada", collection=COLLECTION)
+    of = ItemCollection(owner="ada", collection=COLLECTION)
     assert await memory.ledger.items.namespaces(of, (), list) == []
 
 

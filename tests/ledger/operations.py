@@ -15,8 +15,8 @@ from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, messag
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task, TripletFact
 from local.ledger.search import Place
-from local.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionOf
-from local.ledger.transfer import Erased, ExportFilter, Lifting, Selection, combined
+from local.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionKey
+from local.ledger.transfer import Erased, ExportFilter, ErasureOptions, Selection, combined
 from local.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
 from local.protocol.answers import Note
 from local.protocol.envelope import Caller
@@ -28,7 +28,7 @@ Operation = Callable[[Ledger, str], Awaitable[object]]
 OPERATIONS: dict[str, Operation] = {}
 
 KEY = "tout_" + "a" * 24
-SESSION = SessionOf(OWNER, "s1")
+SESSION = SessionKey(OWNER, "s1")
 STORING = ItemWriter(at=DAY, agent="test", user=OWNER, session_id="s1")
 ACTOR = Actor(agent="cli", user=OWNER, run="run1")
 FACTS = Place("user", OWNER, "fact")
@@ -625,7 +625,7 @@ async def erasures__erase(ledger: Ledger, _: str) -> object:
 
 async def _erase(ledger: Ledger, selection: Selection) -> Erased:
     selected = await ledger.erasures.select(selection)
-    how = Lifting(at=DAY)
+    how = ErasureOptions(at=DAY)
     return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
 

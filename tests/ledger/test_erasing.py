@@ -12,16 +12,16 @@ from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Task
 from local.ledger.search import Place
 from local.ledger.sessions import Rating
 from local.ledger.sqlite import erasures
-from local.ledger.transfer import Anonymised, Erased, Lifting, Selection, combined
+from local.ledger.transfer import Anonymised, Erased, ErasureOptions, Selection, combined
 from local.ledger.upkeep import Actor, Change
 from local.protocol.envelope import utc_now
 
 SESSION = Selection(owner=OWNER, session_id="s1")
-HOW = Lifting(at=DAY)
+HOW = ErasureOptions(at=DAY)
 LONG = "The key to the shed hangs behind the clock."
 
 
-async def erase(ledger: Ledger, selection: Selection, how: Lifting = HOW) -> Erased:
+async def erase(ledger: Ledger, selection: Selection, how: ErasureOptions = HOW) -> Erased:
     selected = await ledger.erasures.select(selection)
     return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
@@ -74,7 +74,7 @@ async def test_another_tenants_session_of_that_name_stays(ledger: Ledger, other:
 async def test_nothing_is_known_by_another_id_that_it_had(ledger: Ledger) -> None:
     said = message(LONG, alias="its sender's")
     await ledger.conversations.store([said])
-    erased = await erase(ledger, SESSION, Lifting(at=DAY, allow_again=True))
+    erased = await erase(ledger, SESSION, ErasureOptions(at=DAY, allow_again=True))
     assert (await ledger.erasures.traces(erased)).ids == 0
 
     again = message("Another text.", alias="its sender's")
@@ -232,7 +232,7 @@ async def test_tombstones_outlive_a_restart_and_can_be_lifted(open_ledger: OpenL
     async with open_ledger() as of_tenant:
         ledger = of_tenant("default")
         (refused,) = await ledger.conversations.store([said])
-        await erase(ledger, SESSION, Lifting(at=DAY, allow_again=True))
+        await erase(ledger, SESSION, ErasureOptions(at=DAY, allow_again=True))
         (allowed,) = await ledger.conversations.store([said])
 
     assert (refused.erased, allowed.was_new) == (True, True)

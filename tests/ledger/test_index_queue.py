@@ -31,7 +31,7 @@ async def test_what_is_under_way_does_not_wait(ledger: Ledger) -> None:
     await ledger.records.store([record("One."), record("Two.")])
     (first,) = await to_index(ledger, 1)
 
-    others = await to_index(ledger, 9, but=[first])
+    others = await to_index(ledger, 9, exclude=[first])
 
     assert [one.text for one in others] == ["One."]
 

@@ -9,9 +9,9 @@ from ledgers import DAY, OWNER, fact, find, record, searching
 from local.errors import QuotaError
 from local.ledger.door import Ledger
 from local.ledger.records import Quota
-from local.ledger.sessions import SessionOf
+from local.ledger.sessions import SessionKey
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.transfer import Importing, Lifting, Selection
+from local.ledger.transfer import Importing, ErasureOptions, Selection
 from local.protocol.payloads import OutputPart
 
 KEY = "tout_" + "a" * 24
@@ -40,7 +40,7 @@ async def used(ledger: Ledger) -> tuple[int, int]:
 async def forget_all(ledger: Ledger) -> None:
     selection = Selection(owner=OWNER)
     selected = await ledger.erasures.select(selection)
-    async for _ in ledger.erasures.erase(selection, selected.rows, Lifting(at=DAY)):
+    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=DAY)):
         pass
 
 
@@ -93,7 +93,7 @@ async def test_a_write_that_does_not_fit_is_not_written_in_part(database: Databa
 async def test_bytes_of_texts_notes_and_outputs_are_limited(database: Database) -> None:
     ledger = Ledger(database, "default", Quota(bytes=10))
     await ledger.records.store([record("äöü")])
-    session = SessionOf(OWNER, "s1")
+    session = SessionKey(OWNER, "s1")
 
     with pytest.raises(QuotaError, match="10 bytes"):
         await ledger.records.store([record("12345")])

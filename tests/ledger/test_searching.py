@@ -22,7 +22,7 @@ from ledgers import (
 from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.records import DERIVED_FROM
-from local.ledger.search import Choice, DetailRequest, Echo, Matches, Meaning, Place, WordMatches
+from local.ledger.search import Choice, DetailRequest, Echo, Matches, VectorResult, Place, WordMatches
 
 OSMIUM = searching("osmium")
 
@@ -67,7 +67,7 @@ async def test_where_nothing_may_be_found_nothing_is(ledger: Ledger) -> None:
     ("fields", "contents"),
     [
         pytest.param({"only_session": "s1"}, {"Osmium here."}, id="one session"),
-        pytest.param({"but_session": "s1"}, {"Osmium there."}, id="the others"),
+        pytest.param({"excluded_session": "s1"}, {"Osmium there."}, id="the others"),
         pytest.param({"since": DAY + timedelta(hours=1)}, {"Osmium there."}, id="since"),
         pytest.param({"until": DAY + timedelta(hours=1)}, {"Osmium here."}, id="until"),
         pytest.param({"since": DAY, "until": DAY}, {"Osmium here."}, id="both ends belong to it"),
@@ -139,8 +139,8 @@ async def test_what_is_being_asked_is_not_found_by_who_answers_it(ledger: Ledger
     question = message("Where is my osmium?", query_id="q1", pending=True)
     await ledger.received.store(question)
 
-    assert (await find(ledger, searching("osmium", asking="q1"))).contents == set()
-    assert (await find(ledger, searching("osmium", asking="q2"))).contents == {question.content}
+    assert (await find(ledger, searching("osmium", current_query_id="q1"))).contents == set()
+    assert (await find(ledger, searching("osmium", current_query_id="q2"))).contents == {question.content}
 
 
 async def test_a_key_finds_its_fact_and_a_phrase_what_has_it(ledger: Ledger) -> None:
@@ -163,7 +163,7 @@ async def test_meaning_finds_without_a_word(ledger: Ledger) -> None:
 
     cosines = seen.cosines()
     assert (cosines["Gold."], cosines["Silver."]) == (1, 0)
-    compared = dict(zip(seen.found.view.rows, seen.found.compared().tolist(), strict=True))
+    compared = dict(zip(seen.found.view.rows, seen.found.has_comparable_vector().tolist(), strict=True))
     assert not any(compared[row] for row, one in seen.records.items() if one.content == "Late.")
 
 
@@ -194,7 +194,7 @@ async def test_why_there_is_no_meaning_reaches_who_chooses(ledger: Ledger) -> No
     seen = await find(ledger, OSMIUM, unasked("The worker is gone."))
 
     assert (seen.found.problem, seen.found.waiting) == ("The worker is gone.", True)
-    assert not seen.found.compared().any()
+    assert not seen.found.has_comparable_vector().any()
 
 
 async def test_messages_stand_beside_those_around_them(ledger: Ledger) -> None:
@@ -205,7 +205,7 @@ async def test_messages_stand_beside_those_around_them(ledger: Ledger) -> None:
 
     view = seen.found.view
     contents = [seen.records[row].content for row in view.rows] + [None]
-    before, behind = view.near[0]
+    before, behind = view.neighbours[0]
     here = contents.index("Two osmium.")
     assert (contents[before[here]], contents[behind[here]]) == ("One.", "Three.")
 
@@ -245,7 +245,7 @@ async def test_what_is_retired_before_the_choice_is_not_given(ledger: Ledger) ->
     """A record may be replaced while the question is embedded."""
     await ledger.facts.store(fact("Osmium.", topic="user.metal"))
 
-    async def replaced_meanwhile(_: int) -> Meaning:
+    async def replaced_meanwhile(_: int) -> VectorResult:
         await ledger.facts.store(fact("Iridium.", topic="user.metal"))
         return unasked()
 
@@ -287,5 +287,5 @@ async def test_ratings_and_importance_are_what_they_are(ledger: Ledger) -> None:
     assert seen.found.view.column["feedback"].tolist() == [0.0]
 
 
-async def _unasked(_: int) -> Meaning:
+async def _unasked(_: int) -> VectorResult:
     return unasked()

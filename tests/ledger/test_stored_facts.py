@@ -8,7 +8,7 @@ import pytest
 from ledgers import OWNER, fact, searching, unasked, unjudged
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, TripletFact, Written
-from local.ledger.search import Choice, DetailRequest, Matches, Meaning, WordMatches
+from local.ledger.search import Choice, DetailRequest, Matches, VectorResult, WordMatches
 from local.protocol.memories import Triplet
 
 TOPIC = "user.language"
@@ -157,7 +157,7 @@ async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) 
             for to in others
         }
 
-    async def look(_: int) -> Meaning:
+    async def look(_: int) -> VectorResult:
         return unasked()
 
     search = searching("northwind", "osmium")

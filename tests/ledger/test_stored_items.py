@@ -12,7 +12,7 @@ from local.ledger.records import Quota
 from local.ledger.search import Place
 from local.ledger.sessions import ItemSelection, ItemWriter, NewItem
 from local.ledger.sqlite.database import Database
-from local.ledger.transfer import Lifting, Selection
+from local.ledger.transfer import ErasureOptions, Selection
 from local.protocol.items import ItemPut
 
 OF_ITEMS = (Place("user", OWNER, "episode"),)
@@ -48,7 +48,7 @@ async def test_a_text_of_another_session_is_a_record_of_its_own(ledger: Ledger) 
 
     selection = Selection(owner=OWNER, session_id="s1")
     selected = await ledger.erasures.select(selection)
-    async for _ in ledger.erasures.erase(selection, selected.rows, Lifting(at=DAY)):
+    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=DAY)):
         pass
 
     assert selected.counts == {"episodes": 1}
@@ -61,7 +61,7 @@ async def test_an_item_goes_with_the_record_that_is_forgotten_by_its_id(ledger: 
 
     selection = Selection(owner=OWNER, id="i1")
     selected = await ledger.erasures.select(selection)
-    async for _ in ledger.erasures.erase(selection, selected.rows, Lifting(at=DAY)):
+    async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=DAY)):
         pass
 
     assert selected.counts == {"episodes": 1, "items": 1}

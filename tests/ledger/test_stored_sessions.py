@@ -7,13 +7,13 @@ import pytest
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, message
 from local.ledger.door import Ledger
-from local.ledger.sessions import FactSelection, SessionOf, StoredSession
+from local.ledger.sessions import FactSelection, SessionKey, StoredSession
 from local.ledger.upkeep import Relation
 from local.protocol.answers import Note
 from local.protocol.memories import MemoryType, Owning
 from local.protocol.payloads import OutputPart
 
-SESSION = SessionOf(OWNER, "s1")
+SESSION = SessionKey(OWNER, "s1")
 TYPES: tuple[MemoryType, ...] = ("fact",)
 Whose = tuple[tuple[Owning, str], ...]
 
@@ -21,7 +21,7 @@ Whose = tuple[tuple[Owning, str], ...]
 async def load(
     ledger: Ledger, limit: int = 99, important: Sequence[FactSelection] = (), **session: str
 ) -> StoredSession:
-    asked = SessionOf(**{"owner": OWNER, "session_id": "s1", **session})
+    asked = SessionKey(**{"owner": OWNER, "session_id": "s1", **session})
     return await ledger.sessions.load(asked, limit, important, lambda stored: stored)
 
 

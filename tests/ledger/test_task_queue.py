@@ -19,9 +19,9 @@ def facts(number: int, owner: str = "richard") -> list[NewRecord]:
 
 
 async def claimed(
-    ledger: Ledger, limit: int = 9, kind: TaskKind = "index", but: Sequence[Task] = ()
+    ledger: Ledger, limit: int = 9, kind: TaskKind = "index", exclude: Sequence[Task] = ()
 ) -> list[Task]:
-    return await ledger.backlog.claim({kind: limit}, now=DAY, but=but)
+    return await ledger.backlog.claim({kind: limit}, now=DAY, exclude=exclude)
 
 
 async def ids(ledger: Ledger, limit: int = 9, kind: TaskKind = "index") -> list[str]:
@@ -78,7 +78,7 @@ async def test_what_is_under_way_is_not_claimed_again(ledger: Ledger) -> None:
     await ledger.records.store(facts(5))
 
     first = await claimed(ledger, 2)
-    others = await claimed(ledger, 9, but=first)
+    others = await claimed(ledger, 9, exclude=first)
 
     assert len({task.row for task in (*first, *others)}) == 5
 
@@ -88,7 +88,7 @@ async def test_who_has_nothing_but_what_is_under_way_is_passed_over(ledger: Ledg
         await ledger.records.store(facts(1, owner))
     hanging = await claimed(ledger, 1)
 
-    others = [await claimed(ledger, 1, but=hanging) for _ in range(4)]
+    others = [await claimed(ledger, 1, exclude=hanging) for _ in range(4)]
 
     assert all(others)
     assert hanging not in others

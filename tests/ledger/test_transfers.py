@@ -14,9 +14,9 @@ from local.errors import BadRequestError, InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord
 from local.ledger.search import Place
-from local.ledger.sessions import ItemSelection, ItemWriter, SessionOf
+from local.ledger.sessions import ItemSelection, ItemWriter, SessionKey
 from local.ledger.sqlite import exports
-from local.ledger.transfer import ExportCursor, ExportFilter, Lifting, Selection
+from local.ledger.transfer import ExportCursor, ExportFilter, ErasureOptions, Selection
 from local.protocol.envelope import utc_now
 from local.protocol.maintenance import Conflict
 from local.protocol.portable import (
@@ -30,7 +30,7 @@ from local.protocol.portable import (
 )
 
 TOPIC = "project.language"
-NOT_HIS = SessionOf(owner="eve", session_id="s1")
+NOT_HIS = SessionKey(owner="eve", session_id="s1")
 OLDER, NEWER = DAY, DAY + timedelta(days=1)
 
 
@@ -351,7 +351,7 @@ async def test_an_import_brings_nothing_back_that_was_erased_though_it_was_store
     await copy(ledger, other)
     selection = Selection(owner=OWNER, topic="user.language")
     rows = (await other.erasures.select(selection)).rows
-    async for _ in other.erasures.erase(selection, rows, Lifting(at=NEWER)):
+    async for _ in other.erasures.erase(selection, rows, ErasureOptions(at=NEWER)):
         pass
 
     report = await copy(ledger, other)
@@ -373,7 +373,7 @@ async def test_an_import_brings_no_notes_ratings_and_outputs_of_the_forgotten_ba
     await ledger.notes.store(NOT_HIS, "user", "Eve's.", DAY, merge=lambda _: None)
     selection = Selection(owner=OWNER, session_id=session_id)
     rows = (await other.erasures.select(selection)).rows
-    async for _ in other.erasures.erase(selection, rows, Lifting(at=utc_now())):
+    async for _ in other.erasures.erase(selection, rows, ErasureOptions(at=utc_now())):
         pass
     erased = len(beside(await exported(ledger)))
     later = utc_now() + timedelta(seconds=1)
@@ -391,7 +391,7 @@ async def test_they_come_back_with_an_import_once_they_may(ledger: Ledger, other
     await fill(ledger)
     selection = Selection(owner=OWNER)
     for allow_again in (False, True):
-        how = Lifting(at=utc_now(), allow_again=allow_again)
+        how = ErasureOptions(at=utc_now(), allow_again=allow_again)
         async for _ in other.erasures.erase(selection, (), how):
             pass
 
@@ -436,7 +436,7 @@ async def test_items_that_were_forgotten_do_not_come_back_by_an_import(
         await each.items.put(ITEMS, [gone], storing(OLDER))
         await each.items.put(ITEMS, [stays], session)
     selection = Selection(owner=OWNER, session_id="s1")
-    async for _ in other.erasures.erase(selection, (), Lifting(at=NEWER)):
+    async for _ in other.erasures.erase(selection, (), ErasureOptions(at=NEWER)):
         pass
 
     report = await copy(ledger, other)

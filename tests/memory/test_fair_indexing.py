@@ -60,7 +60,7 @@ async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
     eve = await said(memory, "eve", 10)
 
     taken = await to_index(memory.ledger, 4)
-    others = await to_index(memory.ledger, 4, but=taken)
+    others = await to_index(memory.ledger, 4, exclude=taken)
 
     assert [record.id for record in (*taken, *others)] == eve[:1:-1]
 

@@ -9,7 +9,7 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.sessions import SessionOf
+from local.ledger.sessions import SessionKey
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.sql import migrations
 from local.memory.service import MemoryService
@@ -36,7 +36,7 @@ async def notes_of(service: MemoryService) -> list[Note]:
 
 
 async def stored(ledger: Ledger, content: str) -> SessionNotes:
-    session = SessionOf("richard", "s1")
+    session = SessionKey("richard", "s1")
     return await ledger.notes.store(session, "shell", content, DAY, merge=merge_oldest)
 
 

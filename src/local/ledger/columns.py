@@ -135,21 +135,21 @@ class Columns:
             candidate.row,
             candidate.session_position,
             True,
-            -1 if candidate.session_id is None else names.sessions.of(session),
+            -1 if candidate.session_id is None else names.sessions.number_of(session),
             candidate.kind in SPOKEN_KINDS,
             candidate.role in MACHINE_ROLES,
-            names.scopes.of(candidate.scope),
-            -1 if candidate.topic is None else names.topics.of(folded(candidate.topic)),
-            names.labels.of(candidate.label),
-            names.durabilities.of(candidate.durability),
+            names.scopes.number_of(candidate.scope),
+            -1 if candidate.topic is None else names.topics.number_of(folded(candidate.topic)),
+            names.labels.number_of(candidate.label),
+            names.durabilities.number_of(candidate.durability),
             candidate.importance,
             datetime.fromisoformat(candidate.event_time).timestamp(),
-            -1 if candidate.memory_type is None else names.types.of(candidate.memory_type),
-            names.sources.of(candidate.source_class),
-            -1 if candidate.stated_by is None else names.principals.of(candidate.stated_by),
+            -1 if candidate.memory_type is None else names.types.number_of(candidate.memory_type),
+            names.sources.number_of(candidate.source_class),
+            -1 if candidate.stated_by is None else names.principals.number_of(candidate.stated_by),
             candidate.echo,
             candidate.feedback or 0.0,
-            names.embedders.of(self._store_vector(position, candidate)),
+            names.embedders.number_of(self._store_vector(position, candidate)),
             *read[1:],
         )
 
@@ -160,7 +160,7 @@ class Columns:
         vector = np.frombuffer(candidate.vector, np.float32)
         if len(vector) != self._vectors.shape[1]:  # a new embedder: the other vectors are obsolete
             self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
-            self._records["embedder"] = self.names.embedders.of(None)
+            self._records["embedder"] = self.names.embedders.number_of(None)
         self._vectors[position] = vector
         return candidate.embedder
 
@@ -199,7 +199,7 @@ class View:
         }
         self._view_positions = np.full(len(columns), -1, np.int64)
         self._view_positions[chosen] = np.arange(self.size)
-        self.near = _neighbours(self.column) if links is None else self._linked(links)
+        self.neighbours = _neighbours(self.column) if links is None else self._linked(links)
         """For each distance, from 1: the positions of the message before and of the one after each
         record; `size` means none."""
 
@@ -240,13 +240,13 @@ class View:
         present = positions >= 0
         return Postings(positions[present], found.counts[present], found.ahead[present])
 
-    def compared(self, embedder: str) -> Flags:
+    def has_comparable_vector(self, embedder: str) -> Flags:
         """Return for each record whether it has a vector of this embedder."""
-        return np.asarray(self.column["embedder"] == self.names.embedders.of(embedder))
+        return np.asarray(self.column["embedder"] == self.names.embedders.number_of(embedder))
 
     def cosines(self, question: bytes, embedder: str) -> Array:
         """Return each record's cosine with the question; 0 without a comparable vector."""
-        compared = self.compared(embedder)
+        compared = self.has_comparable_vector(embedder)
         vector = np.frombuffer(question, np.float32)
         if not compared.any() or len(vector) != self._columns.vectors.shape[1]:
             return np.zeros(self.size)

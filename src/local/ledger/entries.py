@@ -103,11 +103,11 @@ class Numbers:
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
 
-    def of(self, name: Any) -> int:
+    def number_of(self, name: Any) -> int:
         """Return the number of a value, assigning one if it is new."""
         return self._numbers.setdefault(name, len(self._numbers))
 
-    def each(self, function: Callable[[Any], float]) -> Array:
+    def map_values(self, function: Callable[[Any], float]) -> Array:
         """Apply a function to every value; return the results, indexed by number."""
         return np.array([function(name) for name in self._numbers], np.float64)
 

@@ -30,9 +30,9 @@ class Place(NamedTuple):
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The words of a search, and the conditions for records.
 
-    For records of sessions, `only_session` is the one to search and `but_session` the one to leave
+    For records of sessions, `only_session` is the one to search and `excluded_session` the one to leave
     out. `since`, `until` and `as_of` are in UTC; records that were retired after `as_of` are found
-    as well. With `source`, only records whose `source_ref` begins with it are found. `asking` is
+    as well. With `source`, only records whose `source_ref` begins with it are found. `current_query_id` is
     the query id of the turn in which `owner` asks; the question of that turn is not found.
     """
 
@@ -42,13 +42,13 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     phrases: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     only_session: str | None = None
-    but_session: str | None = None
+    excluded_session: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
     source: str | None = None
     owner: str = TENANT_OWNED
-    asking: str | None = None
+    current_query_id: str | None = None
 
 
 class Echo(NamedTuple):
@@ -65,7 +65,7 @@ class StemCounts(msgspec.Struct, frozen=True, kw_only=True):
     having: dict[str, float]
 
 
-class Meaning(msgspec.Struct, frozen=True, kw_only=True):
+class VectorResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of the vector search for a question, or the reason why there is none.
 
     `hits` are the nearest records of all owners. `waiting` means that some records have no vector
@@ -94,7 +94,7 @@ class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
         """Number of records in the searched memory."""
         return max(self.counts.total if self.counts else 0.0, float(self.view.size))
 
-    def having(self, stem: str, viewed: int) -> float:
+    def count_having(self, stem: str, viewed: int) -> float:
         """Return how many records of the memory have a stem; `viewed` of them are in the view."""
         counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
         return min(max(counted, viewed), self.total)  # counts are estimated and slightly outdated
@@ -116,7 +116,7 @@ class Matches(WordMatches, frozen=True, kw_only=True):
     problem: str | None
 
     @classmethod
-    def of(cls, worded: WordMatches, meaning: Meaning) -> "Matches":
+    def of(cls, worded: WordMatches, meaning: VectorResult) -> "Matches":
         hits = meaning.hits
         return cls(
             view=worded.view,
@@ -131,18 +131,18 @@ class Matches(WordMatches, frozen=True, kw_only=True):
             problem=meaning.problem,
         )
 
-    def compared(self) -> Flags:
+    def has_comparable_vector(self) -> Flags:
         """Return for each record whether its vector can be compared with the question's."""
         if not self.question:
             return np.zeros(self.view.size, bool)
-        return self.view.compared(self.embedder)
+        return self.view.has_comparable_vector(self.embedder)
 
     def cosines(self) -> Array:
         """Return each record's cosine with the question, rescaled from the floor; 0 if unknown."""
         cosines = self.view.cosines(self.question, self.embedder)
         if not self.floor:
             return cosines
-        return np.where(self.compared(), (cosines - self.floor) / (1 - self.floor), 0.0)
+        return np.where(self.has_comparable_vector(), (cosines - self.floor) / (1 - self.floor), 0.0)
 
 
 class Related(NamedTuple):
@@ -179,7 +179,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
     relations: Mapping[int, Sequence[ItemRelation]] = {}
 
 
-AskVectors = Callable[[int], Awaitable[Meaning]]
+AskVectors = Callable[[int], Awaitable[VectorResult]]
 """Returns the question's vector and the given number of nearest hits."""
 Drafter = Callable[[WordMatches], D]
 """Computes whatever does not need the question's vector."""

@@ -29,7 +29,7 @@ PREVIEW_START = "[Output of "
 """Beginning of the line that precedes a preview of a tool output."""
 
 
-class SessionOf(msgspec.Struct, frozen=True):
+class SessionKey(msgspec.Struct, frozen=True):
     """An owner's session; session ids are unique per owner only."""
 
     owner: str
@@ -132,7 +132,7 @@ class StoredOutput(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class ItemsOf(msgspec.Struct, frozen=True, kw_only=True):
+class ItemCollection(msgspec.Struct, frozen=True, kw_only=True):
     """One owner's items in a collection."""
 
     owner: str

@@ -133,7 +133,7 @@ class Anonymised(msgspec.Struct, frozen=True):
     kind: str
 
 
-class Lifting(msgspec.Struct, frozen=True, kw_only=True):
+class ErasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """When content was erased, and whether it may be stored again."""
 
     at: datetime

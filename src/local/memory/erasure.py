@@ -14,7 +14,7 @@ import structlog
 from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Task
-from local.ledger.transfer import Erased, Lifting, Selection, combined
+from local.ledger.transfer import Erased, ErasureOptions, Selection, combined
 from local.memory.recall.recaller import Recaller, RecallRequest
 from local.memory.recall.statements import forget_texts
 from local.memory.scopes import check_may_write, how_to_send
@@ -104,7 +104,7 @@ class Erasure:
         Raises:
             InvalidArgumentsError: The caller has no record with the selected id.
         """
-        how = Lifting(at=self._clock(), allow_again=allow_again)
+        how = ErasureOptions(at=self._clock(), allow_again=allow_again)
         streams = self._outside.streams if selection.includes_unreferenced else NoStreams()
         whose = Sender(user=self._caller.user, session_id=selection.session_id)
         if dry_run:
@@ -165,14 +165,14 @@ class Erasure:
             id=id,
         )
 
-    def _check_found(self, selection: Selection, rows: Iterable[int], how: Lifting) -> None:
+    def _check_found(self, selection: Selection, rows: Iterable[int], how: ErasureOptions) -> None:
         if selection.id is not None and not tuple(rows) and not how.allow_again:
             raise InvalidArgumentsError(
                 "id: the caller has no such record.",
                 remedy="`local2 recall … --json` shows the ids; what others stated is theirs.",
             )
 
-    async def _erase(self, selection: Selection, rows: Sequence[int], how: Lifting) -> list[Erased]:
+    async def _erase(self, selection: Selection, rows: Sequence[int], how: ErasureOptions) -> list[Erased]:
         """Erase rows part by part, and remove each part from the index meanwhile."""
         parts: list[Erased] = []
         done = 0
@@ -262,7 +262,7 @@ class Erasure:
         return 0
 
 
-def _receipt(how: Lifting, counts: Counter[str], checks: list[ErasureCheck] | None) -> Receipt:
+def _receipt(how: ErasureOptions, counts: Counter[str], checks: list[ErasureCheck] | None) -> Receipt:
     return Receipt(
         erased={name: number for name, number in sorted(counts.items()) if number},
         at=how.at,

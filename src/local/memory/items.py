@@ -15,7 +15,7 @@ from local.ledger.records import TENANT_OWNED, NewRecord
 from local.ledger.sessions import (
     FoundKey,
     ItemSelection,
-    ItemsOf,
+    ItemCollection,
     ItemsWritten,
     ItemWriter,
     NewItem,
@@ -127,7 +127,7 @@ class Items:
         return NamespacesFound(namespaces=found)
 
     async def _search_by_text(
-        self, request: SearchItems, query: str, of: ItemsOf, within: ItemSelection
+        self, request: SearchItems, query: str, of: ItemCollection, within: ItemSelection
     ) -> ItemsFound:
         """Return the items that recall finds, best first, then the other matching items."""
         wanted = request.offset + request.limit
@@ -148,7 +148,7 @@ class Items:
         )
 
     async def _recall(
-        self, request: SearchItems, query: str, of: ItemsOf, within: ItemSelection
+        self, request: SearchItems, query: str, of: ItemCollection, within: ItemSelection
     ) -> tuple[RecallResult, dict[FoundKey, float]]:
         """Return recall's result for the namespace, and the matching items with their scores."""
         wanted, top_k = request.offset + request.limit, FIRST_RECALLED
@@ -192,8 +192,8 @@ class Items:
             metadata={"namespace": list(item.namespace), "key": item.key},
         )
 
-    def _items_of(self, collection: str) -> ItemsOf:
-        return ItemsOf(owner=self._owner, collection=collection)
+    def _items_of(self, collection: str) -> ItemCollection:
+        return ItemCollection(owner=self._owner, collection=collection)
 
     def _writer(self) -> ItemWriter:
         caller = self._caller

@@ -69,14 +69,14 @@ EQUAL_WEIGHTS = Weights(session=1, history=1, user=1, agent=1, tenant=1)
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """The records that a search may find.
 
-    `only_session`: the only session to search. `but_session`: the session to exclude.
+    `only_session`: the only session to search. `excluded_session`: the session to exclude.
     """
 
     caller: Caller
     weights: Weights
     places: tuple[Place, ...]
     only_session: str | None = None
-    but_session: str | None = None
+    excluded_session: str | None = None
 
     def weight(self, scope: Owning, session_id: str | None) -> float:
         """Return the weight of a record in a scope and session."""
@@ -113,7 +113,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
         weights=weights,
         places=tuple(places),
         only_session=None if past else caller.session_id or NO_SESSION,
-        but_session=None if current else caller.session_id,
+        excluded_session=None if current else caller.session_id,
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
-from local.ledger.sessions import FactSelection, SessionOf, StoredMessage, StoredSession
+from local.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
 from local.llm.framing import fact_line, section
 from local.memory.scopes import how_to_send, own_places, stated_by
 from local.protocol.answers import (
@@ -137,7 +137,7 @@ class Sessions:
             InvalidArgumentsError: The caller has no session, or the note or its role is blank.
         """
         role = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
-        session = SessionOf(self._owner, self._session_id(None))
+        session = SessionKey(self._owner, self._session_id(None))
         text, at = checked_text(content, "content"), self._clock()
         return await self._ledger.notes.store(session, role, text, at, merge=merge_oldest)
 
@@ -150,7 +150,7 @@ class Sessions:
         Raises:
             InvalidArgumentsError: Neither the argument nor the caller names a session.
         """
-        session = SessionOf(self._owner, self._session_id(session_id))
+        session = SessionKey(self._owner, self._session_id(session_id))
         make = partial(self._content, session.session_id, limit)
         return await self._ledger.sessions.load(session, limit, self._top.wanted, make)
 

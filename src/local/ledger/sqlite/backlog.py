@@ -43,7 +43,7 @@ class TaskQueue:
         limits: Mapping[TaskKind, int],
         *,
         now: datetime,
-        but: Collection[Task] = (),
+        exclude: Collection[Task] = (),
         retry: bool = False,
     ) -> list[Task]:
         """Return tasks of the first kind that has any, shared fairly between owners.
@@ -55,20 +55,20 @@ class TaskQueue:
             limits: Maximum number of tasks of each kind.
             now: Decides whether a failed task is due. A task whose remaining wait exceeds the
                 longest delay is due, too: the clock was ahead when it failed.
-            but: Tasks in progress, which are skipped.
+            exclude: Tasks in progress, which are skipped.
             retry: Whether tasks that failed before come first.
         """
 
         def take(connection: SqlConnection) -> list[Task]:
             for kind, limit in limits.items():
-                busy = as_json([task.row for task in but if task.kind == kind])
+                busy = as_json([task.row for task in exclude if task.kind == kind])
                 due = self._rows.execute(
                     connection,
                     "due_task",
                     kind=kind,
                     now=stamp(now),
                     latest=stamp(now + LONGEST_RETRY_DELAY),
-                    but=busy,
+                    exclude=busy,
                 ).fetchone()
                 rows = [due["record"]] if due and retry else []
                 rows = rows or self._next_rows(connection, kind, limit, busy)
@@ -86,14 +86,14 @@ class TaskQueue:
         ]
 
     def _next_rows(
-        self, connection: SqlConnection, kind: TaskKind, limit: int, but: str
+        self, connection: SqlConnection, kind: TaskKind, limit: int, exclude: str
     ) -> list[int]:
         """Return the rows of the next tasks, taken from each owner in turn."""
         statement = "oldest_tasks" if kind in OLDEST_FIRST else "newest_tasks"
         owners: defaultdict[str, list[list[int]]] = defaultdict(list)
-        for place in self._next_places(connection, kind, min(limit, MAX_PLACES), but):
+        for place in self._next_places(connection, kind, min(limit, MAX_PLACES), exclude):
             found = self._rows.execute(
-                connection, statement, kind=kind, place=place, limit=limit, but=but
+                connection, statement, kind=kind, place=place, limit=limit, exclude=exclude
             )
             owners[owner_of(place)].append([row["record"] for row in found])
         queues = [merge(*queues, reverse=kind not in OLDEST_FIRST) for queues in owners.values()]
@@ -101,14 +101,14 @@ class TaskQueue:
         return list(islice((row for row in turns if row is not None), limit))
 
     def _next_places(
-        self, connection: SqlConnection, kind: TaskKind, limit: int, but: str
+        self, connection: SqlConnection, kind: TaskKind, limit: int, exclude: str
     ) -> list[str]:
         """Return the next places that have waiting tasks, continuing after the last claim."""
         places: dict[str, None] = {}
         for after in (self._places[kind], BEFORE_ALL):
             left = limit - len(places)
             found = self._rows.execute(
-                connection, "task_places", kind=kind, after=after, limit=left, but=but
+                connection, "task_places", kind=kind, after=after, limit=left, exclude=exclude
             )
             places.update((row["place"], None) for row in found)
         self._places[kind] = next(reversed(places), BEFORE_ALL)

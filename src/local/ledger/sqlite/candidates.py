@@ -68,14 +68,14 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             places=as_json(words),
             session_word=session_word(tenant, search),
             only_session=search.only_session,
-            but_session=search.but_session,
+            but_session=search.excluded_session,
             since=stamp(search.since) if search.since else None,
             until=stamp(search.until) if search.until else None,
             as_of=stamp(search.as_of) if search.as_of else None,
             source=search.source,
             beyond=f"{search.source}{chr(sys.maxunicode)}" if search.source else None,
             owner=search.owner,
-            asking=search.asking,
+            asking=search.current_query_id,
             embedder=embedder,
         )
 
@@ -130,7 +130,7 @@ class Pool:
 
     def asked_question(self) -> list[int]:
         """Return the row of the question that the caller is answering, if it was received."""
-        if self._asked["asking"] is None:
+        if self._asked["current_query_id"] is None:
             return []
         return [row for (row,) in self._all("being_asked", **self._asked)]
 

@@ -26,7 +26,7 @@ from local.ledger.sqlite.database.soundness import as_storage_error
 from local.ledger.sqlite.ledger import Ledger
 from local.ledger.sqlite.rows import SQL
 from local.ledger.sqlite.sql import migrations
-from local.ledger.transfer import Lifting
+from local.ledger.transfer import ErasureOptions
 
 __all__ = [
     "Contents",
@@ -166,7 +166,7 @@ async def _erase_again(ledger: Ledger, chosen: Chosen) -> int:
     forgotten = 0
     for selection, digest in await ledger.erasures.chosen_among(set(chosen)):
         selected = await ledger.erasures.select(selection)
-        how = Lifting(at=chosen[digest])
+        how = ErasureOptions(at=chosen[digest])
         async for part in ledger.erasures.erase(selection, selected.rows, how):
             forgotten += len(part.rows)
     await ledger.erasures.scrub()

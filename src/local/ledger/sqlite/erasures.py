@@ -20,7 +20,7 @@ from local.ledger.transfer import (
     SAMPLES,
     Anonymised,
     Erased,
-    Lifting,
+    ErasureOptions,
     Selected,
     Selection,
     Traces,
@@ -65,7 +65,7 @@ class Erasures:
         return await self._rows.read(partial(self._selections.of, selection))
 
     async def erase(
-        self, selection: Selection, rows: Sequence[int], how: Lifting
+        self, selection: Selection, rows: Sequence[int], how: ErasureOptions
     ) -> AsyncIterator[Erased]:
         """Erase the selected rows, and the notes, items, ratings and outputs of the selection."""
         for start in range(0, len(rows), TOGETHER):
@@ -126,7 +126,7 @@ class Erasures:
         return int(row["due"]) if row else 0
 
     def _erase(
-        self, selection: Selection, rows: Sequence[int], how: Lifting, connection: SqlConnection
+        self, selection: Selection, rows: Sequence[int], how: ErasureOptions, connection: SqlConnection
     ) -> Erased:
         numbers = as_json(rows)
         found = self._rows.execute(connection, "to_erase", rows=numbers).fetchall()
@@ -171,7 +171,7 @@ class Erasures:
         self._rows.execute(connection, "drop_ratings", ids=as_json(ids))
 
     def _restore_merged(
-        self, connection: SqlConnection, merged: Sequence[Row], how: Lifting
+        self, connection: SqlConnection, merged: Sequence[Row], how: ErasureOptions
     ) -> None:
         """Make facts active again that had been merged into an erased one."""
         reason = "what it was merged into was erased"
@@ -190,7 +190,7 @@ class Erasures:
             self._sources.remove(connection, row["id"], erased, ())
 
     def _finish_erasure(
-        self, selection: Selection, how: Lifting, records: int, connection: SqlConnection
+        self, selection: Selection, how: ErasureOptions, records: int, connection: SqlConnection
     ) -> None:
         if how.allow_again:
             self._tombstones.lift_all(connection, selection)

@@ -12,7 +12,7 @@ from local.ledger.sessions import (
     FoundKey,
     ItemPage,
     ItemSelection,
-    ItemsOf,
+    ItemCollection,
     ItemsWritten,
     ItemWriter,
     NewItem,
@@ -36,7 +36,7 @@ class Items:
         self._rows = rows
         self._records = records
 
-    async def put(self, of: ItemsOf, items: Sequence[NewItem], by: ItemWriter) -> ItemsWritten:
+    async def put(self, of: ItemCollection, items: Sequence[NewItem], by: ItemWriter) -> ItemsWritten:
         """Store items, and delete those without a value, all or none.
 
         An item whose text is unchanged keeps its record.
@@ -54,7 +54,7 @@ class Items:
         return await self._rows.write(put)
 
     async def delete(
-        self, of: ItemsOf, keys: Sequence[ItemKey], namespaces: Sequence[Path], by: ItemWriter
+        self, of: ItemCollection, keys: Sequence[ItemKey], namespaces: Sequence[Path], by: ItemWriter
     ) -> ItemsWritten:
         """Delete items by key, and all items in or below some namespaces, in one transaction."""
 
@@ -68,7 +68,7 @@ class Items:
 
         return await self._rows.write(delete)
 
-    async def get(self, of: ItemsOf, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
+    async def get(self, of: ItemCollection, keys: Sequence[ItemKey]) -> list[StoredItem | None]:
         """Return the items of these keys, as many as fit an answer; None for missing ones."""
 
         def get(connection: SqlConnection) -> list[StoredItem | None]:
@@ -81,7 +81,7 @@ class Items:
 
         return await self._rows.read(get)
 
-    async def within(self, of: ItemsOf, within: ItemSelection) -> ItemPage:
+    async def within(self, of: ItemCollection, within: ItemSelection) -> ItemPage:
         """Return the selected items, the newest first."""
 
         def find(connection: SqlConnection) -> ItemPage:
@@ -91,12 +91,12 @@ class Items:
 
         return await self._rows.read(find)
 
-    async def keys(self, of: ItemsOf, within: ItemSelection) -> list[FoundKey]:
+    async def keys(self, of: ItemCollection, within: ItemSelection) -> list[FoundKey]:
         """Return the keys of the selected items."""
         return await self._rows.read(lambda c: [_key(row) for row in self._chosen(c, of, within)])
 
     async def of_records(
-        self, of: ItemsOf, ids: Sequence[str], within: ItemSelection
+        self, of: ItemCollection, ids: Sequence[str], within: ItemSelection
     ) -> list[FoundKey]:
         """Return the keys of the items that belong to these records and match the selection."""
         listed = as_json(ids)
@@ -108,7 +108,7 @@ class Items:
         return await self._rows.read(find)
 
     async def namespaces(
-        self, of: ItemsOf, prefix: Path, choose: Callable[[Sequence[Path]], T]
+        self, of: ItemCollection, prefix: Path, choose: Callable[[Sequence[Path]], T]
     ) -> T:
         """Return what `choose`, called off the event loop, selects from the namespaces with items.
 
@@ -123,7 +123,7 @@ class Items:
         return await self._rows.read(find)
 
     def _chosen(
-        self, connection: SqlConnection, of: ItemsOf, within: ItemSelection
+        self, connection: SqlConnection, of: ItemCollection, within: ItemSelection
     ) -> Iterator[Row]:
         """Yield the rows of the selected items lazily."""
         name = "items_in" if within.exact else "items_within"
@@ -141,7 +141,7 @@ class _Writer:
         rows: TenantRows,
         records: RecordRows,
         connection: SqlConnection,
-        of: ItemsOf,
+        of: ItemCollection,
         by: ItemWriter,
     ) -> None:
         self._rows = rows
@@ -223,7 +223,7 @@ class _Writer:
         return self._rows.execute(self._connection, statement, **self._of, **values)
 
 
-def _asked(of: ItemsOf) -> dict[str, Any]:
+def _asked(of: ItemCollection) -> dict[str, Any]:
     return msgspec.structs.asdict(of)
 
 

@@ -21,7 +21,7 @@ from local.ledger.search import (
     Details,
     Drafter,
     Matches,
-    Meaning,
+    VectorResult,
     Search,
     WordMatches,
     run_choice,
@@ -90,7 +90,7 @@ class SearchRun(Generic[D, T]):
         return worded, self._draft(worded)
 
     def choose_from_whole(
-        self, meaning: Meaning, drafted: Drafted[D], connection: SqlConnection
+        self, meaning: VectorResult, drafted: Drafted[D], connection: SqlConnection
     ) -> T:
         """Return the choice from a whole memory."""
         worded, draft = drafted
@@ -119,7 +119,7 @@ class SearchRun(Generic[D, T]):
     def choose_from_pool(
         self,
         pooled: PoolMatches,
-        meaning: Meaning,
+        meaning: VectorResult,
         nearest: list[int] | None,
         connection: SqlConnection,
     ) -> T:
@@ -152,7 +152,7 @@ class SearchRun(Generic[D, T]):
         choice = self._choose(Matches.of(worded, meaning), self._draft(worded))
         return run_choice(choice, details_of)
 
-    async def nearest_of_all(self, meaning: Meaning) -> list[int]:
+    async def nearest_of_all(self, meaning: VectorResult) -> list[int]:
         """Compare all records that the caller may see, page by page; return the nearest rows."""
         if meaning.hits is None:
             return []
@@ -283,7 +283,7 @@ class Searches:
         return await self._rows.read(run.pool_by_words)
 
 
-def _require_same_embedder(meaning: Meaning, filter_: Filter) -> None:
+def _require_same_embedder(meaning: VectorResult, filter_: Filter) -> None:
     """Raise if the question's vector cannot be compared with those of the records."""
     if meaning.hits is not None and meaning.hits.embedder != filter_.embedder:
         raise OtherEmbedderError(meaning.hits.embedder)

@@ -16,7 +16,7 @@ from local.ledger.sessions import (
     SESSION_CHARACTERS,
     FactSelection,
     MergeNotes,
-    SessionOf,
+    SessionKey,
     StoredMessage,
     StoredOutput,
     StoredSession,
@@ -39,7 +39,7 @@ class Sessions:
 
     async def load(
         self,
-        session: SessionOf,
+        session: SessionKey,
         limit: int,
         important: Sequence[FactSelection],
         make: Callable[[StoredSession], T],
@@ -66,7 +66,7 @@ class Sessions:
         return await self._rows.read(lambda c: self._facts(c, important))
 
     def _newest(
-        self, connection: SqlConnection, session: SessionOf, limit: int
+        self, connection: SqlConnection, session: SessionKey, limit: int
     ) -> tuple[list[StoredMessage], bool]:
         """Return the newest messages in order, and whether there are earlier ones."""
         messages: list[StoredMessage] = []
@@ -115,7 +115,7 @@ class Notes:
         self._rows = rows
 
     async def store(
-        self, session: SessionOf, role: str, content: str, at: datetime, *, merge: MergeNotes
+        self, session: SessionKey, role: str, content: str, at: datetime, *, merge: MergeNotes
     ) -> SessionNotes:
         """Add a note, unless the role has already stored the same words in this session."""
 
@@ -139,13 +139,13 @@ class Notes:
 
         return await self._rows.write(store)
 
-    def _insert(self, connection: SqlConnection, session: SessionOf, note: Note) -> None:
+    def _insert(self, connection: SqlConnection, session: SessionKey, note: Note) -> None:
         values = {**msgspec.structs.asdict(note), "event_time": stamp(note.event_time)}
         self._rows.execute(connection, "insert_note", **msgspec.structs.asdict(session), **values)
         self._rows.refuse_excess(connection)
 
 
-def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionOf) -> list[Note]:
+def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionKey) -> list[Note]:
     """Return the notes of a session in order; called inside a read or write."""
     found = rows.execute(connection, "notes", **msgspec.structs.asdict(session))
     return [

@@ -26,7 +26,7 @@ from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import place_word
-from local.ledger.transfer import Lifting, Selected, Selection
+from local.ledger.transfer import ErasureOptions, Selected, Selection
 from local.protocol.memories import Kind
 from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
 from local.text.names import folded
@@ -175,7 +175,7 @@ class Tombstones:
         return bool(self._rows.execute(connection, "stands_for", **asked).fetchone()["stands"])
 
     def add(
-        self, connection: SqlConnection, selection: Selection, rows: Sequence[Row], how: Lifting
+        self, connection: SqlConnection, selection: Selection, rows: Sequence[Row], how: ErasureOptions
     ) -> None:
         """Prevent these rows from being stored again."""
         self._has_any(connection)
@@ -192,7 +192,7 @@ class Tombstones:
             digests += [self._digest(*name) for name in names]
         self._insert(connection, selection, digests, how)
 
-    def add_selection(self, connection: SqlConnection, selection: Selection, how: Lifting) -> None:
+    def add_selection(self, connection: SqlConnection, selection: Selection, how: ErasureOptions) -> None:
         """Prevent older notes, ratings, tool outputs and items from being stored again."""
         self._has_any(connection)
         self._insert(connection, selection, [self._selection_digest(selection)], how)
@@ -202,7 +202,7 @@ class Tombstones:
         connection: SqlConnection,
         selection: Selection,
         digests: Sequence[str],
-        how: Lifting,
+        how: ErasureOptions,
     ) -> None:
         same = {
             "erased_at": stamp(how.at),

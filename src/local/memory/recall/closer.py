@@ -178,8 +178,8 @@ class Variants:
 
     def __init__(self, view: View, caller: Caller) -> None:
         self._view = view
-        self._caller = view.names.principals.of(caller.user or TENANT_OWNED)
-        self._strengths = view.names.sources.each(STRENGTH.__getitem__)[view.column["source"]]
+        self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
+        self._strengths = view.names.sources.map_values(STRENGTH.__getitem__)[view.column["source"]]
         self._compared: set[int] = set()
         self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
@@ -288,7 +288,7 @@ def look_closer(view: View, relevant: Flags, variants: Variants, hops: Hops) -> 
 def _best(view: View, scores: Array, relevant: Flags) -> list[int]:
     """Return the best relevant records, without notes of turns, which repeat their messages."""
     column = view.column
-    notes = ~column["spoken"] & (column["scope"] == view.names.scopes.of("session"))
+    notes = ~column["spoken"] & (column["scope"] == view.names.scopes.number_of("session"))
     candidates = np.flatnonzero(relevant & ~notes)
     if len(candidates) > MAX_COMPARED:
         best = np.argpartition(-scores[candidates], MAX_COMPARED)[:MAX_COMPARED]

@@ -98,8 +98,8 @@ class Wording:
         for term in terms:
             ahead = term.found.positions[term.found.ahead]
             has = np.zeros(view.size + 1)
-            for distance in reversed(range(len(view.near))):  # nearer ones overwrite farther ones
-                for neighbours in view.near[distance]:
+            for distance in reversed(range(len(view.neighbours))):  # nearer ones overwrite farther ones
+                for neighbours in view.neighbours[distance]:
                     has[neighbours[ahead]] = NEIGHBOUR_WORD * NEIGHBOUR_WORD_DECAY**distance
             has = has[:-1] * self.length_damping
             has[ahead] = 1.0
@@ -127,7 +127,7 @@ class Likeness:
 
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
         self.meaning = found.cosines()
-        self.compared = found.compared()
+        self.compared = found.has_comparable_vector()
         self.own: Array = self.meaning + wording.own
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.shares: dict[str, Array] = {
@@ -140,7 +140,7 @@ def _around(view: View, own: Array) -> Array:
     """Return the similarity of each record's best neighbour, reduced by its distance."""
     values = np.append(np.maximum(own, 0.0), 0.0)
     best = np.zeros(view.size)
-    for distance, neighbours in enumerate(view.near):
+    for distance, neighbours in enumerate(view.neighbours):
         for positions in neighbours:
             np.maximum(best, AROUND_DECAY**distance * values[positions], out=best)
     return best
@@ -150,8 +150,8 @@ def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
     """Yield the stems of the question; those in few records weigh most."""
     wanted = dict.fromkeys(stems(query.terms))
     postings = {stem: worded.view.postings(stem) for stem in wanted}
-    having = {stem: worded.having(stem, len(postings[stem].positions)) for stem in wanted}
-    ahead = {stem: worded.having(stem, int(postings[stem].ahead.sum())) for stem in wanted}
+    having = {stem: worded.count_having(stem, len(postings[stem].positions)) for stem in wanted}
+    ahead = {stem: worded.count_having(stem, int(postings[stem].ahead.sum())) for stem in wanted}
     rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in wanted}
     total = max(sum(rarity.values()), EPSILON)
     for stem in wanted:

@@ -145,7 +145,7 @@ class StandingFacts:
         self.share = np.zeros(view.size)
         extracted = view.column["echo"] == EXTRACTED  # these are represented by their messages
         keyed = np.flatnonzero((view.column["topic"] >= 0) & ~extracted)
-        is_own = view.column["scope"][keyed] == view.names.scopes.of("user")
+        is_own = view.column["scope"][keyed] == view.names.scopes.number_of("user")
         self._own, self._shared = keyed[is_own], keyed[~is_own]
 
     def demote_shared(self, relevant: Flags) -> None:
@@ -154,7 +154,7 @@ class StandingFacts:
         same_key = self._shared[np.isin(topic[self._shared], topic[self._own])]
         if not len(same_key):
             return
-        is_user_key = self._view.names.topics.each(is_user_topic).astype(bool)
+        is_user_key = self._view.names.topics.map_values(is_user_topic).astype(bool)
         for position in same_key[is_user_key[topic[same_key]] & relevant[same_key]].tolist():
             own = self._own[topic[self._own] == topic[position]]
             relevant[own] = True

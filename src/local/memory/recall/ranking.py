@@ -213,13 +213,13 @@ class _Ranking(NamedTuple):
 def _scope_weights(view: View, reach: Reach) -> Array:
     """Return each record's weight, by its scope and by whether it is of the current session."""
     column, names = view.column, view.names
-    weights = names.scopes.each(partial(reach.weight, session_id=None))[column["scope"]]
-    ended = column["type"] == names.types.of("task")
+    weights = names.scopes.map_values(partial(reach.weight, session_id=None))[column["scope"]]
+    ended = column["type"] == names.types.number_of("task")
     current = reach.caller.session_id
     if current is not None:
-        in_session = column["session"] == names.sessions.of(("session", current))
+        in_session = column["session"] == names.sessions.number_of(("session", current))
         weights = np.where(in_session, reach.weight("session", current), weights)
-        of_session = [names.sessions.of((scope, current)) for scope in get_args(Owning)]
+        of_session = [names.sessions.number_of((scope, current)) for scope in get_args(Owning)]
         ended &= ~np.isin(column["session"], of_session)
     return np.asarray(np.where(ended, ENDED * weights, weights))
 
@@ -232,7 +232,7 @@ def _form_shares(view: View, query: Query) -> dict[str, Array]:
     column, names = view.column, view.names
     asking = 1.0 - query.stating
     person = asking * ~column["machine"]
-    named = names.labels.each(partial(_is_named, frozenset(query.terms)))[column["label"]]
+    named = names.labels.map_values(partial(_is_named, frozenset(query.terms)))[column["label"]]
     count = column["firsthand"]
     is_firsthand = count > 0
     timed = TIMED * is_firsthand + TIMED_WHEN * query.asks_when
@@ -293,8 +293,8 @@ def _is_in_window(query: Query, times: Array) -> Array:
 def _age_shares(names: Names, column: Mapping[str, Any], days: Array) -> Array:
     """Return the share for age: new records gain a little; all but `core` records fade."""
     days = np.maximum(days, 0.0)
-    loss = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[0])
-    half_life = names.durabilities.each(lambda name: FADING.get(name, (0.0, 1.0))[1])
+    loss = names.durabilities.map_values(lambda name: FADING.get(name, (0.0, 1.0))[0])
+    half_life = names.durabilities.map_values(lambda name: FADING.get(name, (0.0, 1.0))[1])
     durability = column["durability"]
     fading = loss[durability] * (1 - np.exp2(-days / half_life[durability]))
     return np.asarray(NEW * np.exp2(-days / NEW_DAYS) - fading)

@@ -17,7 +17,7 @@ from local.admission import FairSlots
 from local.errors import IndexDamagedError, InvalidArgumentsError, Local2Error
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text
-from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, Meaning, Search
+from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, VectorResult, Search
 from local.memory.recall.items import RecallItem, first_items, labelled_text, with_relations
 from local.memory.recall.query import Expander, Query, analyse
 from local.memory.recall.ranking import Draft, rank
@@ -97,25 +97,25 @@ class Retrieval:
 
         return await self.find(search, lambda _: None, choose)
 
-    async def _search_vectors(self, search: Search, limit: int) -> Meaning:
+    async def _search_vectors(self, search: Search, limit: int) -> VectorResult:
         """Return the nearest vectors, or the reason why they cannot be searched."""
         await self._indexer.wait_for_start()
         # Checked before the search: a record indexed while it runs may be missing from the hits.
         waiting = not self._indexer.caught_up and await self._ledger.searches.waits(search)
         if (problem := self._indexer.problem) is not None:
-            return Meaning(waiting=waiting, problem=problem)
+            return VectorResult(waiting=waiting, problem=problem)
         try:
             hits = await self._vectors.search(search.text, limit, tenant=self._ledger.tenant)
             if limit and not hits.hits:
                 await self._indexer.check_count(0)
         except IndexDamagedError as error:
             self._indexer.report_damage(str(error))
-            return Meaning(waiting=waiting, problem=self._indexer.problem)
+            return VectorResult(waiting=waiting, problem=self._indexer.problem)
         except Local2Error as error:
             log.warning("search_degraded", reason=str(error))
-            return Meaning(waiting=waiting, problem=str(error))
+            return VectorResult(waiting=waiting, problem=str(error))
         problem = self._indexer.problem or (self._indexer.refilling if waiting else None)
-        return Meaning(waiting=waiting, hits=hits, problem=problem)
+        return VectorResult(waiting=waiting, hits=hits, problem=problem)
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,12 +277,12 @@ def _build_search(
         topics=query.topics,
         places=within.places,
         only_session=within.only_session,
-        but_session=within.but_session,
+        excluded_session=within.excluded_session,
         since=since,
         until=until,
         as_of=as_of,
         owner=within.caller.user or TENANT_OWNED,
-        asking=within.caller.query_id,
+        current_query_id=within.caller.query_id,
     )
 
 

@@ -40,14 +40,14 @@ class Replies:
     def put_first(self, query: Query, relevant: Flags) -> Choice[None]:
         """Rank replies above their questions; the replies become relevant."""
         view = self._wording.view
-        if query.stating or not view.near:
+        if query.stating or not view.neighbours:
             return
         may_ask = view.column["machine"] | repeats_question(query, self._wording, self._like)
         scores = apply_weights(self._sums, self._weights)
         candidates = _with_reply(self._wording, scores, relevant & may_ask)
         texts = yield from _texts(view, candidates)
         questions = [one for one in candidates if _only_asks(texts[one], self._wording.stems)]
-        replies = {one: int(view.near[0][1][one]) for one in questions}
+        replies = {one: int(view.neighbours[0][1][one]) for one in questions}
         texts = yield from _texts(view, replies.values())
         ordered = scores.copy()
         for question, reply in replies.items():
@@ -61,7 +61,7 @@ class Replies:
 
 def _with_reply(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
     """Return the best short records with a word of the question and a reply of the other side."""
-    column, reply = wording.view.column, wording.view.near[0][1]
+    column, reply = wording.view.column, wording.view.neighbours[0][1]
     found: Positions = np.flatnonzero(
         may_ask & wording.has_word & (column["length"] <= HEAD) & (reply < wording.view.size)
     )

@@ -204,7 +204,7 @@ class Runner:
         for excluded in (busy | self._interrupted, busy) if self._interrupted else (busy,):
             limits = {kind: self._job.batch_size(kind) for kind in self._kinds}
             if batch := await self._queue.claim(
-                limits, now=self._clock(), but=excluded, retry=self._retry
+                limits, now=self._clock(), exclude=excluded, retry=self._retry
             ):
                 self._retry = not self._retry
                 self._kinds.remove(batch[0].kind)

@@ -26,26 +26,26 @@ SELECT place FROM waits
 WHERE place IS NOT NULL AND EXISTS (
     SELECT 1 FROM task INDEXED BY task_turn
     WHERE tenant = :tenant AND kind = :kind AND state = 'waits' AND place = waits.place
-      AND record NOT IN (SELECT value FROM json_each(:but)))
+      AND record NOT IN (SELECT value FROM json_each(:exclude)))
 LIMIT :limit;
 
 -- name: newest_tasks
 SELECT record FROM task INDEXED BY task_turn
 WHERE tenant = :tenant AND kind = :kind AND state = 'waits' AND place = :place
-  AND record NOT IN (SELECT value FROM json_each(:but))
+  AND record NOT IN (SELECT value FROM json_each(:exclude))
 ORDER BY record DESC LIMIT :limit;
 
 -- name: oldest_tasks
 SELECT record FROM task INDEXED BY task_turn
 WHERE tenant = :tenant AND kind = :kind AND state = 'waits' AND place = :place
-  AND record NOT IN (SELECT value FROM json_each(:but))
+  AND record NOT IN (SELECT value FROM json_each(:exclude))
 ORDER BY record LIMIT :limit;
 
 -- name: due_task
 SELECT record FROM task INDEXED BY task_due
 WHERE tenant = :tenant AND kind = :kind AND state = 'later'
   AND NOT (not_before > :now AND not_before <= :latest)
-  AND record NOT IN (SELECT value FROM json_each(:but))
+  AND record NOT IN (SELECT value FROM json_each(:exclude))
 ORDER BY not_before LIMIT 1;
 
 -- name: next_due

@@ -50,9 +50,9 @@ WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retir
   AND +record.place IN (SELECT value FROM json_each(:places))
   AND (record.scope != 'session' OR (
        (:only_session IS NULL OR record.session_id = :only_session)
-       AND (:but_session IS NULL OR record.session_id IS NOT :but_session)))
-  AND (:asking IS NULL OR record.pending IS NOT 1 OR record.role != 'user'
-       OR record.query_id IS NOT :asking)
+       AND (:excluded_session IS NULL OR record.session_id IS NOT :excluded_session)))
+  AND (:current_query_id IS NULL OR record.pending IS NOT 1 OR record.role != 'user'
+       OR record.query_id IS NOT :current_query_id)
   AND (:source IS NULL OR (record.source_ref >= :source AND record.source_ref < :beyond))
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until)
@@ -114,7 +114,7 @@ ORDER BY stands;
 
 -- name: being_asked
 SELECT row FROM record INDEXED BY record_by_query
-WHERE tenant = :tenant AND owner = :owner AND query_id = :asking AND pending = 1 AND role = 'user';
+WHERE tenant = :tenant AND owner = :owner AND query_id = :current_query_id AND pending = 1 AND role = 'user';
 
 -- name: own_rows
 SELECT row FROM record INDEXED BY record_place
@@ -123,7 +123,7 @@ WHERE tenant = :tenant AND place IN (SELECT value FROM json_each(:places))
   AND event_time >= ifnull(:since, '') AND event_time <= ifnull(:until, '9')
   AND (scope != 'session' OR (
        (:only_session IS NULL OR session_id = :only_session)
-       AND (:but_session IS NULL OR session_id IS NOT :but_session)))
+       AND (:excluded_session IS NULL OR session_id IS NOT :excluded_session)))
   AND (:source IS NULL OR (source_ref >= :source AND source_ref < :beyond))
 LIMIT :limit;
 
@@ -142,7 +142,7 @@ WHERE +record.tenant = :tenant AND record.superseded_by IS NULL
   AND +record.place IN (SELECT value FROM json_each(:places))
   AND (record.scope != 'session' OR (
        (:only_session IS NULL OR record.session_id = :only_session)
-       AND (:but_session IS NULL OR record.session_id IS NOT :but_session)))
+       AND (:excluded_session IS NULL OR record.session_id IS NOT :excluded_session)))
   AND (:source IS NULL OR (record.source_ref >= :source AND record.source_ref < :beyond))
   AND (:since IS NULL OR record.event_time >= :since)
   AND (:until IS NULL OR record.event_time <= :until);
@@ -153,11 +153,11 @@ SELECT EXISTS (
     WHERE task.tenant = :tenant AND task.kind = 'index' AND task.state = 'waits'
       AND +record.tenant = :tenant
       AND task.place IN (SELECT value FROM json_each(:places))
-      AND (:asking IS NULL OR pending IS NOT 1 OR role != 'user'
-           OR query_id IS NOT :asking)
+      AND (:current_query_id IS NULL OR pending IS NOT 1 OR role != 'user'
+           OR query_id IS NOT :current_query_id)
       AND (scope != 'session' OR (
            (:only_session IS NULL OR session_id = :only_session)
-           AND (:but_session IS NULL OR session_id IS NOT :but_session)))
+           AND (:excluded_session IS NULL OR session_id IS NOT :excluded_session)))
 ) AS waiting;
 
 -- name: topic_rows
