@@ -21,11 +21,11 @@ from texts import notes
 
 LONGEST_STALL = 100.0
 """Longest acceptable stall of the loop, in milliseconds."""
-MOST_GROWTH = 20.0
+MAX_GROWTH = 20.0
 """Maximum acceptable memory growth, in percent."""
 PATIENCE = 600.0
 """Seconds to wait until everything an abuse left behind is stored and indexed."""
-STORING, POLL = 10.0, 0.2
+STORE_TIMEOUT, POLL = 10.0, 0.2
 """Seconds that storing may take where somebody else acknowledged the message, and between looks."""
 IDLE = 5.0
 """Seconds that a stack gets to come to rest before its memory is measured."""
@@ -86,7 +86,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reached(self) -> bool:
-        return self.overall.growth <= MOST_GROWTH and all(row.reached for row in self.rows)
+        return self.overall.growth <= MAX_GROWTH and all(row.reached for row in self.rows)
 
 
 async def abuses(part: float) -> Results:
@@ -168,7 +168,7 @@ def longest_stall(file: Path, since: int) -> float:
 
 async def lost_of(claim: Claim) -> int:
     """Count acknowledged messages that are not stored, allowing for asynchronous storage."""
-    deadline = time.perf_counter() + STORING
+    deadline = time.perf_counter() + STORE_TIMEOUT
     while (lost := await claim.missing()) and time.perf_counter() < deadline:  # noqa: ASYNC110 - it is another process
         await asyncio.sleep(POLL)
     return lost
@@ -229,7 +229,7 @@ def _last(results: Results) -> Sequence[str]:
     times = overall.before, overall.sent, overall.after
     memory = " → ".join(f"{sum(memory) / MB:,.0f}" for memory in times)
     return (
-        f"all (memory at rest: before → sent → new processes, ≤ +{MOST_GROWTH:g} %)",
+        f"all (memory at rest: before → sent → new processes, ≤ +{MAX_GROWTH:g} %)",
         f"{sum(row.done for row in rows):,}",
         f"{sum(row.acknowledged for row in rows):,}",
         f"{sum(row.lost for row in rows):,}",

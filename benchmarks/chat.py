@@ -11,14 +11,16 @@ from local.vectors.weights import installed_folder
 MEDIAN_WORDS = 18
 SPREAD = 0.6
 """Standard deviation of the logarithm of the length: two thirds have 10 to 33 words."""
-FEWEST, MOST = 3, 80
+MIN_WORDS, MAX_WORDS = 3, 80
 
 
 def messages(count: int, *, seed: int) -> list[str]:
     """Make messages with the lengths of people's messages."""
     chance = np.random.default_rng(seed)
     lengths = chance.lognormal(np.log(MEDIAN_WORDS), SPREAD, count)
-    return [f"{text}." for text in _texts(chance, np.clip(lengths, FEWEST, MOST).astype(int))]
+    return [
+        f"{text}." for text in _texts(chance, np.clip(lengths, MIN_WORDS, MAX_WORDS).astype(int))
+    ]
 
 
 def questions(count: int, *, seed: int, words: tuple[int, int] = (5, 12)) -> list[str]:

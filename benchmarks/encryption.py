@@ -14,7 +14,15 @@ from ledgers import ledger_in
 from local.content_key import ContentKey
 from local.ledger.door import Ledger
 from local.ledger.records import Record
-from local.ledger.search import Choice, DetailRequest, Matches, VectorResult, Place, Search, WordMatches
+from local.ledger.search import (
+    Choice,
+    DetailRequest,
+    Matches,
+    Place,
+    Search,
+    VectorResult,
+    WordMatches,
+)
 from local.ledger.sqlite import working_sets
 from report import Figure, milliseconds, ratio, run
 from texts import notes

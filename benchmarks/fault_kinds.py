@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from fault_target import HURRIED, LEDGER, PATIENCE, WITHIN, FaultTarget, ProcessName
+from fault_target import ANSWER_TIMEOUT, HURRIED, LEDGER, PATIENCE, FaultTarget, ProcessName
 from footprint import children
 from harm import flip, full_disk, locked, overwrite, read_only
 from ledgers import open_ledger
@@ -176,7 +176,7 @@ async def _half_answer(settings: MemorySettings, file: Path, places: list[int]) 
     flip(file, *places)
     try:
         async with open_ledger(settings, "default") as ledger:
-            after, problems = await ledger.counts(), await ledger.unsound()
+            after, problems = await ledger.counts(), await ledger.problems()
     except StorageError as error:
         return None if error.remedy else f"refused without a remedy: {error.message}"
     if problems or after == before:
@@ -214,7 +214,7 @@ def models_in(trouble: Trouble) -> Inject:
         target.models.trouble = trouble
         try:
             asked = envelope("asking", {"query": "How are you?", "query_id": f"{random.random()}"})
-            await target.request(subjects.QUERY_RECEIVED, asked, within=WITHIN)
+            await target.request(subjects.QUERY_RECEIVED, asked, within=ANSWER_TIMEOUT)
             await asyncio.sleep(random.uniform(*MOMENT))
         finally:
             target.models.trouble = None

@@ -13,16 +13,16 @@ from random import Random
 
 import msgspec
 
-from fault_target import WITHIN, FaultTarget
+from fault_target import ANSWER_TIMEOUT, FaultTarget
 from local.protocol import subjects
 from target import envelope, turn
 
 USER = "load"
-APART = 0.25
+WRITE_INTERVAL = 0.25
 """Seconds between the writes of one writer."""
-AGAIN = 0.1
+RETRY_INTERVAL = 0.1
 """Seconds until a write that was not acknowledged is repeated."""
-STORING = 20.0
+STORE_TIMEOUT = 20.0
 """Seconds that a turn may take from JetStream to the ledger."""
 POLL = 0.1
 
@@ -71,7 +71,7 @@ class Load:
     async def balance(self) -> Balance:
         """Compare with the ledger, after a time for storing what JetStream acknowledged."""
         expected = {kind: set(names) for kind, names in self._acknowledged.items()}
-        deadline = asyncio.get_running_loop().time() + STORING
+        deadline = asyncio.get_running_loop().time() + STORE_TIMEOUT
         while True:
             there = await self._there()
             lost = {name for kind, names in expected.items() for name in names - there[kind].keys()}
@@ -98,11 +98,11 @@ class Load:
         for number in count():
             name = f"{kind} {number} is about w{number}x{self._random.randrange(16**6):06x}"
             while not await store(name):  # noqa: ASYNC110 - nobody says when it might work
-                await asyncio.sleep(AGAIN)
+                await asyncio.sleep(RETRY_INTERVAL)
             self._acknowledged[kind].add(name)
             if kind == "note":
                 self._notes.append(name)
-            await asyncio.sleep(APART)
+            await asyncio.sleep(WRITE_INTERVAL)
 
     async def _save(self, text: str) -> bool:
         return await self._tool("save_memory", content=text) == "ok"
@@ -113,11 +113,11 @@ class Load:
     async def _publish(self, text: str) -> bool:
         data = turn(USER, text, f"What is {text}?", f"It is {text}.")
         subject = subjects.RESPONSE_GENERATION
-        return await self._target.stored(subject, data, within=WITHIN) is not None
+        return await self._target.stored(subject, data, within=ANSWER_TIMEOUT) is not None
 
     async def _tool(self, tool: str, **args: object) -> str:
         request, data = subjects.tool_request(tool), envelope(USER, {"args": args})
-        result = await self._target.request(request, data, within=WITHIN)
+        result = await self._target.request(request, data, within=ANSWER_TIMEOUT)
         if result is None:
             return "no answer"
         return "ok" if result.error is None else result.error.code
@@ -127,12 +127,12 @@ class Load:
         while True:
             if self._notes:
                 self.answers[await self._look(self._random.choice(self._notes))] += 1
-            await asyncio.sleep(APART)
+            await asyncio.sleep(WRITE_INTERVAL)
 
     async def _look(self, note: str) -> str:
         request = subjects.tool_request("search_memory")
         data = envelope(USER, {"args": {"query": note}})
-        result = await self._target.request(request, data, within=2 * WITHIN)
+        result = await self._target.request(request, data, within=2 * ANSWER_TIMEOUT)
         if result is None:
             return "no answer"
         if result.error is not None:

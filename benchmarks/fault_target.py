@@ -27,7 +27,7 @@ LEDGER = "ledger.sqlite3"
 POLL = 0.05
 PATIENCE = 90.0
 """Seconds after which a stack that has not recovered will not recover."""
-WITHIN = 2.0
+ANSWER_TIMEOUT = 2.0
 """Seconds to wait for an answer; an answer lost with a process never arrives."""
 
 ProcessName = Literal["stack", "nats-server", "vector worker"]
@@ -110,16 +110,18 @@ class FaultTarget(Target):
 
     async def _is_well(self) -> bool:
         try:
-            status = await Asker(self.client).status(within=WITHIN)
+            status = await Asker(self.client).status(within=ANSWER_TIMEOUT)
         except (nats.errors.Error, TimeoutError, msgspec.MsgspecError):
             return False
         if status.problem or status.turns_problem or not status.vectors_available:
             return False
         number = f"{time.monotonic_ns()}"
         save = envelope("probe", {"args": {"content": f"Probe {number}."}})
-        saved = await self.request(subjects.tool_request("save_memory"), save, within=WITHIN)
+        saved = await self.request(
+            subjects.tool_request("save_memory"), save, within=ANSWER_TIMEOUT
+        )
         told = turn("probe", number, "Are you well?", f"I am, {number}.")
-        stored = await self.stored(subjects.RESPONSE_GENERATION, told, within=WITHIN)
+        stored = await self.stored(subjects.RESPONSE_GENERATION, told, within=ANSWER_TIMEOUT)
         return saved is not None and saved.ok and stored is not None
 
 

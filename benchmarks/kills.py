@@ -16,14 +16,14 @@ from target import Abuse, Claim, Target, envelope, turn
 
 WORKER_KILLS = 5
 WRITERS = 8
-APART = 0.1
+SAVE_INTERVAL = 0.1
 """Seconds between the saves of one writer: some eighty a second in all."""
-MOST = 5_000
+MAX_SAVES = 5_000
 """Maximum number of saves, in case a kill takes long."""
-BEFORE = 1.0
-AFTER = 2.0
+LOAD_SECONDS_BEFORE = 1.0
+LOAD_SECONDS_AFTER = 2.0
 """Seconds of load before a kill, and after the killed process answers again."""
-WITHIN = 2.0
+ANSWER_TIMEOUT = 2.0
 """Seconds a writer waits for an answer; an answer lost with a process never arrives."""
 PATIENCE = 60.0
 POLL = 0.05
@@ -47,9 +47,9 @@ class Load:
         ending = asyncio.Event()
 
         async def write() -> None:
-            while not ending.is_set() and self._done < MOST:
+            while not ending.is_set() and self._done < MAX_SAVES:
                 await self._write(next(self._numbers))
-                await asyncio.sleep(APART)
+                await asyncio.sleep(SAVE_INTERVAL)
 
         writers = [asyncio.create_task(write()) for _ in range(WRITERS)]
         try:
@@ -71,13 +71,13 @@ class Load:
     async def _save(self, text: str) -> None:
         data = envelope(self._user, {"args": {"content": text}})
         request = subjects.tool_request("save_memory")
-        if succeeded(await self._target.request(request, data, within=WITHIN)):
+        if succeeded(await self._target.request(request, data, within=ANSWER_TIMEOUT)):
             self._notes.add(text)
 
     async def _publish_turn(self, query_id: str) -> None:
         data = turn(self._user, query_id, f"What is {query_id}?", f"It is {query_id}.")
         subject = subjects.RESPONSE_GENERATION
-        if await self._target.stored(subject, data, within=WITHIN) is not None:
+        if await self._target.stored(subject, data, within=ANSWER_TIMEOUT) is not None:
             self._turns.add(query_id)
 
     async def _missing(self) -> int:
@@ -107,20 +107,20 @@ async def worker_killed(target: Target) -> Claim:
 async def server_killed(target: Target) -> Claim:
     load = Load(target, "server killed", with_turns=True)
     async with load.writing():
-        await asyncio.sleep(BEFORE)
+        await asyncio.sleep(LOAD_SECONDS_BEFORE)
         kill(target, NATS_SERVER)
         await until(lambda: answers(target))
-        await asyncio.sleep(AFTER)
+        await asyncio.sleep(LOAD_SECONDS_AFTER)
     return load.claim()
 
 
 async def stack_killed(target: Target) -> Claim:
     load = Load(target, "stack killed", with_turns=False)
     async with load.writing():
-        await asyncio.sleep(BEFORE)
+        await asyncio.sleep(LOAD_SECONDS_BEFORE)
         await target.restart_killed()
         await until(lambda: answers(target))
-        await asyncio.sleep(AFTER)
+        await asyncio.sleep(LOAD_SECONDS_AFTER)
     return load.claim()
 
 
@@ -135,7 +135,7 @@ def kill(target: Target, command: bytes) -> int:
 async def answers(target: Target) -> bool:
     request = envelope("asking", {"args": {"topic": "user.name"}})
     recall = subjects.tool_request("recall_topic")
-    return await target.request(recall, request, within=WITHIN) is not None
+    return await target.request(recall, request, within=ANSWER_TIMEOUT) is not None
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -26,9 +26,9 @@ PATIENCE = 60.0
 """Seconds until the last answer."""
 NO_HEADERS = 0.7
 ODD_SUBJECTS = 0.03
-UNHEARD = 0.1
+UNANSWERED_SHARE = 0.1
 """Shares of messages without headers, to unserved subjects, and without a reply."""
-RARELY = 0.03
+EXPENSIVE_SHARE = 0.03
 """Share of messages that cost the stack much work once accepted."""
 UNSERVED = ("recall.x", "x" * 300, "no_such_tool", "Ő", "a\x0bb", "\0", "$SRV")
 REFUSED = (b".*", b".>", b"..a", b".")
@@ -126,16 +126,16 @@ def request_of(seed: int, number: int) -> Request:
     breaker = Breaker(random)
     headers = None if random.random() < NO_HEADERS else breaker.headers()
     chance = random.random()
-    if chance < UNHEARD:
+    if chance < UNANSWERED_SHARE:
         subject, payload = random.choice(UNANSWERED)
         reply = random.choice((b"", b"", NOT_UTF_8, b"a..b", b">", b"\0", b"x" * 3_000))
         odd = random.choice((b"", b"", b"", b"", NOT_UTF_8, *REFUSED))
         return Request(
             subject.encode() + odd, breaker.json(enveloped(payload))[:LARGEST], headers, reply
         )
-    if chance < UNHEARD + ODD_SUBJECTS:
+    if chance < UNANSWERED_SHARE + ODD_SUBJECTS:
         return Request(f"tool.request.{random.choice(UNSERVED)}".encode(), b"{}", headers)
-    subject, payload = random.choice(SLOW if chance > 1 - RARELY else ANSWERED)
+    subject, payload = random.choice(SLOW if chance > 1 - EXPENSIVE_SHARE else ANSWERED)
     return Request(subject.encode(), breaker.json(enveloped(payload))[:LARGEST], headers)
 
 

@@ -190,7 +190,7 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
 
 async def all_done(memory: Memory) -> None:
     async def nothing_waits() -> bool:
-        return memory.indexer.caught_up and not await memory.ledger.backlog.counts()
+        return memory.indexer.is_caught_up and not await memory.ledger.backlog.counts()
 
     await eventually(nothing_waits, within=30)
 

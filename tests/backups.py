@@ -10,7 +10,7 @@ from ledgers import open_ledger
 from local.backup.files import with_keys
 from local.backup.generations import BackupFolder, Generation
 from local.backup.restoring import Restored, RestoreRequest, restore
-from local.backup.sealing import Opener, Seal
+from local.backup.sealing import Decrypter, Seal
 from local.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
 from local.content_key import ContentKey, KeyOf
 from local.ledger.records import NewRecord
@@ -91,7 +91,7 @@ async def bring_back(
         folder=backups,
         data_dir=data_dir(folder),
         chroma_path=settings_in(folder).memory.chroma_path,
-        opener=Opener(identity),
+        opener=Decrypter(identity),
         key_of=key_of,
         generation=generation,
         replace=replace,

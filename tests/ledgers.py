@@ -14,7 +14,15 @@ from msgspec.json import encode
 from local.content_key import ContentKey
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task
-from local.ledger.search import Choice, DetailRequest, Matches, VectorResult, Place, Search, WordMatches
+from local.ledger.search import (
+    Choice,
+    DetailRequest,
+    Matches,
+    Place,
+    Search,
+    VectorResult,
+    WordMatches,
+)
 from local.ledger.sessions import ItemCollection, NewItem
 from local.ledger.sqlite.database import Database
 from local.ledger.sqlite.ledger import COUNTED
@@ -92,11 +100,11 @@ def angle(degrees: float) -> bytes:
     return np.array([np.cos(turned), np.sin(turned)], np.float32).tobytes()
 
 
-def unasked(problem: str = "Nobody embeds.") -> VectorResult:
+def no_vector_result(problem: str = "Nobody embeds.") -> VectorResult:
     return VectorResult(waiting=True, problem=problem)
 
 
-def asked(degrees: float, ids: Sequence[str] = ()) -> VectorResult:
+def vector_result(degrees: float, ids: Sequence[str] = ()) -> VectorResult:
     """Return the question's vector, and the nearest ids of the index."""
     hits = [VectorHit(id=id_, cosine=1.0) for id_ in ids]
     return VectorResult(
@@ -128,7 +136,7 @@ def everything(found: Matches, _: WordMatches) -> Choice[Seen]:
 
 async def find(ledger: Ledger, search: Search, *meanings: VectorResult) -> Seen:
     """Run a search; `meanings` are the vectors' successive answers, the last one repeated."""
-    said = list(meanings) or [unasked()]
+    said = list(meanings) or [no_vector_result()]
 
     async def look(_: int) -> VectorResult:
         return said.pop(0) if len(said) > 1 else said[0]
@@ -146,7 +154,7 @@ async def to_index(
     ledger: Ledger, limit: int = 99, *, embedder: str = EMBEDDER, exclude: Sequence[Waiting] = ()
 ) -> list[Waiting]:
     """Return the records that are next to be indexed."""
-    busy = [Task(kind="index", row=one.row, id=one.id) for one in but]
+    busy = [Task(kind="index", row=one.row, id=one.id) for one in exclude]
     tasks = await ledger.backlog.claim({"index": limit}, now=utc_now(), exclude=busy)
     return await ledger.index.waiting(tasks, embedder=embedder)
 

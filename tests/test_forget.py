@@ -359,11 +359,11 @@ async def test_turns_that_wait_in_jetstream_are_erased_there(
             told = turn(caller, "q1", query="Where?", answer=f"{caller.user} zqwaits.")
             await publish_durably(bus, "response.generation", told)
         streams = StreamErasure(bus, "default")
-        whose = Sender(user=RICHARD.user)
+        sender = Sender(user=RICHARD.user)
 
-        assert (await streams.count(whose), await streams.erase(whose)) == (1, 1)
+        assert (await streams.count(sender), await streams.erase(sender)) == (1, 1)
 
-        assert (await streams.count(whose), await streams.count(Sender(user="eve"))) == (0, 1)
+        assert (await streams.count(sender), await streams.count(Sender(user="eve"))) == (0, 1)
         files = places(tmp_path, ["zqrichard zqwaits", "eve zqwaits"])
         assert list(files.values()) == [["eve zqwaits"]]
 

@@ -20,7 +20,7 @@ TEA = ("Ada likes green tea.", "ada likes green tea")
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "WRITE_SECONDS", 0.0)
-    monkeypatch.setattr(consolidation, "SETTLING", 0.0)
+    monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.02)
 
 

@@ -12,9 +12,9 @@ OPTIONS_WITHOUT_CLIENT = frozenset({"--help", "--http"})
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["mcp"] and not OPTIONS_WITHOUT_CLIENT.intersection(arguments):
-        from local.mcp.opening import opened  # noqa: PLC0415 - nothing else is needed yet
+        from local.mcp.opening import answer_initialize  # noqa: PLC0415 - nothing else is needed yet
 
-        opened()
+        answer_initialize()
     from local.cli import main as commands  # noqa: PLC0415 - the import is slower than the answer
 
     commands()

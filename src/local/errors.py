@@ -61,26 +61,26 @@ ErrorCode = Literal[
 CODES: Final[Mapping[str, ErrorCode]] = {code: code for code in get_args(ErrorCode)}
 """All codes by their text, to validate received codes."""
 
-MAX_ECHOED = 200
+MAX_ABRIDGED = 200
 """Maximum characters of a received text that an error repeats; too few for a whole memory."""
-ECHOED_PREFIX = 120
-"""How many of the MAX_ECHOED characters come from the beginning of a longer text."""
+ABRIDGED_PREFIX = 120
+"""How many of the MAX_ABRIDGED characters come from the beginning of a longer text."""
 ELLIPSIS = " […] "
 _CREDENTIALS = re.compile(r"^(\w+://)?.*@")
 
 
-def echoed(value: object) -> str:
+def abridged(value: object) -> str:
     """Return the text of a value for an error message; shorten a long one in the middle."""
     text = str(value)
-    if len(text) <= MAX_ECHOED:
+    if len(text) <= MAX_ABRIDGED:
         return text
-    end = MAX_ECHOED - ECHOED_PREFIX - len(ELLIPSIS)
-    return f"{text[:ECHOED_PREFIX]}{ELLIPSIS}{text[len(text) - end :]}"
+    end = MAX_ABRIDGED - ABRIDGED_PREFIX - len(ELLIPSIS)
+    return f"{text[:ABRIDGED_PREFIX]}{ELLIPSIS}{text[len(text) - end :]}"
 
 
 def quoted(value: object) -> str:
     """Return a value for an error message, with quotes around a string."""
-    return echoed(repr(echoed(value) if isinstance(value, str) else value))
+    return abridged(repr(abridged(value) if isinstance(value, str) else value))
 
 
 def without_credentials(url: str) -> str:
@@ -290,7 +290,7 @@ _BY_CODE: Final[Mapping[str, type[Local2Error]]] = {
 }
 
 
-def error_of(code: str, message: str, retry_after: float | None = None) -> Local2Error:
+def error_from_code(code: str, message: str, retry_after: float | None = None) -> Local2Error:
     """Return the error for a received code and message; the message includes the remedy."""
     kind = _BY_CODE.get(code, ToolFailedError)
     error = kind.__new__(kind)

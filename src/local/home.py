@@ -25,10 +25,10 @@ from local.errors import (
 )
 from local.settings import HOME_VARIABLE, Settings
 
-MARK = ".local2"
+MEMORY_FOLDER = ".local2"
 """Name of the folder that marks a project with a memory."""
 ACCESS_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-PRIVATE = 0o077
+PRIVATE_UMASK = 0o077
 """The umask of every process that writes into the data folder, so that only its owner can read
 the memories."""
 PROBE_BYTES = 1024 * 1024
@@ -68,7 +68,9 @@ def _project_home(folder: Path) -> Path | None:
     A memory folder that came with a repository is accessible to others and ignored: its settings
     could send memories anywhere.
     """
-    return next((each for each in (folder, *folder.parents) if _is_private(each / MARK)), None)
+    return next(
+        (each for each in (folder, *folder.parents) if _is_private(each / MEMORY_FOLDER)), None
+    )
 
 
 def _is_private(memory: Path) -> bool:
@@ -80,7 +82,7 @@ def _is_private(memory: Path) -> bool:
     return stat.S_ISDIR(mode) and found.st_uid == os.getuid() and not mode & ACCESS_BY_OTHERS
 
 
-def person_of(configured: str | None) -> str:
+def user_name(configured: str | None) -> str:
     """Return the user for commands that a person starts: the configured name, else the login."""
     if configured:
         return configured

@@ -12,7 +12,7 @@ from stand_ins.ollama_server import OllamaStandIn
 
 
 @pytest.mark.parametrize(
-    ("whose", "kept"),
+    ("sender", "kept"),
     [
         (Sender(user="richard"), 0),
         (Sender(user="richard", session_id="s1"), 0),
@@ -25,14 +25,14 @@ async def test_a_session_of_which_something_was_erased_is_not_held(  # noqa: PLR
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
-    whose: Sender,
+    sender: Sender,
     kept: int,
 ) -> None:
     """Nobody restores it here: no memory is on this bus."""
     await start(tools=0)
     await client.ask("The key hangs behind the clock.", caller=RICHARD)
 
-    await StreamErasure(bus, "default").announce(whose)
+    await StreamErasure(bus, "default").announce(sender)
     await bus.flush()
     await client.ask("Well?", caller=RICHARD)
 

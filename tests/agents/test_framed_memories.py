@@ -6,7 +6,7 @@ from calling import RICHARD, answer, call
 from factories import StartGenerator
 from local.bus.connection import Connection
 from local.client.queries import QueryClient
-from local.llm.framing import MAX_LINE, line
+from local.llm.framing import MAX_LINE, quoted_line
 from local.protocol.envelope import Caller
 from stand_ins.ollama_server import OllamaStandIn
 
@@ -130,7 +130,7 @@ async def test_what_tools_answer_a_model_stays_in_its_lines(bus: Connection, con
 
 
 def test_a_line_is_bounded_and_says_what_it_leaves_out() -> None:
-    long = line("word " * 20_000)
+    long = quoted_line("word " * 20_000)
 
     assert long.startswith("word word")
     assert len(long) < MAX_LINE + 50
@@ -145,4 +145,4 @@ def test_languages_keep_their_letters() -> None:
         "👩\u200d🚀",
         "\u0915\u094d\u0937",
     ):
-        assert line(text) == text
+        assert quoted_line(text) == text

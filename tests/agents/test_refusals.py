@@ -11,7 +11,7 @@ from calling import RICHARD
 from local.bus.connection import Connection
 from local.bus.streams import publish_durably
 from local.client.tools import Toolbox, call_tool
-from local.errors import MAX_ECHOED, echoed, quoted
+from local.errors import MAX_ABRIDGED, abridged, quoted
 from local.ledger.sqlite.database import Database
 from local.memory.tenant import Memories, Memory
 from local.tools.catalog import memory_tools
@@ -104,7 +104,7 @@ async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
 
     (kept,) = [stored.letter for stored in await letters(bus)]
     assert kept.cut == cut
-    assert len(kept.reason) <= MAX_ECHOED
+    assert len(kept.reason) <= MAX_ABRIDGED
     assert len(await episodes(database)) == 1
     await eventually(lambda: "turn_remembered" in log_since())
     assert len(log_since()) < 5_000
@@ -137,12 +137,12 @@ async def test_what_a_turn_holds_besides_is_logged_in_a_few_lines(
 
 
 def test_of_a_long_text_the_beginning_and_the_end_are_repeated() -> None:
-    said = echoed(f"Invalid value {WRONG} at args.topic")
+    said = abridged(f"Invalid value {WRONG} at args.topic")
 
-    assert len(said) == MAX_ECHOED
+    assert len(said) == MAX_ABRIDGED
     assert said.startswith("Invalid value Xyzzy")
     assert said.endswith("Xyzzy at args.topic")
-    assert len(quoted("'\n" * 1_000)) <= MAX_ECHOED
+    assert len(quoted("'\n" * 1_000)) <= MAX_ABRIDGED
     assert quoted("Ada") == "'Ada'"
 
 

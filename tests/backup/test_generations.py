@@ -25,7 +25,7 @@ from backups import (
 )
 from local.backup import taking
 from local.backup.files import with_keys
-from local.backup.sealing import Opener, Seal
+from local.backup.sealing import Decrypter, Seal
 from local.backup.taking import Progress, Stopped
 from local.errors import BackupError, DamagedError, InvalidArgumentsError, StorageError
 from local.ledger.sqlite.database import copies
@@ -149,7 +149,7 @@ def test_an_identity_that_is_no_key_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "identity.txt"
     file.write_text("nothing")
     with pytest.raises(InvalidArgumentsError, match="no secret key"):
-        Opener(file)
+        Decrypter(file)
 
 
 async def test_a_folder_of_something_else_is_left_alone(folder: Path, backups: Path) -> None:

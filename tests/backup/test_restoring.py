@@ -42,7 +42,9 @@ def backups(folder: Path, tmp_path: Path) -> Path:
 async def forget(folder: Path, selection: Selection) -> None:
     async with open_ledger(settings_in(folder).memory, "default") as ledger:
         selected = await ledger.erasures.select(selection)
-        async for _ in ledger.erasures.erase(selection, selected.rows, ErasureOptions(at=utc_now())):
+        async for _ in ledger.erasures.erase(
+            selection, selected.rows, ErasureOptions(at=utc_now())
+        ):
             pass
 
 

@@ -9,7 +9,7 @@ from local.bus.connection import Connection
 from local.bus.stream_messages import drop_letter, letter_at
 from local.bus.streams import count_letters, publish_durably, store_dead_letter, turns_stream
 from local.client.maintenance import publish_again
-from local.errors import MAX_ECHOED, BadRequestError, BusError, InvalidArgumentsError
+from local.errors import MAX_ABRIDGED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
 from turns import in_stream, letters
 
@@ -51,7 +51,7 @@ async def test_a_letter_fits_the_bus_whatever_it_is_about(bus: Connection, text:
 
     (stored,) = await letters(bus)
     assert stored.letter.cut
-    assert len(stored.letter.reason) <= MAX_ECHOED
+    assert len(stored.letter.reason) <= MAX_ABRIDGED
     assert len(stored.letter.message) > 100_000
 
 

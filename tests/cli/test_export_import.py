@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled, served
-from local.protocol.portable import LINES, MESSAGE_LINE_BYTES
+from local.protocol.portable import MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES
 from stacks import settings_in
 
 USER = ("--user", "ada")
@@ -27,7 +27,10 @@ def exported(running: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything of a stack: a talk, one message of which no request holds as a line, and facts."""
     folder = tmp_path_factory.mktemp("exported")
     long = {"role": "user", "content": "Ő\n" * (MESSAGE_LINE_BYTES // 3)}
-    many = [{"role": "user", "content": f"Message {number}."} for number in range(LINES + 20)]
+    many = [
+        {"role": "user", "content": f"Message {number}."}
+        for number in range(MAX_LINES_PER_MESSAGE + 20)
+    ]
     talk = lines(folder / "talk.jsonl", [*TALK, long, *many])
     assert local2(running.folder, "ingest", talk, "--session", "s1", *USER).returncode == 0
     for value in ("Elixir", "Gleam"):
@@ -57,7 +60,11 @@ def test_a_file_has_a_header_and_ends_with_its_counts(exported: Path) -> None:
     types = [line["type"] for line in rest]
     assert end == {"type": "end", "counts": {name: types.count(name) for name in end["counts"]}}
     assert set(end["counts"]) >= {"record", "audit"}
-    assert header["records"] == end["counts"]["record"] == LINES + 20 + len(TALK) + 1 + 2
+    assert (
+        header["records"]
+        == end["counts"]["record"]
+        == MAX_LINES_PER_MESSAGE + 20 + len(TALK) + 1 + 2
+    )
     assert not exported.with_name("all.jsonl.part").exists()
 
 
@@ -150,7 +157,7 @@ def test_an_import_that_broke_off_says_how_far_it_came_and_is_completed_by_anoth
     """What comes on standard input is stored as it comes."""
     with served(settings_in(tmp_path)) as stack:
         good = exported.read_bytes().splitlines()
-        broken = b"\n".join([*good[: LINES + 2], b"{"])
+        broken = b"\n".join([*good[: MAX_LINES_PER_MESSAGE + 2], b"{"])
 
         failed = _run(stack.folder, "import", "-", given=broken)
         (done,) = answer(stack.folder, "import", str(exported))
@@ -158,7 +165,7 @@ def test_an_import_that_broke_off_says_how_far_it_came_and_is_completed_by_anoth
         counts = parsed(exported)[-1]["counts"]
         assert failed.returncode == 1
         assert b"-: 5 records imported" in failed.stderr, "up to the one that comes in pieces"
-        assert f"Line {LINES + 3} ".encode() in failed.stderr
+        assert f"Line {MAX_LINES_PER_MESSAGE + 3} ".encode() in failed.stderr
         assert b"Import it again" in failed.stderr
         assert done["data"]["known"] == {"record": 5}
         assert done["data"]["new"]["record"] == counts["record"] - 5

@@ -11,7 +11,7 @@ from local import errors
 from local.bus.connection import BusMessage
 from local.bus.participant import Participant
 from local.bus.tool_host import ToolHost
-from local.errors import CODES, ErrorCode, Local2Error, error_of
+from local.errors import CODES, ErrorCode, Local2Error, error_from_code
 from local.protocol.items import ItemKey
 from local.protocol.payloads import ErrorReply
 from note_tool import Notes
@@ -40,7 +40,7 @@ def test_the_inventory_has_every_code() -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_has_its_error(code: ErrorCode) -> None:
-    error = error_of(code, "What is wrong. What to do.", 2.5)
+    error = error_from_code(code, "What is wrong. What to do.", 2.5)
 
     assert type(error) is CODES_AND_ERRORS[code]
     assert ErrorReply.of(error) == ErrorReply(
@@ -49,7 +49,7 @@ def test_every_code_has_its_error(code: ErrorCode) -> None:
 
 
 def test_a_code_that_is_unknown_is_a_failure_of_the_tool() -> None:
-    assert type(error_of("teapot", "It is one.")) is local2.ToolFailedError
+    assert type(error_from_code("teapot", "It is one.")) is local2.ToolFailedError
 
 
 def every_error(kind: type[Local2Error] = Local2Error) -> list[type[Local2Error]]:
@@ -63,7 +63,7 @@ def test_whoever_catches_the_error_of_a_code_catches_what_was_raised_under_it(
     kind: type[Local2Error],
 ) -> None:
     """A caller does not see a class from inside the stack, but the one of its code."""
-    received = type(error_of(kind.code, ""))
+    received = type(error_from_code(kind.code, ""))
 
     assert issubclass(kind, received) or issubclass(received, kind)
 
@@ -73,7 +73,7 @@ async def test_what_a_tool_raises_arrives_with_its_class_and_its_message(
     connect_bus: ConnectBus, nats_url: str, code: ErrorCode
 ) -> None:
     notes = Notes()
-    notes.failure = error_of(code, f"It fails as {code}.", 1.5)
+    notes.failure = error_from_code(code, f"It fails as {code}.", 1.5)
     async with (
         ToolHost(await connect_bus(), notes.tool()),
         local2.connect(url=nats_url) as memory,

@@ -240,7 +240,7 @@ async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
 
     monkeypatch.setattr(credentials, "sign", sign)
     own = OwnTokens(bus)
-    assert [await own.of("ada"), await own.of("ada"), await own.of("bob")] == [
+    assert [await own.token_for("ada"), await own.token_for("ada"), await own.token_for("bob")] == [
         made[0],
         made[0],
         made[1],
@@ -248,9 +248,9 @@ async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
 
     monkeypatch.setattr(credentials, "TOKEN_LIFETIME", timedelta(0))
     own = OwnTokens(bus)
-    assert [await own.of("ada"), await own.of("ada")] == made[2:]
+    assert [await own.token_for("ada"), await own.token_for("ada")] == made[2:]
     named = OwnTokens(msgspec.structs.replace(bus, token=made[0]))
-    assert (await named.of("ada"), await own.of(None)) == (None, None)
+    assert (await named.token_for("ada"), await own.token_for(None)) == (None, None)
 
 
 async def test_a_wrong_folder_or_file_is_said_so(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from local.app import open_stack
 from local.client.access import connected
 from local.client.tools import call_tool
 from local.config_files import load_settings
-from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, person_of
+from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, user_name
 from local.hooks.state import Outbox
 from local.protocol.envelope import Sender
 from recorded_hooks import CLIENT_NAMES, first, payloads
@@ -239,7 +239,7 @@ async def test_the_first_session_starts_a_stack_which_takes_its_turn(tmp_path: P
         outbox = Outbox(tmp_path / ".local2" / "hooks" / "turns")
         await eventually(lambda: outbox.is_empty, within=LONGEST)
 
-        caller = Sender(user=person_of(None), agent="test")
+        caller = Sender(user=user_name(None), agent="test")
         async with connected(settings, name="test") as bus:
 
             async def known() -> bool:

@@ -16,7 +16,7 @@ from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Record, Task, TripletFact
 from local.ledger.search import Place
 from local.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionKey
-from local.ledger.transfer import Erased, ExportFilter, ErasureOptions, Selection, combined
+from local.ledger.transfer import Erased, ErasureOptions, ExportFilter, Selection, combined
 from local.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
 from local.protocol.answers import Note
 from local.protocol.envelope import Caller
@@ -375,8 +375,8 @@ async def extraction__messages(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def extraction__like(ledger: Ledger, says: str) -> object:
-    return await ledger.extraction.like([fact(f"{says} drinks Osmium tea.", topic="user.metal")])
+async def extraction__similar(ledger: Ledger, says: str) -> object:
+    return await ledger.extraction.similar([fact(f"{says} drinks Osmium tea.", topic="user.metal")])
 
 
 @operation
@@ -413,29 +413,29 @@ async def index__indexed(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def index__compared(ledger: Ledger, _: str) -> object:
-    return [sorted(ids) for ids in await ledger.index.compared({"e1", "m2", "nobody's"})]
+async def index__compare_ids(ledger: Ledger, _: str) -> object:
+    return [sorted(ids) for ids in await ledger.index.compare_ids({"e1", "m2", "nobody's"})]
 
 
 @operation
-async def index__index_again(ledger: Ledger, _: str) -> object:
-    await ledger.index.index_again(["e1", "m1", "nobody's"])
-    await ledger.index.index_again(["e1", "f10"], kind="embed")
+async def index__queue(ledger: Ledger, _: str) -> object:
+    await ledger.index.queue(["e1", "m1", "nobody's"])
+    await ledger.index.queue(["e1", "f10"], kind="embed")
     return await ledger.backlog.counts()
 
 
 @operation
-async def index__to_embed(ledger: Ledger, _: str) -> object:
-    return await ledger.index.to_embed()
+async def index__count_to_embed(ledger: Ledger, _: str) -> object:
+    return await ledger.index.count_to_embed()
 
 
 @operation
-async def index__embed_no_more(ledger: Ledger, _: str) -> object:
+async def index__drop_embed_tasks(ledger: Ledger, _: str) -> object:
     ledger.index.next = NEXT
     waiting = await ledger.index.waiting(await tasks(ledger, index=1), embedder=EMBEDDER)
     await ledger.index.store_vectors(waiting, [], EMBEDDER)
     embedding = await tasks(ledger, embed=9)
-    await ledger.index.embed_no_more()
+    await ledger.index.drop_embed_tasks()
     ledger.index.next = None
     return embedding, await ledger.backlog.counts()
 
@@ -443,7 +443,7 @@ async def index__embed_no_more(ledger: Ledger, _: str) -> object:
 @operation
 async def searches__expect(ledger: Ledger, _: str) -> object:
     ledger.searches.expect(EMBEDDER)
-    return await ledger.searches.waits(searching("osmium"))
+    return await ledger.searches.has_waiting(searching("osmium"))
 
 
 @operation
@@ -457,8 +457,8 @@ async def searches__find(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def searches__waits(ledger: Ledger, _: str) -> object:
-    return await ledger.searches.waits(searching("osmium"))
+async def searches__has_waiting(ledger: Ledger, _: str) -> object:
+    return await ledger.searches.has_waiting(searching("osmium"))
 
 
 @operation
@@ -600,8 +600,8 @@ async def index__keep_vectors_of(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def index__index_anew(ledger: Ledger, _: str) -> object:
-    await ledger.index.index_anew()
+async def index__queue_all(ledger: Ledger, _: str) -> object:
+    await ledger.index.queue_all()
     return await ledger.backlog.counts()
 
 
@@ -676,8 +676,8 @@ async def ledger__counts(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def ledger__unsound(ledger: Ledger, _: str) -> object:
-    return await ledger.unsound()
+async def ledger__problems(ledger: Ledger, _: str) -> object:
+    return await ledger.problems()
 
 
 @operation

@@ -56,7 +56,7 @@ async def test_a_session_goes_and_another_session_stays(ledger: Ledger) -> None:
     assert found.contents == {other.content}
     assert erased.ids == (one.id,)
     assert (await ledger.counts()).records == 2
-    assert await ledger.unsound() == []
+    assert await ledger.problems() == []
 
 
 async def test_another_tenants_session_of_that_name_stays(ledger: Ledger, other: Ledger) -> None:
@@ -303,7 +303,7 @@ async def test_the_files_can_be_scrubbed_while_others_write(ledger: Ledger) -> N
     await ledger.erasures.scrub()
 
     assert (await find(ledger, searching("two"))).contents == {"Two."}
-    assert await ledger.unsound() == []
+    assert await ledger.problems() == []
 
 
 async def test_what_was_retired_long_ago_is_anonymised(ledger: Ledger) -> None:
@@ -325,7 +325,7 @@ async def test_what_was_retired_long_ago_is_anonymised(ledger: Ledger) -> None:
     assert (oldest.content, oldest.owner, oldest.topic) == ("[REDACTED]", "", None)
     assert (oldest.retired_why, oldest.stated_by, oldest.agent) == ("anonymised", None, None)
     assert newest.content == "Tea, now."
-    assert await ledger.unsound() == []
+    assert await ledger.problems() == []
 
 
 async def test_what_was_merged_into_something_erased_stands_for_itself_again(
@@ -347,4 +347,4 @@ async def test_what_was_merged_into_something_erased_stands_for_itself_again(
     assert [one.id for one in await to_index(ledger)] == [hers.id]
     page = await ledger.audit.page(lambda _: True, 9, record_id=hers.id)
     assert [row.action for row in page.rows] == ["undone", "merged"]
-    assert await ledger.unsound() == []
+    assert await ledger.problems() == []

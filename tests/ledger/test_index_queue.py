@@ -62,7 +62,7 @@ async def test_what_has_its_vector_is_indexed(ledger: Ledger, other: Ledger) -> 
 async def test_a_vector_is_stored_with_its_record(ledger: Ledger) -> None:
     (written,) = await ledger.records.store([record("One.")])
     await index(ledger, {"One.": 30})
-    await ledger.index.index_again([written.id])
+    await ledger.index.queue([written.id])
 
     (waiting,) = await to_index(ledger, 9)
     (of_another,) = await to_index(ledger, 9, embedder="another")
@@ -102,7 +102,7 @@ async def test_an_index_that_was_emptied_is_filled_anew(ledger: Ledger, other: L
         await each.records.store([record("One."), record("Two.")])
         await index(each, {"One.": 0, "Two.": 9})
 
-    await ledger.index.index_anew()
+    await ledger.index.queue_all()
 
     assert (await counted(ledger)).waiting == 2
     assert (await counted(other)).waiting == 0
@@ -112,7 +112,7 @@ async def test_an_index_is_compared_by_its_ids(ledger: Ledger) -> None:
     first, second = await ledger.records.store([record("One."), record("Two.")])
     await index(ledger, {"One.": 0, "Two.": 9})
 
-    missing, unknown = await ledger.index.compared({second.id, "stranger"})
+    missing, unknown = await ledger.index.compare_ids({second.id, "stranger"})
 
     assert (missing, unknown) == ([first.id], ["stranger"])
 

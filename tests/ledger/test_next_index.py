@@ -1,6 +1,6 @@
 """While an index of another embedder is filled, records have vectors of both."""
 
-from ledgers import EMBEDDER, angle, asked, find, index, record, searching, to_index
+from ledgers import EMBEDDER, angle, find, index, record, searching, to_index, vector_result
 from local.ledger.door import Ledger
 from local.ledger.records import Task
 from local.ledger.upkeep import Waiting
@@ -27,16 +27,16 @@ async def embed(ledger: Ledger, degrees: float) -> None:
 async def test_what_is_indexed_meanwhile_waits_for_the_other_index_too(ledger: Ledger) -> None:
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})
-    assert await ledger.index.to_embed() == 0
+    assert await ledger.index.count_to_embed() == 0
 
     ledger.index.next = OTHER
     await ledger.records.store([record("Two.", id="m2")])
-    await ledger.index.index_again(["m1"], kind="embed")
+    await ledger.index.queue(["m1"], kind="embed")
     await index(ledger, {"Two.": 0.0})
 
     assert {one.id for one in await tasks(ledger)} == {"m1", "m2"}
     await embed(ledger, 90.0)
-    assert await ledger.index.to_embed() == 0
+    assert await ledger.index.count_to_embed() == 0
 
 
 async def test_each_embedder_finds_by_its_own_vectors(ledger: Ledger) -> None:
@@ -45,8 +45,8 @@ async def test_each_embedder_finds_by_its_own_vectors(ledger: Ledger) -> None:
     await index(ledger, {"One.": 0.0})
     await embed(ledger, 90.0)
 
-    first = await find(ledger, searching("one"), asked(0.0, ["m1"]))
-    other = asked(0.0, ["m1"])
+    first = await find(ledger, searching("one"), vector_result(0.0, ["m1"]))
+    other = vector_result(0.0, ["m1"])
     assert other.hits is not None
     other.hits.embedder = OTHER
     second = await find(ledger, searching("one"), other)
@@ -73,9 +73,9 @@ async def test_in_the_end_the_vectors_of_the_former_embedder_are_deleted(
 async def test_giving_up_withdraws_what_waits(ledger: Ledger) -> None:
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})
-    await ledger.index.index_again(["m1"], kind="embed")
+    await ledger.index.queue(["m1"], kind="embed")
 
-    await ledger.index.embed_no_more()
+    await ledger.index.drop_embed_tasks()
 
     assert await tasks(ledger) == []
     assert await to_index(ledger) == []
@@ -86,11 +86,11 @@ async def test_what_the_other_index_could_not_take_waits_for_the_one_that_serves
 ) -> None:
     await ledger.records.store([record("One.", id="m1"), record("Two.", id="m2")])
     await index(ledger, {"One.": 0.0, "Two.": 0.0})
-    await ledger.index.index_again(["m1", "m2"], kind="embed")
+    await ledger.index.queue(["m1", "m2"], kind="embed")
     (refused,) = [task for task in await tasks(ledger) if task.id == "m1"]
     await ledger.backlog.set_aside(refused, "too odd")
 
-    await ledger.index.embed_no_more()
+    await ledger.index.drop_embed_tasks()
 
     assert [one.id for one in await to_index(ledger, embedder=OTHER)] == ["m1"]
     assert [one.kind for one in await ledger.backlog.counts()] == ["index"]
@@ -99,7 +99,7 @@ async def test_what_the_other_index_could_not_take_waits_for_the_one_that_serves
 async def test_a_vector_of_an_embedder_without_an_index_gives_way(ledger: Ledger) -> None:
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})
-    await ledger.index.index_anew()
+    await ledger.index.queue_all()
     found = await to_index(ledger, embedder=OTHER)
 
     await ledger.index.store_vectors(found, [angle(90.0)], OTHER)

@@ -11,7 +11,7 @@ from local.ledger.door import Ledger
 from local.ledger.records import Quota
 from local.ledger.sessions import SessionKey
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.transfer import Importing, ErasureOptions, Selection
+from local.ledger.transfer import ErasureOptions, Importing, Selection
 from local.protocol.payloads import OutputPart
 
 KEY = "tout_" + "a" * 24

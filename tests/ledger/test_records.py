@@ -10,7 +10,7 @@ from local.errors import InvalidArgumentsError
 from local.ledger.records import place_of_topic
 from local.protocol.envelope import content_id
 from local.protocol.reading import in_utc, time_of, written_time
-from local.text.names import checked_topic, folded, is_topic
+from local.text.names import checked_topic, fold_topic, is_topic
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_any_other_key_is_refused_with_the_rule(topic: str) -> None:
 def test_keys_are_the_same_whatever_their_capitals_and_forms_of_letters(
     one: str, other: str
 ) -> None:
-    assert folded(one) == folded(other)
+    assert fold_topic(one) == fold_topic(other)
 
 
 @given(st.text())
 def test_a_folded_key_folds_to_itself(text: str) -> None:
-    assert folded(folded(text)) == folded(text)
+    assert fold_topic(fold_topic(text)) == fold_topic(text)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_folded_key_folds_to_itself(text: str) -> None:
     [("user.name", "user.na-me"), ("user.name", "user.na_me"), ("user.naive", "user.naïve")],
 )
 def test_keys_that_are_spelled_otherwise_are_two(one: str, other: str) -> None:
-    assert folded(one) != folded(other)
+    assert fold_topic(one) != fold_topic(other)
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,27 @@ from ledgers import (
     DAY,
     OWNER,
     Seen,
-    asked,
     fact,
     find,
     index,
     message,
+    no_vector_result,
     record,
     searching,
-    unasked,
+    vector_result,
 )
 from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.ledger.records import DERIVED_FROM
-from local.ledger.search import Choice, DetailRequest, Echo, Matches, VectorResult, Place, WordMatches
+from local.ledger.search import (
+    Choice,
+    DetailRequest,
+    Echo,
+    Matches,
+    Place,
+    VectorResult,
+    WordMatches,
+)
 
 OSMIUM = searching("osmium")
 
@@ -140,7 +148,9 @@ async def test_what_is_being_asked_is_not_found_by_who_answers_it(ledger: Ledger
     await ledger.received.store(question)
 
     assert (await find(ledger, searching("osmium", current_query_id="q1"))).contents == set()
-    assert (await find(ledger, searching("osmium", current_query_id="q2"))).contents == {question.content}
+    assert (await find(ledger, searching("osmium", current_query_id="q2"))).contents == {
+        question.content
+    }
 
 
 async def test_a_key_finds_its_fact_and_a_phrase_what_has_it(ledger: Ledger) -> None:
@@ -159,11 +169,13 @@ async def test_meaning_finds_without_a_word(ledger: Ledger) -> None:
     written = await ledger.records.store([record("Gold."), record("Silver."), record("Late.")])
     await index(ledger, {"Gold.": 0, "Silver.": 90})
 
-    seen = await find(ledger, searching("metal"), asked(0, [one.id for one in written[:2]]))
+    seen = await find(ledger, searching("metal"), vector_result(0, [one.id for one in written[:2]]))
 
     cosines = seen.cosines()
     assert (cosines["Gold."], cosines["Silver."]) == (1, 0)
-    compared = dict(zip(seen.found.view.rows, seen.found.has_comparable_vector().tolist(), strict=True))
+    compared = dict(
+        zip(seen.found.view.rows, seen.found.has_comparable_vector().tolist(), strict=True)
+    )
     assert not any(compared[row] for row, one in seen.records.items() if one.content == "Late.")
 
 
@@ -173,25 +185,27 @@ async def test_the_nearest_are_found_behind_others(ledger: Ledger) -> None:
     await ledger.records.store([record("Gold.")])
     await index(ledger, {"Gold.": 0, **{f"Eve {n}.": 0 for n in range(60)}})
 
-    seen = await find(ledger, searching("metal"), asked(0, [one.id for one in eves[:50]]))
+    seen = await find(ledger, searching("metal"), vector_result(0, [one.id for one in eves[:50]]))
 
     assert seen.contents == {"Gold."}
 
 
 async def test_whether_something_waits_is_told_of_what_is_searched(ledger: Ledger) -> None:
     await ledger.records.store([record("Gold.")])
-    assert await ledger.searches.waits(OSMIUM)
-    assert not await ledger.searches.waits(searching("x", places=(Place("user", "eve", "fact"),)))
+    assert await ledger.searches.has_waiting(OSMIUM)
+    assert not await ledger.searches.has_waiting(
+        searching("x", places=(Place("user", "eve", "fact"),))
+    )
 
     await index(ledger, {"Gold.": 0})
 
-    assert not await ledger.searches.waits(OSMIUM)
+    assert not await ledger.searches.has_waiting(OSMIUM)
 
 
 async def test_why_there_is_no_meaning_reaches_who_chooses(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium.")])
 
-    seen = await find(ledger, OSMIUM, unasked("The worker is gone."))
+    seen = await find(ledger, OSMIUM, no_vector_result("The worker is gone."))
 
     assert (seen.found.problem, seen.found.waiting) == ("The worker is gone.", True)
     assert not seen.found.has_comparable_vector().any()
@@ -247,7 +261,7 @@ async def test_what_is_retired_before_the_choice_is_not_given(ledger: Ledger) ->
 
     async def replaced_meanwhile(_: int) -> VectorResult:
         await ledger.facts.store(fact("Iridium.", topic="user.metal"))
-        return unasked()
+        return no_vector_result()
 
     def records(found: Matches, _: WordMatches) -> Choice[set[str]]:
         given = (yield DetailRequest(records=found.view.rows)).records
@@ -288,4 +302,4 @@ async def test_ratings_and_importance_are_what_they_are(ledger: Ledger) -> None:
 
 
 async def _unasked(_: int) -> VectorResult:
-    return unasked()
+    return no_vector_result()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ledgers import OWNER, fact, searching, unasked, unjudged
+from ledgers import OWNER, fact, no_vector_result, searching, unjudged
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, TripletFact, Written
 from local.ledger.search import Choice, DetailRequest, Matches, VectorResult, WordMatches
@@ -158,7 +158,7 @@ async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) 
         }
 
     async def look(_: int) -> VectorResult:
-        return unasked()
+        return no_vector_result()
 
     search = searching("northwind", "osmium")
     linked = await ledger.searches.find(search, look, lambda worded: worded, related)

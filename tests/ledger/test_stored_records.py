@@ -139,7 +139,7 @@ async def test_many_are_stored_in_their_order(ledger: Ledger, count: int) -> Non
 async def test_a_sound_ledger_says_so(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium."), fact("Iridium.")])
 
-    assert await ledger.unsound() == []
+    assert await ledger.problems() == []
 
 
 async def test_an_id_that_comes_twice_together_is_stored_once(ledger: Ledger) -> None:

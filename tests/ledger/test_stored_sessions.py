@@ -10,12 +10,12 @@ from local.ledger.door import Ledger
 from local.ledger.sessions import FactSelection, SessionKey, StoredSession
 from local.ledger.upkeep import Relation
 from local.protocol.answers import Note
-from local.protocol.memories import MemoryType, Owning
+from local.protocol.memories import MemoryType, OwnerScope
 from local.protocol.payloads import OutputPart
 
 SESSION = SessionKey(OWNER, "s1")
 TYPES: tuple[MemoryType, ...] = ("fact",)
-Whose = tuple[tuple[Owning, str], ...]
+Whose = tuple[tuple[OwnerScope, str], ...]
 
 
 async def load(

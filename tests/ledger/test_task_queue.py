@@ -172,6 +172,6 @@ async def test_an_emptied_index_is_filled_with_what_was_set_aside_too(ledger: Le
     (task,) = await claimed(ledger)
     await ledger.backlog.set_aside(task, "refused")
 
-    await ledger.index.index_anew()
+    await ledger.index.queue_all()
 
     assert await claimed(ledger) == [task]

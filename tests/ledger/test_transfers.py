@@ -16,7 +16,7 @@ from local.ledger.records import NewRecord
 from local.ledger.search import Place
 from local.ledger.sessions import ItemSelection, ItemWriter, SessionKey
 from local.ledger.sqlite import exports
-from local.ledger.transfer import ExportCursor, ExportFilter, ErasureOptions, Selection
+from local.ledger.transfer import ErasureOptions, ExportCursor, ExportFilter, Selection
 from local.protocol.envelope import utc_now
 from local.protocol.maintenance import Conflict
 from local.protocol.portable import (

@@ -25,7 +25,7 @@ from local.ledger.upkeep import AuditPage, AuditRow
 from statement_scopes import WITH_TENANT
 
 Opener = Callable[[Path], AbstractAsyncContextManager[OfTenant]]
-OWN = ("counts", "unsound", "backfill")
+OWN = ("counts", "problems", "backfill")
 """Operations of the ledger itself."""
 NOW = DAY + timedelta(days=100)
 """What is later was taken from the clock."""

@@ -94,7 +94,11 @@ def test_it_is_given_before_anything_heavy_is_imported(request_: dict[str, Any])
 )
 def test_what_is_no_handshake_is_left_to_the_sdk(first: bytes) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from local.mcp.opening import opened; print(opened())"],
+        [
+            sys.executable,
+            "-c",
+            "from local.mcp.opening import answer_initialize; print(answer_initialize())",
+        ],
         input=first,
         capture_output=True,
         timeout=60,

@@ -103,12 +103,12 @@ async def test_what_waits_is_done_in_batches_and_what_comes_later_too(
     first = await added(ledger, 10)
 
     async with running(backlog):
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
         assert job.batches == [first[:8], first[8:]]
         later = await added(ledger, 1)
         backlog.wake("judge")
-        assert not runner.caught_up
-        await eventually(lambda: runner.caught_up)
+        assert not runner.is_caught_up
+        await eventually(lambda: runner.is_caught_up)
 
     assert job.done == [*first, *later]
 
@@ -128,17 +128,17 @@ async def test_many_wait_for_more_until_one_is_to_be_done_at_once(
     runner = backlog.add(job)
 
     async with running(backlog):
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
         many = await added(ledger, 20)
         backlog.wake("judge", many=True)
         many += await added(ledger, 20)
         backlog.wake("judge", many=True)
-        assert not runner.caught_up
+        assert not runner.is_caught_up
         for _ in range(10):  # a batch would be claimed meanwhile
             await counted(ledger)
         assert not job.batches
         backlog.wake("judge")
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
 
     assert job.batches == [many]
 
@@ -153,10 +153,10 @@ async def test_many_are_done_when_no_more_come_and_after_a_while_in_any_case(
     runner = backlog.add(job)
 
     async with running(backlog):
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
         many = await added(ledger, 20)
         backlog.wake("judge", many=True)
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
 
     assert job.done == many
 
@@ -168,7 +168,7 @@ async def test_one_poisonous_task_takes_no_other_with_it(ledger: Ledger, backlog
     job.refused[ids[40]] = ValueError("What is said in it.")
 
     async with running(backlog):
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
 
     assert sorted(job.done) == sorted(set(ids) - {ids[40]})
     assert len(job.batches) <= 2 * 6 + 1, "it was halved, not taken apart"
@@ -184,15 +184,15 @@ async def test_a_task_that_fails_is_tried_later_and_ever_less_often_and_set_asid
 
     async with running(backlog):
         for attempt in range(1, ATTEMPTS):
-            await eventually(lambda: runner.caught_up)
+            await eventually(lambda: runner.is_caught_up)
             assert len(job.batches) == attempt
             clock.now += FIRST_RETRY * 10 ** (attempt - 1) - timedelta(milliseconds=1)
             backlog.wake("judge")
-            await eventually(lambda: runner.caught_up)
+            await eventually(lambda: runner.is_caught_up)
             assert len(job.batches) == attempt, "it is not due yet"
             clock.now += timedelta(milliseconds=1)
             backlog.wake("judge")
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
         others = await added(ledger, 2)
         backlog.wake("judge")
         await eventually(lambda: job.done == others)
@@ -212,7 +212,7 @@ async def test_what_failed_while_the_clock_was_a_year_ahead_does_not_wait_a_year
     job.refused[unlucky] = ValueError("What is said in it.")
     clock.now += timedelta(days=365)
     async with running(backlog):
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
     assert job.batches == [[unlucky]]
 
     clock.now = DAY
@@ -233,10 +233,10 @@ async def test_what_was_set_aside_is_tried_once_more_at_the_next_start(
     runner = backlog.add(job)
 
     async with running(backlog):
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
         clock.now += timedelta(days=1)
         backlog.wake("judge")
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
 
     assert job.done == [mended]
     assert job.batches == [[stubborn, mended], [stubborn], [mended]]
@@ -260,7 +260,7 @@ async def test_where_something_is_out_of_reach_no_task_is_to_blame(
         assert runner.problem == "The vector worker ended."
         assert {task.attempts for task in await ledger.backlog.claim({"judge": 99}, now=DAY)} == {0}
         job.lacking = None
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
 
     assert sorted(job.done) == sorted(ids)
     assert runner.problem is None
@@ -323,7 +323,7 @@ async def test_a_job_with_many_tasks_does_not_delay_the_one_of_another(
     await ledger.records.store([record(f"Note {n}.") for n in range(MANY)])
 
     async with running(backlog):
-        await eventually(lambda: runners[1].caught_up and busy.done)
+        await eventually(lambda: runners[1].is_caught_up and busy.done)
         await added(ledger, 1)
         backlog.wake("judge")
         before = len(busy.done)
@@ -339,7 +339,7 @@ async def test_tasks_of_a_kind_that_no_job_takes_wait(ledger: Ledger, backlog: B
 
     async with running(backlog):
         backlog.wake("judge", "index")
-        await eventually(lambda: runner.caught_up)
+        await eventually(lambda: runner.is_caught_up)
 
     assert not backlog.takes("judge")
     assert await counted(ledger) == TaskCounts(kind="judge", waiting=3, aside=0)

@@ -386,7 +386,7 @@ async def test_an_unknown_run_is_refused(bus: Connection) -> None:
 async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_restart(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consolidation, "SETTLING", 0.0)
+    monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.01)
     await store(memory, *many(40), *many(40, owner="eve"))
     now = datetime.now(UTC)
@@ -424,7 +424,7 @@ async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_res
 async def test_a_run_of_when_the_clock_was_a_year_ahead_does_not_keep_the_next_one_waiting(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consolidation, "SETTLING", 0.0)
+    monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     now = datetime.now(UTC)
     memory.clock = lambda: now + timedelta(days=365)
     await of(memory).everything()
@@ -457,7 +457,7 @@ async def running(consolidation: Consolidation) -> AsyncIterator[None]:
 async def test_one_that_fails_says_so_and_does_not_come_again_before_its_time(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consolidation, "SETTLING", 0.0)
+    monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(consolidation, "CHANGED_AT_ONCE", 1)
     await store(memory, *many(100))

@@ -157,6 +157,6 @@ async def test_a_sound_index_misses_a_share_of_its_vectors_and_a_damaged_one_mor
     monkeypatch.setattr(searchable.vectors, "reset", reset)
     searchable.indexer.worker_lost()
     searchable.indexer.worker_started("another")
-    await eventually(lambda: searchable.indexer.caught_up)
+    await eventually(lambda: searchable.indexer.is_caught_up)
 
     assert emptied == ([True] if damaged else [])

@@ -6,7 +6,7 @@ from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from local.protocol.memories import Owning, Triplet
+from local.protocol.memories import OwnerScope, Triplet
 from recalling import recall
 
 WORKS = ("Robert Smith", "works for", "Northwind")
@@ -20,7 +20,7 @@ def eve(memory: Memory) -> MemoryService:
 
 
 async def tell(
-    service: MemoryService, *facts: tuple[str, str, str], scope: Owning = "user"
+    service: MemoryService, *facts: tuple[str, str, str], scope: OwnerScope = "user"
 ) -> list[str]:
     """The texts of the facts as they are stored."""
     triplets = [Triplet(subject=s, predicate=p, object=o) for s, p, o in facts]

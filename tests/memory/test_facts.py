@@ -12,12 +12,12 @@ from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from local.protocol.memories import Owning
+from local.protocol.memories import OwnerScope
 from local.protocol.payloads import MemoryChange
 from recalling import recall, said
 
 EDITOR = "user.editor"
-SCOPES: tuple[Owning, ...] = ("user", "agent", "tenant")
+SCOPES: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_a_fact_is_remembered_once_in_a_scope(
     memory: Memory,
     richard: MemoryService,
     announced: list[tuple[str, MemoryChange]],
-    scope: Owning,
+    scope: OwnerScope,
 ) -> None:
     first = await remember(richard, "Prefers dark mode.", scope=scope)
     again = await remember(richard, "Prefers dark mode.", scope=scope)
@@ -92,7 +92,7 @@ async def test_another_session_or_agent_does_not_make_it_another_fact_of_the_use
     ],
 )
 async def test_a_fact_is_recalled_by_those_it_belongs_to(
-    memory: Memory, richard: MemoryService, scope: Owning, seen_by: set[tuple[str, str]]
+    memory: Memory, richard: MemoryService, scope: OwnerScope, seen_by: set[tuple[str, str]]
 ) -> None:
     await remember(richard, "Prefers dark mode.", scope=scope)
 
@@ -113,7 +113,7 @@ async def test_a_fact_is_recalled_by_those_it_belongs_to(
     ],
 )
 async def test_a_fact_of_nobody_is_refused(
-    memory: Memory, scope: Owning, caller: Caller, lacks: str
+    memory: Memory, scope: OwnerScope, caller: Caller, lacks: str
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match=f"has no {lacks}"):
         await remember(memory.of(caller), "Prefers dark mode.", scope=scope)

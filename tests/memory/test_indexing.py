@@ -170,7 +170,7 @@ async def test_a_rebuild_is_not_begun_anew_while_one_is_under_way(
         await asyncio.gather(*(searchable.indexer.rebuild() for _ in range(5)))
         await searchable.indexer.rebuild()
         assert resets == 1
-    await eventually(lambda: searchable.indexer.caught_up)
+    await eventually(lambda: searchable.indexer.is_caught_up)
     assert await in_index(searchable) == ids
 
     await searchable.indexer.rebuild()

@@ -272,7 +272,7 @@ async def test_the_same_result_of_two_calls_is_kept_twice(
 async def test_what_the_memory_itself_answered_is_left_out_and_said_so(
     memory: Memory, richard: MemoryService, database: Database, tool: str
 ) -> None:
-    memory.served.add(richard.caller, tool, "Echo.", ())
+    memory.answer_log.add(richard.caller, tool, "Echo.", ())
     ingested = await richard.intake.store_conversation(
         [
             said(None, "assistant", tool_calls=[call(tool, "Echo.", id="c1"), call(tool, id="c2")]),
@@ -291,7 +291,7 @@ async def test_what_the_memory_itself_answered_is_left_out_and_said_so(
 async def test_results_that_may_be_the_memorys_own_of_an_earlier_time_are_kept_and_not_searched(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
-    before = memory.served.since.replace(year=2020)
+    before = memory.answer_log.since.replace(year=2020)
     results = [said("Echo.", "tool", name=name, timestamp=before) for name in ("recall", "weigh")]
     ingested = await richard.intake.store_conversation(results)
 

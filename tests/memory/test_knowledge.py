@@ -11,7 +11,7 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from local.protocol.memories import Owning, Triplet
+from local.protocol.memories import OwnerScope, Triplet
 from local.protocol.payloads import MemoryChange
 from recalling import contents, recall
 
@@ -31,7 +31,7 @@ def triplet(subject: str, predicate: str, object_: str) -> Triplet:
 
 
 async def tell(
-    service: MemoryService, *facts: tuple[str, str, str], scope: Owning = "user"
+    service: MemoryService, *facts: tuple[str, str, str], scope: OwnerScope = "user"
 ) -> list[Written]:
     return await service.facts.store_triplets([triplet(*fact) for fact in facts], scope)
 

@@ -12,7 +12,7 @@ from local.memory.tenant import Memory
 from local.protocol.answers import Receipt
 from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Caller
-from local.protocol.memories import Owning
+from local.protocol.memories import OwnerScope
 
 OWN = frozenset({"session", "user", "agent"})
 
@@ -44,7 +44,9 @@ async def said(service: MemoryService, text: str) -> str:
     return (await service.intake.store_conversation([message], None)).ids[0]
 
 
-async def stated(service: MemoryService, text: str, scope: Owning, topic: str | None = None) -> str:
+async def stated(
+    service: MemoryService, text: str, scope: OwnerScope, topic: str | None = None
+) -> str:
     return (await service.facts.store(Fact(content=text, scope=scope, topic=topic))).id
 
 

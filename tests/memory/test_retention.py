@@ -77,7 +77,7 @@ async def test_a_retired_version_is_redacted_after_its_time_and_not_before(
     assert (oldest.id, oldest.superseded_by) == (old.id, newest.id)
     assert (oldest.owner, oldest.topic, oldest.agent, oldest.session_id) == ("", None, None, None)
     assert [(subject, one.id) for subject, one in announced] == [("memory.anonymized", old.id)]
-    assert await memory.ledger.unsound() == []
+    assert await memory.ledger.problems() == []
 
 
 async def test_only_who_may_see_another_version_sees_that_there_was_one(

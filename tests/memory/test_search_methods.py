@@ -11,7 +11,7 @@ from local.memory.recall.reranker import RerankedDocument, RerankError
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from local.protocol.memories import Owning
+from local.protocol.memories import OwnerScope
 from recalling import contents, remember, said
 
 CTO = Caller(tenant="default", user="richard", agent="cto", session_id="s1")
@@ -44,7 +44,7 @@ def cto(memory: Memory) -> MemoryService:
     return memory.of(CTO)
 
 
-async def state(service: MemoryService, scope: Owning, count: int) -> None:
+async def state(service: MemoryService, scope: OwnerScope, count: int) -> None:
     for number in range(count):
         text = f"Osmium lot {number} of the {scope}."
         await service.facts.store(Fact(content=text, scope=scope))

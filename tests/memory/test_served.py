@@ -31,8 +31,8 @@ async def test_what_a_tool_showed_is_known_by_its_words(
 
     answer = await call(bus, tool, **args)
 
-    assert tools.served.shown_in("richard", tool, answer.content) == (saved["id"],)
-    assert tools.served.shown_to("richard", "s1") == (saved["id"],)
+    assert tools.answer_log.shown_in("richard", tool, answer.content) == (saved["id"],)
+    assert tools.answer_log.shown_to("richard", "s1") == (saved["id"],)
 
 
 async def test_episodes_that_were_found_are_known(bus: Connection, tools: Memory) -> None:
@@ -40,24 +40,24 @@ async def test_episodes_that_were_found_are_known(bus: Connection, tools: Memory
 
     answer = await call(bus, "search_memory", query="Postgres")
 
-    assert tools.served.shown_in("richard", "search_memory", answer.content) == (noted["id"],)
+    assert tools.answer_log.shown_in("richard", "search_memory", answer.content) == (noted["id"],)
 
 
 async def test_a_failure_of_an_own_tool_is_its_answer_too(bus: Connection, tools: Memory) -> None:
     answer = await call(bus, "recall", query=" ")
 
     assert not answer.ok
-    assert tools.served.shown_in("richard", "recall", answer.content) == ()
+    assert tools.answer_log.shown_in("richard", "recall", answer.content) == ()
 
 
 async def test_an_answer_is_nobody_elses_and_no_other_tools(bus: Connection, tools: Memory) -> None:
     await call(bus, "save_topic", topic="user.language", content="Elixir")
     answer = await call(bus, "recall", query="Elixir")
 
-    assert tools.served.shown_in("eve", "recall", answer.content) is None
-    assert tools.served.shown_in("richard", "search", answer.content) is None
-    assert tools.served.shown_in("richard", "recall", "Something else.") is None
-    assert tools.served.shown_to("eve", "s1") == ()
+    assert tools.answer_log.shown_in("eve", "recall", answer.content) is None
+    assert tools.answer_log.shown_in("richard", "search", answer.content) is None
+    assert tools.answer_log.shown_in("richard", "recall", "Something else.") is None
+    assert tools.answer_log.shown_to("eve", "s1") == ()
 
 
 def test_a_result_is_known_cut_and_with_other_white_space() -> None:

@@ -260,8 +260,8 @@ async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
     facts += await searchable.ledger.facts.history("user", "richard", "user.metal")
     ids = [fact.id for fact in facts]
 
-    await other.queue.index_again(ids)
-    await other.queue.index_anew()
+    await other.queue.queue(ids)
+    await other.queue.queue_all()
     own = [Task(kind="unindex", row=fact.row, id=fact.id) for fact in facts]
     await other.ledger.backlog.finish(own)
     retired = await other.ledger.facts.judge(facts[1], replaces=[facts[0]], agent="shell")
@@ -272,7 +272,7 @@ async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
     assert await other.queue.sample_indexed(9, embedder="none") == []
     assert await other.ledger.backlog.claim({"unindex": 9}, now=DAY) == []
     assert await other.queue.indexed() == 0
-    missing, unknown = await other.queue.compared(set(ids))
+    missing, unknown = await other.queue.compare_ids(set(ids))
     assert (missing, sorted(unknown)) == ([], sorted(ids))
 
 

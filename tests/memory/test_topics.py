@@ -11,7 +11,7 @@ from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from local.protocol.memories import Owning
+from local.protocol.memories import OwnerScope
 from local.protocol.payloads import MemoryChange
 
 LANGUAGE = "user.language_preference"
@@ -22,7 +22,7 @@ def eve(memory: Memory) -> MemoryService:
     return memory.of(Caller(tenant="default", user="eve"))
 
 
-async def contents(memory: Memory, scope: Owning, owner: str, topic: str) -> list[str]:
+async def contents(memory: Memory, scope: OwnerScope, owner: str, topic: str) -> list[str]:
     return [record.content for record in await memory.ledger.facts.history(scope, owner, topic)]
 
 

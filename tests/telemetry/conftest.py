@@ -34,14 +34,14 @@ def traced(tmp_path: Path) -> Settings:
     return msgspec.structs.replace(settings_in(tmp_path), telemetry=TelemetrySettings(traces=True))
 
 
-def ways(spans: Iterable[ReadableSpan]) -> set[tuple[str, ...]]:
+def span_paths(spans: Iterable[ReadableSpan]) -> set[tuple[str, ...]]:
     """Return the path of span names from the root of its trace to each span."""
     known = {span.context.span_id: span for span in spans if span.context}
 
-    def way(span: ReadableSpan) -> tuple[str, ...]:
+    def path(span: ReadableSpan) -> tuple[str, ...]:
         if span.parent is None:
             return (span.name,)
         parent = known.get(span.parent.span_id)
-        return (*(way(parent) if parent else ("(not exported)",)), span.name)
+        return (*(path(parent) if parent else ("(not exported)",)), span.name)
 
-    return {way(span) for span in known.values()}
+    return {path(span) for span in known.values()}

@@ -26,7 +26,7 @@ from local.telemetry.spans import span_exporter
 from stacks import CALLER, in_step, save, search, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.otlp_server import OtlpStandIn
-from telemetry.conftest import Spans, ways
+from telemetry.conftest import Spans, span_paths
 from waiting import eventually
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -68,7 +68,7 @@ async def test_a_search_is_one_trace_from_the_client_to_ledger_and_worker(
     assert {
         (*found, "ledger reader"),
         (*found, "request vector.search", "process vector.search"),
-    } <= ways(spans())
+    } <= span_paths(spans())
     searched = [dict(s.attributes or {}) for s in spans() if s.name == "search_memory default"]
     assert searched[-1] == {
         "gen_ai.operation.name": "search_memory",
@@ -77,7 +77,7 @@ async def test_a_search_is_one_trace_from_the_client_to_ledger_and_worker(
         "gen_ai.memory.record.count": 1,
     }
     saved = ("execute_tool save_memory", "process tool.request.save_memory")
-    assert (*saved, "upsert_memory default", "ledger writer") in ways(spans())
+    assert (*saved, "upsert_memory default", "ledger writer") in span_paths(spans())
 
 
 @pytest.mark.usefixtures("worker_here")
@@ -93,12 +93,12 @@ async def test_a_turn_is_one_trace_from_its_question_over_model_and_tools_to_the
         QueryClient(bus) as queries,
     ):
         await queries.ask("Who am I?", caller=CALLER)
-        await eventually(lambda: STORED in ways(spans()))
+        await eventually(lambda: STORED in span_paths(spans()))
 
     assert {
         (*TURN, "chat gemma4"),
         (*TURN, "execute_tool recall_topic", "process tool.request.recall_topic"),
-    } <= {way[:4] for way in ways(spans())}
+    } <= {way[:4] for way in span_paths(spans())}
     asked = next(span for span in spans() if span.name == "chat gemma4")
     about = dict(asked.attributes or {})
     assert about.pop("gen_ai.usage.input_tokens")
@@ -133,7 +133,7 @@ async def test_no_span_holds_what_was_said_or_who_said_it(
         ):
             await call_tool(bus, tool, args, caller=asking)
         await queries.ask("Where do I live? In Zanzibar?", caller=caller)
-        await eventually(lambda: STORED in ways(spans()))
+        await eventually(lambda: STORED in span_paths(spans()))
         ollama.fail_next(status=400, error="Zanzibar is too much")
         await queries.ask("And in Zanzibar?", caller=caller)
         await _request(

@@ -203,7 +203,7 @@ async def test_what_the_tools_answer_is_never_recorded(
         ToolCallRecord(name="load_session", content="[Session s1]\nuser: Osmium."),
     ]
     for call in calls:
-        memory.served.add(richard.caller, call.name, call.content, ())
+        memory.answer_log.add(richard.caller, call.name, call.content, ())
     await richard.intake.store_turn(Turn(query="Go on.", answer="Yes.", at=DAY, tool_calls=calls))
 
     session = await richard.sessions.load(None, 10)

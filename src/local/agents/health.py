@@ -117,7 +117,7 @@ class StatusReader:
             dead_letters=dead_letters,
             turns_problem=self._turns_problem(),
             unread=read.unread,
-            waiting_since=indexer.moved_at if read.counts.waiting else None,
+            waiting_since=indexer.last_progress if read.counts.waiting else None,
             set_aside=read.set_aside,
             consolidation=read.consolidation,
             next=read.next_index,

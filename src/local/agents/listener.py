@@ -66,7 +66,7 @@ class Listener(Participant):
             named=query.query_id is not None,
         )
         caller = self.bus.identity.caller_of(message, envelope)
-        memory = await self._memories.admitted(caller, ACTION)
+        memory = await self._memories.admit(caller, ACTION)
         written = await memory.intake.store_question(question)
         log.debug("question_remembered", id=written.id, was_new=written.was_new)
 
@@ -91,7 +91,7 @@ class Listener(Participant):
         self, tool: str, message: BusMessage, envelope: Envelope[ToolResult]
     ) -> None:
         caller, result = self.bus.identity.caller_of(message, envelope), envelope.payload
-        memory = await self._memories.admitted(caller, ACTION)
+        memory = await self._memories.admit(caller, ACTION)
         intake = memory.intake
         at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
         call = ToolCallRecord(

@@ -24,7 +24,7 @@ from local.bus.streams import (
     redeliver,
     store_dead_letter,
 )
-from local.errors import DeadlineError, Local2Error, RequestError, echoed
+from local.errors import DeadlineError, Local2Error, RequestError, abridged
 from local.memory.intake.conversations import Turn
 from local.memory.intake.echoes import UNANSWERED, find_echo
 from local.memory.intake.episodes import storable_metadata
@@ -148,7 +148,7 @@ class MemoryAgent(Participant):
         delivery = delivery_of(self.bus, message)
         at = delivery.at if delivery else None
         caller = self.bus.identity.caller_of(message, envelope, at)
-        return await self._memories.admitted(caller, ACTION)
+        return await self._memories.admit(caller, ACTION)
 
     def _sent_at(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
         """Return when the message was sent, or stored: the same time for every delivery."""
@@ -209,7 +209,7 @@ class UnreadLog:
         """Log the paths of unreadable fields, unless this source was logged before."""
         if unread and source not in self._sources and len(self._sources) < MAX_LOGGED_SOURCES:
             self._sources.add(source)
-            first = [echoed(line) for line in unread[:MAX_LOGGED_PATHS]]
+            first = [abridged(line) for line in unread[:MAX_LOGGED_PATHS]]
             log.warning(
                 "read_in_part", subject=subject, source=source, unread=first, count=len(unread)
             )

@@ -82,7 +82,7 @@ class MemoryServices(Participant):
             caller = self.bus.identity.caller_of(message, envelope)
             with self._admission.admitted(caller.principal, message.data):
                 async with self._admission.slot(caller.principal):
-                    memory = await self._memories.admitted(caller, action)
+                    memory = await self._memories.admit(caller, action)
                     return await function(memory, envelope.payload)
 
         self.answer(subject, handle, limit=None)
@@ -202,7 +202,7 @@ class Housekeeper(Participant):
     async def _memory(self, message: BusMessage, action: str) -> Memory:
         envelope = decode(message.data, Raw) if message.data else Envelope(payload=Raw())
         caller = self.bus.identity.caller_of(message, envelope)
-        await self._memories.admitted(caller, action)
+        await self._memories.admit(caller, action)
         return self._memories.tenant(caller.tenant)
 
     async def _status(self, memory: Memory, problem: str | None = None) -> MemoryStatus:
@@ -227,7 +227,7 @@ class OutputKeeper(Participant):
             owner = caller.principal
             with self._admission.admitted(owner, message.data):
                 async with self._admission.slot(owner):
-                    memory = await self._memories.admitted(caller, "turn")
+                    memory = await self._memories.admit(caller, "turn")
                     await memory.outputs.store_part(envelope.payload)
         except Local2Error as error:
             result = ToolResult.failed(error)
@@ -250,7 +250,7 @@ class LetterKeeper(Participant):
     async def _read_letter(self, message: BusMessage) -> StoredLetter | None:
         envelope = decode(message.data, LetterRequest)
         caller = self.bus.identity.caller_of(message, envelope)
-        await self._memories.admitted(caller, "dead_letters")
+        await self._memories.admit(caller, "dead_letters")
         number, tenant = envelope.payload.number, caller.tenant
         if envelope.payload.action == "next":
             return await next_letter(self.bus, max(number, 1), tenant)

@@ -23,7 +23,7 @@ from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import signed
 from local.bus.participant import Participant
 from local.errors import Local2Error, VectorError
-from local.home import PRIVATE
+from local.home import PRIVATE_UMASK
 from local.logs import logging_to
 from local.protocol import subjects
 from local.protocol.envelope import decode, encode, seal
@@ -175,7 +175,7 @@ def _stop_event() -> asyncio.Event:
 
 def main() -> None:
     """Run the child process."""
-    os.umask(PRIVATE)
+    os.umask(PRIVATE_UMASK)
     config = WorkerConfig.from_line(sys.stdin.readline())
     with logging_to(config.log_file, process=NAME), suppress(KeyboardInterrupt):
         try:

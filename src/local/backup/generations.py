@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from local.backup.files import digest, is_ledger, private, sync, write
-from local.backup.sealing import Opener
+from local.backup.sealing import Decrypter
 from local.errors import BackupError, UnwritableError
 from local.ledger.door import refuse_without_room
 
@@ -181,7 +181,7 @@ class Generation:
     def encrypted(self) -> bool:
         return (self.path / "manifest.age").exists()
 
-    def manifest(self, opener: Opener) -> Manifest:
+    def manifest(self, opener: Decrypter) -> Manifest:
         """Read the manifest.
 
         Raises:
@@ -198,7 +198,7 @@ class Generation:
             raise BackupError(f"{self.path} is of a newer local2.", remedy="Update local2.")
         return manifest
 
-    def extract(self, ledger: CopiedFile, target: Path, opener: Opener) -> None:
+    def extract(self, ledger: CopiedFile, target: Path, opener: Decrypter) -> None:
         """Join the pieces of a ledger into a file readable by its owner only, and verify them.
 
         Raises:
@@ -220,7 +220,7 @@ class Generation:
         if target.stat().st_size != ledger.size:
             raise BackupError(f"{self.path} is damaged.", remedy=USE_EARLIER)
 
-    def _read(self, file: Path, opener: Opener) -> bytes:
+    def _read(self, file: Path, opener: Decrypter) -> bytes:
         try:
             data = file.read_bytes()
         except OSError as error:

@@ -16,7 +16,7 @@ import msgspec
 
 from local.backup.files import LedgerFile, key_of_ledger, ledger_files, replace_ledgers
 from local.backup.generations import BackupFolder, CopiedFile, Generation, Manifest
-from local.backup.sealing import Opener
+from local.backup.sealing import Decrypter
 from local.content_key import ContentKey, KeyOf
 from local.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
 from local.home import folder_lock
@@ -48,7 +48,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     data_dir: Path
     chroma_path: Path | None
-    opener: Opener
+    opener: Decrypter
     key_of: KeyOf
     generation: str | None = None
     replace: bool = False
@@ -158,7 +158,7 @@ def _keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
 
 
 def _extract(
-    generation: Generation, manifest: Manifest, scratch: Path, opener: Opener, keys: Keys
+    generation: Generation, manifest: Manifest, scratch: Path, opener: Decrypter, keys: Keys
 ) -> dict[str, Path]:
     """Extract every ledger of the backup to a file, and read it completely if its key exists."""
     files: dict[str, Path] = {}

@@ -34,14 +34,14 @@ class Backups:
         self,
         settings: MemorySettings,
         ledgers: Callable[[], dict[str, LedgerFile]],
-        settled: Callable[[], Awaitable[int]],
+        wait_until_stored: Callable[[], Awaitable[int]],
         clock: Clock,
     ) -> None:
-        """`settled` waits for published turns to be stored; it returns how many still are not."""
+        """`wait_until_stored` waits for published turns, and returns how many still are not."""
         self._settings = settings
         self._folder = settings.backup_folder.absolute() if settings.backup_folder else None
         self._ledgers = ledgers
-        self._settled = settled
+        self._wait_until_stored = wait_until_stored
         self._clock = clock
         self._progress: Progress | None = None
         self._task: asyncio.Task[None] | None = None
@@ -101,7 +101,7 @@ class Backups:
                 folder=folder,
                 seal=await asyncio.to_thread(Seal.of, recipient),
                 keep=request.keep or self._settings.backup_keep,
-                turns_waiting=await self._settled(),
+                turns_waiting=await self._wait_until_stored(),
                 at=self._clock(),
             )
             taken = await _make_in_thread(plan, progress)

@@ -56,7 +56,7 @@ class Seal:
         return bytes(pyrage.encrypt(data, self._keys)) if self._keys else data
 
 
-class Opener:
+class Decrypter:
     """Decrypts data with the secret keys in a file; without a file, it refuses encrypted data."""
 
     def __init__(self, identity: Path | None = None) -> None:

@@ -22,7 +22,7 @@ import structlog
 
 from local.content_key import ContentKey
 from local.errors import BusError, LedgerKeyError, Local2Error, UnwritableError
-from local.home import PRIVATE, why_unwritable
+from local.home import PRIVATE_UMASK, why_unwritable
 
 START_PATIENCE = 30.0
 """Seconds to wait for the server to start or reload: at the start, it reads JetStream's files."""
@@ -294,6 +294,6 @@ def _read_from(file: Path, offset: int) -> bytes:
 
 def _prepare_child() -> None:
     """Prepare the child before exec: private files, and SIGTERM when the stack exits."""
-    os.umask(PRIVATE)
+    os.umask(PRIVATE_UMASK)
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

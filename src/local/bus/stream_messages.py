@@ -125,7 +125,7 @@ class StreamErasure:
         self._reading = asyncio.Lock()
         """Reading a stream takes a request per message; several readers would delay all turns."""
 
-    async def settled(self) -> int:
+    async def wait_until_stored(self) -> int:
         """Wait briefly until all turns are stored; return how many still are not.
 
         Raises:
@@ -133,27 +133,27 @@ class StreamErasure:
         """
         return await turns_stored(self._bus, self._tenant, within=ERASURE_TIMEOUT)
 
-    async def count(self, whose: Sender) -> int:
+    async def count(self, sender: Sender) -> int:
         """Return how many messages a user has, or one of the user's sessions.
 
         Raises:
             BusError: The server does not answer.
         """
-        return len(await self._find(whose))
+        return len(await self._find(sender))
 
-    async def erase(self, whose: Sender) -> int:
+    async def erase(self, sender: Sender) -> int:
         """Erase the messages of a user, or of one session; return how many there were.
 
         Raises:
             BusError: The server does not answer.
         """
-        found = await self._find(whose)
+        found = await self._find(sender)
         for stream, sequence in found:
             with _jetstream_errors():
                 await self._bus.client.jsm().delete_msg(stream, sequence)
         return len(found)
 
-    async def announce(self, whose: Sender) -> None:
+    async def announce(self, sender: Sender) -> None:
         """Announce the erasure, so that participants that hold the sender's messages drop them.
 
         Raises:
@@ -163,8 +163,8 @@ class StreamErasure:
             Empty(),
             type="event",
             source="memory",
-            user=whose.user,
-            session_id=whose.session_id,
+            user=sender.user,
+            session_id=sender.session_id,
         )
         await self._bus.publish(subjects.MEMORY_FORGOTTEN, encode(event), tenant=self._tenant)
 

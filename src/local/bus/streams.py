@@ -24,7 +24,7 @@ from nats.js.api import (
 )
 
 from local.bus.connection import BusMessage, Connection, Headers
-from local.errors import BusError, TooLargeError, echoed
+from local.errors import BusError, TooLargeError, abridged
 from local.protocol import subjects
 from local.protocol.envelope import encode, seal
 from local.protocol.payloads import DeadLetter
@@ -232,7 +232,7 @@ async def store_dead_letter(
     Raises:
         BusError: The stream did not store the letter.
     """
-    letter = msgspec.structs.replace(letter, reason=echoed(letter.reason))
+    letter = msgspec.structs.replace(letter, reason=abridged(letter.reason))
     while True:
         data = encode(seal(letter, type="dead_letter", source=source))
         try:

@@ -9,7 +9,7 @@ import typer
 from local import __version__
 from local.cli.commands import memory, reach, stack
 from local.cli.output import GlobalOptions
-from local.home import PRIVATE
+from local.home import PRIVATE_UMASK
 
 app = typer.Typer(
     help="Memory for agents on a NATS bus.",
@@ -54,7 +54,7 @@ def options(
 ) -> None:
     """Pass the global options on to the command, and make the files that it writes private."""
     del version  # its callback has printed it
-    os.umask(PRIVATE)
+    os.umask(PRIVATE_UMASK)
     context.obj = GlobalOptions(config, tenant)
 
 

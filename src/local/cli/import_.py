@@ -22,7 +22,14 @@ from local.client.maintenance import import_lines
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.envelope import Sender, new_id
 from local.protocol.maintenance import Conflict, ImportReport, ImportRequest
-from local.protocol.portable import FORMAT, LINES, MESSAGE_LINE_BYTES, EndLine, HeaderLine, any_line
+from local.protocol.portable import (
+    FORMAT,
+    MAX_LINES_PER_MESSAGE,
+    MESSAGE_LINE_BYTES,
+    EndLine,
+    HeaderLine,
+    any_line,
+)
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
@@ -193,7 +200,7 @@ def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportReques
     page = ImportRequest(number=0, lines=[], dry_run=dry_run)
     size = 0
     for line in filter(checker.accepts, lines):
-        full = size + len(line) > MESSAGE_LINE_BYTES or len(page.lines) == LINES
+        full = size + len(line) > MESSAGE_LINE_BYTES or len(page.lines) == MAX_LINES_PER_MESSAGE
         if page.lines and (full or checker.number != page.number + len(page.lines)):
             yield page
             page, size = ImportRequest(number=0, lines=[], dry_run=dry_run), 0

@@ -27,7 +27,7 @@ from local.protocol.conversation import (
 )
 from local.protocol.envelope import Sender
 from local.protocol.messages import Id, messages_of
-from local.protocol.payloads import Json, in_parts
+from local.protocol.payloads import Json, split_into_parts
 from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
@@ -183,7 +183,7 @@ def _size(message: ConversationMessage) -> int:
 
 def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
     """Split the messages, in order, into batches as large as the limits allow."""
-    return in_parts(messages, _size, most_bytes=BATCH_BYTES, most=BATCH_MESSAGES)
+    return split_into_parts(messages, _size, max_bytes=BATCH_BYTES, max_items=BATCH_MESSAGES)
 
 
 async def _send_all(

@@ -6,7 +6,7 @@ import typer
 
 from local.backup.restoring import EarlierLedger, Restored, RestoreRequest, earlier_ledgers, go_back
 from local.backup.restoring import restore as restore_backup
-from local.backup.sealing import Opener
+from local.backup.sealing import Decrypter
 from local.cli.output import FAILED, Output, run_async
 from local.errors import InvalidArgumentsError
 from local.home import folder_lock
@@ -32,7 +32,7 @@ def restore(  # noqa: PLR0913 - one parameter an option
         folder=folder,
         data_dir=data_dir or memory.data_dir,
         chroma_path=memory.chroma_path if own else None,
-        opener=Opener(identity),
+        opener=Decrypter(identity),
         key_of=content_keys(settings),
         generation=generation,
         replace=replace,

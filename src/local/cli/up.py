@@ -127,14 +127,14 @@ async def _while_used(settings: Settings, linger: float) -> None:
                 async with open_stack(settings, for_clients=True):
                     gc.freeze()
                     while is_needed():
-                        await _wait_at_most(stop, POLL)
+                        await _wait_up_to(stop, POLL)
                 return
             if is_running(settings):
                 return
-            await _wait_at_most(stop, POLL)
+            await _wait_up_to(stop, POLL)
 
 
-async def _wait_at_most(stop: asyncio.Event, seconds: float) -> None:
+async def _wait_up_to(stop: asyncio.Event, seconds: float) -> None:
     """Wait until `stop` is set, but at most for `seconds`."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)

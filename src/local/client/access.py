@@ -18,7 +18,7 @@ from local.errors import (
     RequestError,
     StackNotRunningError,
     UnavailableError,
-    error_of,
+    error_from_code,
 )
 from local.home import running_url
 from local.protocol.envelope import Sender, decode, encode, seal_from
@@ -83,7 +83,7 @@ async def ask(  # noqa: PLR0913 - the parts of a request
     if ERROR_CODE not in (reply.headers or {}):
         return decode(reply.data, into).payload
     problem = decode(reply.data, ErrorReply).payload
-    error = error_of(problem.code, problem.message, problem.retry_after)
+    error = error_from_code(problem.code, problem.message, problem.retry_after)
     is_for_caller = isinstance(error, RequestError | OverloadedError | UnavailableError)
     raise error if is_for_caller else BusError(problem.message)
 

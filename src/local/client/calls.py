@@ -24,7 +24,7 @@ from local.errors import (
     StackNotRunningError,
     ToolFailedError,
     UnknownToolError,
-    error_of,
+    error_from_code,
     quoted,
 )
 from local.home import running_url
@@ -184,7 +184,7 @@ class Calls:
 
     async def caller_with_token(self) -> Sender:
         """Return the caller, with a token if this client has one or can make one."""
-        token = self.caller.token or await self._stack.tokens.of(self.caller.user)
+        token = self.caller.token or await self._stack.tokens.token_for(self.caller.user)
         return msgspec.structs.replace(self.caller, token=token)
 
     async def request(self, subject: str, payload: msgspec.Struct, into: type[T]) -> T:
@@ -220,7 +220,7 @@ class Calls:
                 "The stack has just ended.", remedy="Ask again: another stack is started then."
             ) from error
         if result.error is not None:
-            raise error_of(result.error.code, result.error.message, result.error.retry_after)
+            raise error_from_code(result.error.code, result.error.message, result.error.retry_after)
         if not result.ok:
             raise ToolFailedError(result.content)
         return result

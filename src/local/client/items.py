@@ -24,7 +24,7 @@ from local.protocol.items import (
     check_size,
     size_of,
 )
-from local.protocol.payloads import in_parts
+from local.protocol.payloads import split_into_parts
 
 MESSAGE_BYTES = 800_000
 """Maximum bytes of the items in one message; the bus carries 1 MB."""
@@ -53,7 +53,9 @@ class Items:
         """
         for item in items:
             check_size(item)
-        for part in in_parts(items, _size, most_bytes=MESSAGE_BYTES, most=MAX_ITEMS_PER_REQUEST):
+        for part in split_into_parts(
+            items, _size, max_bytes=MESSAGE_BYTES, max_items=MAX_ITEMS_PER_REQUEST
+        ):
             request = PutItems(collection=self.collection, items=part)
             await self._calls.request(subjects.MEMORY_ITEMS_PUT, request, ItemsChanged)
 

@@ -33,7 +33,7 @@ from local.protocol.envelope import Sender
 from local.protocol.memories import (
     Durability,
     MemoryType,
-    Owning,
+    OwnerScope,
     RecalledItems,
     Scope,
     SourceKind,
@@ -141,7 +141,7 @@ class Memory:
         text: str,
         *,
         topic: str | None = None,
-        scope: Owning | None = None,
+        scope: OwnerScope | None = None,
         memory_type: MemoryType | None = None,
         durability: Durability | None = None,
         importance: float | None = None,

@@ -216,12 +216,10 @@ class Toolbox:
         if self._subscription is not None:
             await self._subscription.stop(grace=1.0)
 
-    async def settle(
-        self, quiet: float = QUIET, at_most: float = SETTLED_AFTER
-    ) -> list[ToolSchema]:
-        """Wait until no announcement arrives for `quiet` seconds, but not longer than `at_most`."""
+    async def settle(self, quiet: float = QUIET, within: float = SETTLED_AFTER) -> list[ToolSchema]:
+        """Wait until no announcement arrives for `quiet` seconds, but not longer than `within`."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + at_most
+        deadline = loop.time() + within
         while loop.time() < deadline:
             self._changed.clear()
             try:

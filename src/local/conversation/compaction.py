@@ -139,16 +139,16 @@ def _contains_image(image: str, messages: Iterable[Message]) -> bool:
 
 
 def _newest_images(
-    messages: Sequence[Message], limits: SummaryLimits, at_most: int
+    messages: Sequence[Message], limits: SummaryLimits, max_images: int
 ) -> Collection[str]:
     """Return the newest images that fit, without duplicates, in the order of the messages."""
     newest = [image for message in reversed(messages) for image in reversed(images_of(message))]
     if limits.images is not None:
-        at_most = min(at_most, limits.images)
+        max_images = min(max_images, limits.images)
     chosen: list[str] = []
     size = 0
     for image in dict.fromkeys(newest):
-        if len(chosen) < at_most and (
+        if len(chosen) < max_images and (
             limits.image_bytes is None or size + len(image) <= limits.image_bytes
         ):
             size += len(image)

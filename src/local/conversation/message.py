@@ -17,7 +17,7 @@ from local.conversation.parts import (
     text_or_parts,
     urls_of,
 )
-from local.errors import ConversationError, echoed, quoted
+from local.errors import ConversationError, abridged, quoted
 from local.protocol.envelope import new_id
 from local.protocol.payloads import Json
 
@@ -206,7 +206,7 @@ class Message(msgspec.Struct, frozen=True):
             }
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise ConversationError(
-                f"The model's reply cannot be read: {echoed(repr(error))}."
+                f"The model's reply cannot be read: {abridged(repr(error))}."
             ) from error
         if all(value is None for value in fields.values()):
             raise ConversationError("The model's reply is empty.")
@@ -273,4 +273,4 @@ def _converted(fields: Json, type_: type[T]) -> T:
     try:
         return msgspec.convert(fields, type_)
     except msgspec.ValidationError as error:
-        raise ConversationError(f"The model's reply cannot be read: {echoed(error)}.") from error
+        raise ConversationError(f"The model's reply cannot be read: {abridged(error)}.") from error

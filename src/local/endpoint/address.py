@@ -12,7 +12,7 @@ from typing import Any, Literal
 import httpx
 import msgspec
 
-from local.errors import ConfigError, UnavailableError, echoed, without_credentials
+from local.errors import ConfigError, UnavailableError, abridged, without_credentials
 
 MAX_KEY_BYTES = 16_384
 """Maximum number of bytes of a file that are read as a key."""
@@ -57,7 +57,7 @@ class EndpointError(UnavailableError):
         reply: str = "",
         retryable: bool = False,
     ) -> None:
-        full = f"{message[:-1]}: {echoed(reply).rstrip('.')}." if reply else message
+        full = f"{message[:-1]}: {abridged(reply).rstrip('.')}." if reply else message
         super().__init__(full, remedy=remedy, logged=message)
         self.kind = kind
         self.reply = reply

@@ -17,7 +17,7 @@ from local import __version__
 from local.bus.server import find_server
 from local.bus.streams import MIN_FREE_MB
 from local.errors import BusError, LedgerKeyError
-from local.home import PRIVATE, home_of
+from local.home import PRIVATE_UMASK, home_of
 from local.opening import configured_key
 from local.protocol.maintenance import CheckResult
 from local.settings import MemorySettings
@@ -145,12 +145,12 @@ def check_folder(path: Path) -> CheckResult:
 def _exposed(folder: Path) -> Iterator[Path]:
     """Yield the files that others may read or write; private folders protect their contents."""
     for place, folders, files in os.walk(folder):
-        if not Path(place).stat().st_mode & PRIVATE:
+        if not Path(place).stat().st_mode & PRIVATE_UMASK:
             folders.clear()
             continue
         for file in (Path(place, name) for name in files):
             with suppress(FileNotFoundError):  # a running stack may delete files
-                if file.lstat().st_mode & PRIVATE:
+                if file.lstat().st_mode & PRIVATE_UMASK:
                     yield file
 
 

@@ -114,7 +114,7 @@ async def _ledger(
                 return
             if path not in whole:  # tenants without a key share a file
                 whole.add(path)
-                yield _check_whole(await ledger.unsound())
+                yield _check_whole(await ledger.problems())
             collection = collection_name(memory.collection, tenant, "serving")
             yield _compare_index(counts, count_vectors(memory.chroma_path, collection))
     except StorageError as error:

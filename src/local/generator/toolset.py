@@ -15,7 +15,7 @@ from local.bus.outputs import with_preview
 from local.client.tools import call_tool
 from local.conversation.context import TokenCounter
 from local.conversation.message import Message
-from local.errors import echoed
+from local.errors import abridged
 from local.generator.publication import RECORDED_CHARACTERS
 from local.llm.models import ToolCall, ToolDefinition
 from local.protocol.envelope import Sender
@@ -74,7 +74,7 @@ class Toolset:
         if call.name not in self._tools:
             names = ", ".join(self._tools) or "none"
             return ToolResult(
-                ok=False, content=f"Error: no tool {echoed(call.name)}. Tools: {names}."
+                ok=False, content=f"Error: no tool {abridged(call.name)}. Tools: {names}."
             )
         result = await call_tool(
             self._bus,

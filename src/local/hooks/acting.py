@@ -15,7 +15,7 @@ from typing import NoReturn
 import msgspec
 
 from local.errors import NoRespondersError, StackNotRunningError
-from local.home import MARK, PRIVATE, home_of, own_home, person_of
+from local.home import MEMORY_FOLDER, PRIVATE_UMASK, home_of, own_home, user_name
 from local.hooks import BEGAN
 from local.hooks.clients import CLIENTS
 from local.hooks.clients.client import (
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
     It writes its whole output or nothing, and always exits with 0.
     """
-    os.umask(PRIVATE)
+    os.umask(PRIVATE_UMASK)
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
     try:
@@ -80,10 +80,10 @@ def _run(arguments: Sequence[str]) -> bytes:
             with suppress(OSError):
                 os.chdir(event.project)
         home = home_of(options.get("--home"))
-        situation = Situation.of(home, person_of(options.get("--user")))
+        situation = Situation.of(home, user_name(options.get("--user")))
         context = Hooks(client, situation, start_delivery).act(event)
     except Exception as error:  # noqa: BLE001 - no failure concerns the client
-        log_problem(home / MARK, f"{client_name} {event_name}", error)
+        log_problem(home / MEMORY_FOLDER, f"{client_name} {event_name}", error)
         return b""
     return msgspec.json.encode(client.answer(event_name, context)) if context else b""
 

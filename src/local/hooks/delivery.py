@@ -11,7 +11,7 @@ from local.client import publish_durably
 from local.client.access import connected
 from local.client.embedded import stack_running
 from local.errors import TooLargeError
-from local.home import MARK, PRIVATE
+from local.home import MEMORY_FOLDER, PRIVATE_UMASK
 from local.hooks.state import FinishedTurn, Outbox, Situation, log_problem
 from local.protocol.envelope import encode, seal
 from local.protocol.payloads import Generation
@@ -73,9 +73,9 @@ async def _main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    os.umask(PRIVATE)
+    os.umask(PRIVATE_UMASK)
     where = Path(sys.argv[1])
     try:
         asyncio.run(_main(where))
     except Exception as error:  # noqa: BLE001 - nothing else reports it
-        log_problem(where / MARK, "delivery", error)
+        log_problem(where / MEMORY_FOLDER, "delivery", error)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from local.errors import ConfigError, UnwritableError
-from local.home import MARK, own_home
+from local.home import MEMORY_FOLDER, own_home
 from local.hooks.clients.client import Client, Scope
 from local.hooks.registration import (
     entries_of,
@@ -171,7 +171,7 @@ def _replace(file: Path, text: str) -> None:
 
 
 def _record_file(file: Path) -> Path:
-    return own_home() / MARK / "hooks" / "installed" / f"{content_id(str(file))}.json"
+    return own_home() / MEMORY_FOLDER / "hooks" / "installed" / f"{content_id(str(file))}.json"
 
 
 def _read_record(file: Path) -> Record | None:

@@ -29,7 +29,7 @@ from local.protocol.conversation import IngestReport
 from local.protocol.envelope import new_id
 from local.protocol.items import ItemKey, ItemPut, StoredItem, check_size
 from local.protocol.memories import RecalledItem
-from local.protocol.payloads import Json, in_parts
+from local.protocol.payloads import Json, split_into_parts
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -244,7 +244,7 @@ class SessionLog:
     async def _ingest(self, messages: Sequence[Json]) -> dict[str, str]:
         """Ingest messages; return the ids of their records by the messages' ids."""
         records: dict[str, str] = {}
-        for part in in_parts(messages, _size, most_bytes=REQUEST_BYTES, most=PAGE):
+        for part in split_into_parts(messages, _size, max_bytes=REQUEST_BYTES, max_items=PAGE):
             result = await self._memory.call(
                 "ingest", messages=part, session_id=self._session_id, allow_again=True
             )

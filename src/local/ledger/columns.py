@@ -29,7 +29,7 @@ from local.ledger.entries import (
     Postings,
 )
 from local.text.features import HEAD_SEPARATOR, Features
-from local.text.names import folded
+from local.text.names import fold_topic
 
 MAX_COUNT = 15
 """Maximum count of a stem in a text; larger counts are cut."""
@@ -139,7 +139,7 @@ class Columns:
             candidate.kind in SPOKEN_KINDS,
             candidate.role in MACHINE_ROLES,
             names.scopes.number_of(candidate.scope),
-            -1 if candidate.topic is None else names.topics.number_of(folded(candidate.topic)),
+            -1 if candidate.topic is None else names.topics.number_of(fold_topic(candidate.topic)),
             names.labels.number_of(candidate.label),
             names.durabilities.number_of(candidate.durability),
             candidate.importance,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from local.protocol.memories import Kind, MemoryType, Owning, SourceClass
+from local.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
 from local.text.features import Features, features_of
 
 SPOKEN_KINDS = frozenset({"chat_message", "tool_output"})
@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
     row: int
     id: str
     kind: Kind
-    scope: Owning
+    scope: OwnerScope
     session_id: str | None
     role: str | None
     label: str | None

@@ -13,9 +13,9 @@ from local.protocol.memories import (
     Durability,
     Kind,
     MemoryType,
-    Owning,
+    OwnerScope,
     RelationType,
-    RetiredWhy,
+    RetirementReason,
     SourceClass,
     Triplet,
 )
@@ -46,7 +46,7 @@ EXTRACTED_FROM = "extracted_from"
 """Metadata key of an extracted fact: the ids of its source messages."""
 OWN_ONLY = "own_only"
 """Metadata key of a message: facts extracted from it belong to the user alone."""
-STRENGTH: dict[SourceClass, int] = {
+SOURCE_STRENGTH: dict[SourceClass, int] = {
     "stated": 3,
     "asserted": 3,
     "answered": 2,
@@ -79,7 +79,7 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     content: str
     event_time: datetime
-    scope: Owning = "session"
+    scope: OwnerScope = "session"
     owner: str = TENANT_OWNED
     topic: str | None = None
     label: str | None = None
@@ -97,7 +97,7 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
     alias: str | None = None
     pending: bool | None = None
     source_class: SourceClass | None = None
-    """If None, it follows from kind and role; see `class_of`."""
+    """If None, it follows from kind and role; see `source_class_of`."""
     stated_by: str | None = None
     summary: str | None = None
     keywords: tuple[str, ...] = ()
@@ -120,10 +120,10 @@ class Record(NewRecord, frozen=True, kw_only=True):
     superseded_by: str | None = None
     score: float | None = None
     retired_at: datetime | None = None
-    retired_why: RetiredWhy | None = None
+    retired_why: RetirementReason | None = None
 
 
-def class_of(record: NewRecord) -> SourceClass:
+def source_class_of(record: NewRecord) -> SourceClass:
     """Return the source class of a record: only the role `user` is a user's statement."""
     if record.source_class is not None:
         return record.source_class
@@ -168,7 +168,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact to remember; `importance` is from 0 to 1."""
 
     content: str
-    scope: Owning
+    scope: OwnerScope
     topic: str | None = None
     memory_type: MemoryType = "fact"
     durability: Durability = "standard"
@@ -263,7 +263,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
 UNLIMITED = Quota()
 
 
-def place_of_topic(topic: str, user: str | None) -> tuple[Owning, str]:
+def place_of_topic(topic: str, user: str | None) -> tuple[OwnerScope, str]:
     """Return scope and owner of a key: `user.*` belongs to the user, all others to the tenant."""
     if is_user_topic(topic):
         return "user", user or TENANT_OWNED

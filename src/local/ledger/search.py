@@ -15,14 +15,14 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags
 from local.ledger.records import TENANT_OWNED, Record
-from local.protocol.memories import ItemRelation, Kind, Owning
+from local.protocol.memories import ItemRelation, Kind, OwnerScope
 from local.protocol.vectors import VectorHits
 
 
 class Place(NamedTuple):
     """Scope, owner and kind of records."""
 
-    scope: Owning
+    scope: OwnerScope
     owner: str
     kind: Kind
 
@@ -30,10 +30,11 @@ class Place(NamedTuple):
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The words of a search, and the conditions for records.
 
-    For records of sessions, `only_session` is the one to search and `excluded_session` the one to leave
-    out. `since`, `until` and `as_of` are in UTC; records that were retired after `as_of` are found
-    as well. With `source`, only records whose `source_ref` begins with it are found. `current_query_id` is
-    the query id of the turn in which `owner` asks; the question of that turn is not found.
+    For records of sessions, `only_session` is the one to search and `excluded_session` the one to
+    leave out. `since`, `until` and `as_of` are in UTC; records that were retired after `as_of` are
+    found as well. With `source`, only records whose `source_ref` begins with it are found.
+    `current_query_id` is the query id of the turn in which `owner` asks; the question of that turn
+    is not found.
     """
 
     text: str
@@ -142,7 +143,9 @@ class Matches(WordMatches, frozen=True, kw_only=True):
         cosines = self.view.cosines(self.question, self.embedder)
         if not self.floor:
             return cosines
-        return np.where(self.has_comparable_vector(), (cosines - self.floor) / (1 - self.floor), 0.0)
+        return np.where(
+            self.has_comparable_vector(), (cosines - self.floor) / (1 - self.floor), 0.0
+        )
 
 
 class Related(NamedTuple):

@@ -14,7 +14,7 @@ from local.ledger.records import NewRecord, Record, Written
 from local.protocol.answers import Note
 from local.protocol.envelope import content_id
 from local.protocol.items import ItemKey, ItemPut, StoredItem
-from local.protocol.memories import MemoryType, Owning
+from local.protocol.memories import MemoryType, OwnerScope
 from local.protocol.payloads import Json
 
 SESSION_CHARACTERS = 500_000
@@ -62,7 +62,7 @@ class FactSelection(msgspec.Struct, frozen=True, kw_only=True):
     that have a key are selected instead.
     """
 
-    whose: tuple[tuple[Owning, str], ...]
+    whose: tuple[tuple[OwnerScope, str], ...]
     types: tuple[MemoryType, ...]
     least: float
     limit: int

@@ -12,7 +12,7 @@ import msgspec
 from local.ledger.records import NewRecord, Record
 from local.ledger.search import Place
 from local.protocol.answers import ChangeAction
-from local.protocol.memories import Durability, Kind, Owning, RelationType, SourceClass
+from local.protocol.memories import Durability, Kind, OwnerScope, RelationType, SourceClass
 from local.protocol.payloads import Json
 
 MESSAGE_CHARACTERS = 400
@@ -124,7 +124,7 @@ class ActiveFact(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability
     importance: float
     source_class: SourceClass
-    scope: Owning
+    scope: OwnerScope
     owner: str
     stated_by: str | None
     agent: str | None
@@ -196,7 +196,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None
     topic: str | None
     memory_type: str | None
-    scope: Owning | None
+    scope: OwnerScope | None
     owner: str | None
 
 

@@ -56,12 +56,12 @@ def inset(text: str) -> str:
     return f"\n{INSET}".join(map(visible, text.splitlines()))
 
 
-def line(text: str, most: int = MAX_LINE) -> str:
-    """Return a text as one line without brackets; longer texts are cut after `most` characters."""
-    beginning, rest = text[: 2 * most], len(text) - 2 * most
+def quoted_line(text: str, max_characters: int = MAX_LINE) -> str:
+    """Return a text as one line without brackets; longer texts are cut after `max_characters`."""
+    beginning, rest = text[: 2 * max_characters], len(text) - 2 * max_characters
     one = visible(" ".join(beginning.split())).translate(_BRACKETS)
-    if (left_out := len(one) - most + max(rest, 0)) > 0:
-        one = f"{one[:most]} [… {left_out:,} characters left out …]"
+    if (left_out := len(one) - max_characters + max(rest, 0)) > 0:
+        one = f"{one[:max_characters]} [… {left_out:,} characters left out …]"
     return one
 
 
@@ -72,7 +72,7 @@ def fact_line(
     fact = f"{topic}: {content}" if topic else content
     stated = f"stated by {AUTHORS.get(by or '', 'somebody')}"
     source = SOURCES[source_class] if source_class and source_class not in STATED else stated
-    return f"- {line(fact)} [{source}]"
+    return f"- {quoted_line(fact)} [{source}]"
 
 
 def section(name: str, lines: Sequence[str]) -> str:
@@ -83,7 +83,12 @@ def section(name: str, lines: Sequence[str]) -> str:
 def note_line(role: str, content: str, *, merged: bool) -> str:
     """Quote a note; each line of a merged note is quoted separately."""
     lines = content.splitlines() if merged else [content]
-    return "\n".join([f"{line(role)}: {line(lines[0], 2 * MAX_LINE)}", *map(line, lines[1:])])
+    return "\n".join(
+        [
+            f"{quoted_line(role)}: {quoted_line(lines[0], 2 * MAX_LINE)}",
+            *map(quoted_line, lines[1:]),
+        ]
+    )
 
 
 def system_prompt(into: type[Struct], instruction: str) -> str:

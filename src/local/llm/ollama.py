@@ -20,7 +20,7 @@ from local.errors import (
     ModelError,
     ModelRefusedError,
     PromptTooLargeError,
-    echoed,
+    abridged,
     without_credentials,
 )
 from local.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
@@ -282,7 +282,9 @@ def _from_response(error: ResponseError, model: str, url: str) -> ModelError:
             remedy=f"Run `ollama pull {model}`, or set LOCAL2_GENERATOR__CHAT=rules.",
         )
     if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE or _TOO_LARGE.search(error.error):
-        return PromptTooLargeError(f"{model} refused the request ({status}): {echoed(error.error)}")
+        return PromptTooLargeError(
+            f"{model} refused the request ({status}): {abridged(error.error)}"
+        )
     if httpx.codes.is_client_error(status):
-        return ModelRefusedError(f"{model} refused the request ({status}): {echoed(error.error)}")
-    return ModelError(f"Ollama at {url} failed: {echoed(error.error)}")
+        return ModelRefusedError(f"{model} refused the request ({status}): {abridged(error.error)}")
+    return ModelError(f"Ollama at {url} failed: {abridged(error.error)}")

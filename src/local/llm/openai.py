@@ -23,7 +23,7 @@ from local.endpoint.address import (
     unreadable_error,
 )
 from local.endpoint.clients import AsyncEndpointClient
-from local.errors import ModelError, ModelRefusedError, PromptTooLargeError, echoed
+from local.errors import ModelError, ModelRefusedError, PromptTooLargeError, abridged
 from local.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
 from local.llm.models import ChatChunk, ChatMessage, ToolDefinition
 from local.llm.openai_messages import (
@@ -251,7 +251,7 @@ class OpenAIModel:
             endpoint = self._client.endpoint
             problem = piece.error
             text = problem.get("message", problem) if isinstance(problem, dict) else problem
-            reply = endpoint.without_key(echoed(text))
+            reply = endpoint.without_key(abridged(text))
             message = f"{endpoint.shown} broke off with an error."
             raise EndpointError("failed", message, reply=reply, remedy="Ask again.")
         return piece

@@ -21,7 +21,7 @@ from local.errors import (
     Local2Error,
     StackNotRunningError,
     UnknownToolError,
-    error_of,
+    error_from_code,
     quoted,
 )
 from local.protocol.envelope import Sender
@@ -263,4 +263,4 @@ class Bridge:
         result = await self.call(name, args, caller)
         if result.error is None:
             return result
-        raise error_of(result.error.code, result.error.message)
+        raise error_from_code(result.error.code, result.error.message)

@@ -88,7 +88,7 @@ class Opening(NamedTuple):
 
 
 @cache
-def opened() -> Opening:
+def answer_initialize() -> Opening:
     """Take over standard input and output, and answer the client's first request. Runs once.
 
     From then on, all other code reads an empty standard input and prints to standard error.

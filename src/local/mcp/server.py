@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 
 from local import __version__
 from local.errors import Local2Error, RequestError, quoted
-from local.home import person_of
+from local.home import user_name
 from local.mcp import opening
 from local.mcp.bridge import Ask, Bridge, Link
 from local.mcp.primitives import (
@@ -51,7 +51,7 @@ Context = ServerRequestContext[Any, Any]
 
 def user_of(settings: McpSettings) -> str:
     """Return the configured user, or else the one who is logged in."""
-    return person_of(settings.user)
+    return user_name(settings.user)
 
 
 def agent_of(settings: McpSettings, client: str | None) -> str:
@@ -80,7 +80,7 @@ class Callers:
             user=self._user,
             agent=agent_of(self._settings, client.client_info.name if client else None),
             session_id=self._settings.session or self._session_of(ctx),
-            token=await self._link.tokens.of(self._user),
+            token=await self._link.tokens.token_for(self._user),
         )
 
     def _session_of(self, ctx: Context) -> str | None:

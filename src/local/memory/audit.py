@@ -8,7 +8,7 @@ from local.memory.changes import Changes
 from local.memory.scopes import owns
 from local.protocol.answers import AuditEntry, AuditTrail, NotDone, UndoReport
 from local.protocol.envelope import Caller
-from local.protocol.memories import By
+from local.protocol.memories import StatedBy
 
 UNDONE_AT_ONCE = 100
 """Number of changes that are undone in one transaction."""
@@ -128,7 +128,7 @@ class Audit:
             after=detail.get("after") if row.action == "importance" else None,
         )
 
-    def _by(self, row: AuditRow) -> By | None:
+    def _by(self, row: AuditRow) -> StatedBy | None:
         """Return whether the caller or somebody else made a change; None if no user did."""
         if row.user is None:
             return None

@@ -51,28 +51,28 @@ log = structlog.get_logger()
 class Streams(Protocol):
     """The users' messages in the bus's streams. Every method may raise BusError."""
 
-    async def settled(self) -> int: ...
-    async def count(self, whose: Sender) -> int: ...
-    async def erase(self, whose: Sender) -> int: ...
-    async def announce(self, whose: Sender) -> None: ...
+    async def wait_until_stored(self) -> int: ...
+    async def count(self, sender: Sender) -> int: ...
+    async def erase(self, sender: Sender) -> int: ...
+    async def announce(self, sender: Sender) -> None: ...
 
 
 class NoStreams:
     """Stands in where there are no streams, or nothing in them is selected."""
 
-    async def settled(self) -> int:
+    async def wait_until_stored(self) -> int:
         return 0
 
-    async def count(self, whose: Sender) -> int:
-        del whose
+    async def count(self, sender: Sender) -> int:
+        del sender
         return 0
 
-    async def erase(self, whose: Sender) -> int:
-        del whose
+    async def erase(self, sender: Sender) -> int:
+        del sender
         return 0
 
-    async def announce(self, whose: Sender) -> None:
-        del whose
+    async def announce(self, sender: Sender) -> None:
+        del sender
 
 
 class Outside:
@@ -106,14 +106,14 @@ class Erasure:
         """
         how = ErasureOptions(at=self._clock(), allow_again=allow_again)
         streams = self._outside.streams if selection.includes_unreferenced else NoStreams()
-        whose = Sender(user=self._caller.user, session_id=selection.session_id)
+        sender = Sender(user=self._caller.user, session_id=selection.session_id)
         if dry_run:
             selected = await self._ledger.erasures.select(selection)
             self._check_found(selection, selected.rows, how)
-            on_bus = await streams.count(whose)
+            on_bus = await streams.count(sender)
             return _receipt(how, Counter(selected.counts) + Counter({ON_THE_BUS: on_bus}), None)
-        await self._outside.streams.settled()
-        counts = Counter({ON_THE_BUS: await streams.erase(whose)})
+        await self._outside.streams.wait_until_stored()
+        counts = Counter({ON_THE_BUS: await streams.erase(sender)})
         parts: list[Erased] = []
         for number in range(ROUNDS):
             selected = await self._ledger.erasures.select(selection)
@@ -125,8 +125,8 @@ class Erasure:
             parts += await self._erase(selection, selected.rows, how)
         erased = combined(parts)
         forget_texts()
-        await self._outside.streams.announce(whose)
-        checks = [one async for one in self._checks(selection, streams, whose, erased)]
+        await self._outside.streams.announce(sender)
+        checks = [one async for one in self._checks(selection, streams, sender, erased)]
         log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))
         return _receipt(how, counts, checks)
 
@@ -172,7 +172,9 @@ class Erasure:
                 remedy="`local2 recall … --json` shows the ids; what others stated is theirs.",
             )
 
-    async def _erase(self, selection: Selection, rows: Sequence[int], how: ErasureOptions) -> list[Erased]:
+    async def _erase(
+        self, selection: Selection, rows: Sequence[int], how: ErasureOptions
+    ) -> list[Erased]:
         """Erase rows part by part, and remove each part from the index meanwhile."""
         parts: list[Erased] = []
         done = 0
@@ -204,7 +206,7 @@ class Erasure:
             self._outside.backlog.wake("unindex")
 
     async def _checks(
-        self, selection: Selection, streams: Streams, whose: Sender, erased: Erased
+        self, selection: Selection, streams: Streams, sender: Sender, erased: Erased
     ) -> AsyncIterator[ErasureCheck]:
         left = await self._ledger.erasures.select(selection)
         yield ErasureCheck(name="records", found=len(left.rows))
@@ -215,7 +217,7 @@ class Erasure:
         yield ErasureCheck(name="vectors in the ledger", found=traces.vectors)
         yield await self._check("vector index", self._in_index(erased), INDEX_LATER)
         yield await self._check("recall", self._recalled(erased), AGAIN)
-        yield await self._check(ON_THE_BUS, self._on_bus(streams, whose), STREAM_LATER)
+        yield await self._check(ON_THE_BUS, self._on_bus(streams, sender), STREAM_LATER)
         yield await self._check("files", self._scrubbed(), AGAIN)
 
     async def _check(self, name: str, finding: Awaitable[int], note: str) -> ErasureCheck:
@@ -250,19 +252,21 @@ class Erasure:
             found += sum(item.record.row in rows for item in items)
         return found
 
-    async def _on_bus(self, streams: Streams, whose: Sender) -> int:
+    async def _on_bus(self, streams: Streams, sender: Sender) -> int:
         """Return the number of messages left in the streams.
 
         Waiting turns count as well: as long as there are any, the stream's file keeps older ones.
         """
-        return await streams.count(whose) + await self._outside.streams.settled()
+        return await streams.count(sender) + await self._outside.streams.wait_until_stored()
 
     async def _scrubbed(self) -> int:
         await self._ledger.erasures.scrub()
         return 0
 
 
-def _receipt(how: ErasureOptions, counts: Counter[str], checks: list[ErasureCheck] | None) -> Receipt:
+def _receipt(
+    how: ErasureOptions, counts: Counter[str], checks: list[ErasureCheck] | None
+) -> Receipt:
     return Receipt(
         erased={name: number for name, number in sorted(counts.items()) if number},
         at=how.at,

@@ -35,7 +35,7 @@ from local.memory.scopes import (
     owner_in,
 )
 from local.protocol.envelope import Caller, Clock, new_id
-from local.protocol.memories import Owning, RelationType, Triplet
+from local.protocol.memories import OwnerScope, RelationType, Triplet
 from local.text.names import checked_topic, is_topic, is_user_topic, states_alias
 
 
@@ -127,7 +127,7 @@ class Facts:
         if record.topic is not None:
             return False
         ((same, *_), (similar,)) = await asyncio.gather(
-            self._ledger.records.chain(known), self._ledger.extraction.like([record])
+            self._ledger.records.chain(known), self._ledger.extraction.similar([record])
         )
         return any(
             one.row > same.row
@@ -136,7 +136,7 @@ class Facts:
             for one in similar
         )
 
-    async def store_triplets(self, triplets: Sequence[Triplet], scope: Owning) -> list[Written]:
+    async def store_triplets(self, triplets: Sequence[Triplet], scope: OwnerScope) -> list[Written]:
         """Store each triplet as a fact of its own, all or none. Known facts are not stored again.
 
         A known name is stored in its first spelling. A fact is linked with the facts of its scope
@@ -176,7 +176,7 @@ class Facts:
         """
         return await self._ledger.knowledge.names_in(text, own_places(self._caller))
 
-    def _record(self, content: str, scope: Owning, owner: str, **columns: Any) -> NewRecord:
+    def _record(self, content: str, scope: OwnerScope, owner: str, **columns: Any) -> NewRecord:
         check_may_write(scope, self._caller)
         defaults: dict[str, Any] = {"event_time": self._clock()}
         return NewRecord(

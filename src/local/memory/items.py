@@ -14,8 +14,8 @@ from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, NewRecord
 from local.ledger.sessions import (
     FoundKey,
-    ItemSelection,
     ItemCollection,
+    ItemSelection,
     ItemsWritten,
     ItemWriter,
     NewItem,

@@ -14,10 +14,10 @@ from local.memory.scopes import owner_in
 from local.memory.upkeep.backlog import Backlog
 from local.protocol.envelope import Caller, Clock
 from local.protocol.maintenance import ExportPage, ExportRequest, ImportReport
-from local.protocol.memories import Kind, Owning
+from local.protocol.memories import Kind, OwnerScope
 from local.protocol.portable import stored_line
 
-OF_SCOPE: dict[Owning, tuple[Owning, ...]] = {
+OF_SCOPE: dict[OwnerScope, tuple[OwnerScope, ...]] = {
     "session": ("session",),
     "user": ("session", "user"),
     "agent": ("agent",),

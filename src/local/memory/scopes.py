@@ -10,16 +10,16 @@ import msgspec
 
 from local.errors import ForbiddenError, InvalidArgumentsError
 from local.ledger.records import (
-    STRENGTH,
+    SOURCE_STRENGTH,
     TENANT_OWNED,
     NewRecord,
     Record,
-    class_of,
     principal_of,
+    source_class_of,
 )
 from local.ledger.search import Place
 from local.protocol.envelope import Caller
-from local.protocol.memories import By, Kind, Owning, Scope
+from local.protocol.memories import Kind, OwnerScope, Scope, StatedBy
 from local.settings import MemorySettings
 
 OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
@@ -27,13 +27,13 @@ OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
 NO_SESSION = "\x00"
 """The id of a session that has no records."""
 
-KINDS: dict[Owning, tuple[Kind, ...]] = {
+KINDS: dict[OwnerScope, tuple[Kind, ...]] = {
     "session": ("chat_message", "tool_output", "episode", "fact"),
     "user": ("fact", "note", "episode"),
     "agent": ("fact",),
     "tenant": ("fact", "document_chunk"),
 }
-_CLASSES: dict[Scope, tuple[Owning, ...]] = {
+_CLASSES: dict[Scope, tuple[OwnerScope, ...]] = {
     "session": ("session",),
     "history": ("session",),
     "user": ("user",),
@@ -78,7 +78,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     only_session: str | None = None
     excluded_session: str | None = None
 
-    def weight(self, scope: Owning, session_id: str | None) -> float:
+    def weight(self, scope: OwnerScope, session_id: str | None) -> float:
         """Return the weight of a record in a scope and session."""
         if scope != "session":
             return float(getattr(self.weights, scope))
@@ -95,7 +95,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
     _check_identity(scope, caller, otherwise=", or search scope 'any'")
     current = scope != "history" and weights.session > 0
     past = scope != "session" and weights.history > 0
-    is_searched: dict[Owning, bool] = {
+    is_searched: dict[OwnerScope, bool] = {
         "session": current or past,
         "user": weights.user > 0,
         "agent": weights.agent > 0 and bool(caller.agent),
@@ -117,7 +117,7 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
     )
 
 
-def owner_in(scope: Owning, caller: Caller) -> str:
+def owner_in(scope: OwnerScope, caller: Caller) -> str:
     """Return the owner of records that the caller stores in a scope.
 
     Raises:
@@ -127,12 +127,12 @@ def owner_in(scope: Owning, caller: Caller) -> str:
     return _owner(scope, caller)
 
 
-def may_write(scope: Owning, caller: Caller) -> bool:
+def may_write(scope: OwnerScope, caller: Caller) -> bool:
     """Return whether the caller's role may write to a scope."""
     return caller.writes is None or scope in caller.writes
 
 
-def check_may_write(scope: Owning, caller: Caller) -> None:
+def check_may_write(scope: OwnerScope, caller: Caller) -> None:
     """Raise a ForbiddenError unless the caller's role may write to the scope."""
     if not may_write(scope, caller):
         raise ForbiddenError(
@@ -142,14 +142,14 @@ def check_may_write(scope: Owning, caller: Caller) -> None:
         )
 
 
-def own_places(caller: Caller) -> list[tuple[Owning, str]]:
+def own_places(caller: Caller) -> list[tuple[OwnerScope, str]]:
     """Return scope and owner of the facts that the caller may see."""
     return [(scope, _owner(scope, caller)) for scope in ("user", "agent", "tenant")]
 
 
 def places_of_facts(caller: Caller) -> list[Place]:
     """Return the places of the caller's own facts and of the tenant's."""
-    scopes: tuple[Owning, ...] = ("session", "user", "agent", "tenant")
+    scopes: tuple[OwnerScope, ...] = ("session", "user", "agent", "tenant")
     return [Place(scope, _owner(scope, caller), "fact") for scope in scopes]
 
 
@@ -157,7 +157,7 @@ def may_see(record: Record, caller: Caller) -> bool:
     return owns(record.scope, record.owner, caller)
 
 
-def owns(scope: Owning, owner: str, caller: Caller) -> bool:
+def owns(scope: OwnerScope, owner: str, caller: Caller) -> bool:
     """Return whether records of this scope and owner are the caller's or the tenant's."""
     return owner == _owner(scope, caller)
 
@@ -182,14 +182,14 @@ def how_to_send(field: str) -> str:
     return f"Send {field} in the envelope{instead} (`local2`: {OPTIONS[field]})"
 
 
-def _owner(class_: Owning, caller: Caller) -> str:
+def _owner(class_: OwnerScope, caller: Caller) -> str:
     """Return the owner of the caller's records of a class; the tenant, if no user is known."""
     if class_ == "agent":
         return caller.agent or TENANT_OWNED
     return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
 
 
-def stated_by(record: Record, caller: Caller) -> By:
+def stated_by(record: Record, caller: Caller) -> StatedBy:
     """Return whether the calling user stated a record, or somebody else or an unknown user."""
     return "self" if principal_of(record) == (caller.user or TENANT_OWNED) else "other"
 
@@ -200,5 +200,5 @@ def may_retire(new: NewRecord, old: NewRecord) -> bool:
     So documents, tools and other users cannot retire what a user stated.
     """
     user = principal_of(new)
-    is_as_strong = STRENGTH[class_of(new)] >= STRENGTH[class_of(old)]
+    is_as_strong = SOURCE_STRENGTH[source_class_of(new)] >= SOURCE_STRENGTH[source_class_of(old)]
     return is_as_strong and user is not None and user == principal_of(old)

@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, class_of
+from local.ledger.records import TENANT_OWNED, source_class_of
 from local.ledger.upkeep import Actor
 from local.llm.framing import fact_line, section
 from local.memory.audit import Audit
@@ -74,7 +74,7 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
     def _line(self, item: RecallItem) -> str:
         record = item.record
         by = stated_by(record, self.caller)
-        return fact_line(labelled_text(record), None, by, class_of(record))
+        return fact_line(labelled_text(record), None, by, source_class_of(record))
 
 
 DEFAULT_TOP_K, CANDIDATE_FACTOR = 6, 2
@@ -289,5 +289,5 @@ def _hit(item: RecallItem) -> Hit:
         content=record.content,
         score=item.score,
         metadata=metadata,
-        source_class=class_of(record),
+        source_class=source_class_of(record),
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from local.errors import InvalidArgumentsError
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, Record, checked_text, class_of
+from local.ledger.records import TENANT_OWNED, Record, checked_text, source_class_of
 from local.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
 from local.llm.framing import fact_line, section
 from local.memory.scopes import how_to_send, own_places, stated_by
@@ -102,7 +102,7 @@ def _top_memory(record: Record, caller: Caller) -> TopMemory:
         event_time=record.event_time,
         scope=record.scope,
         by=stated_by(record, caller),
-        source_class=class_of(record),
+        source_class=source_class_of(record),
         topic=record.topic,
     )
 

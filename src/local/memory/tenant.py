@@ -83,9 +83,9 @@ class Memory:
         self.vectors = vectors
         self.settings = settings
         self.clock = clock
-        self.served = AnswerLog(since=clock())
-        self.tools = KnownTools(own_tools, self.served, announced)
-        self.echoes = Echoes(ledger, self.served, self.tools)
+        self.answer_log = AnswerLog(since=clock())
+        self.tools = KnownTools(own_tools, self.answer_log, announced)
+        self.echoes = Echoes(ledger, self.answer_log, self.tools)
         self.changes = Changes(self.backlog, announce)
         self.accesses = AccessLog(ledger.upkeep, clock)
         self.consolidation = self._consolidation(models.judge)
@@ -193,7 +193,7 @@ class Memories:
         """
         return self.tenant(caller.tenant).of(caller)
 
-    async def admitted(self, caller: Caller, action: str) -> MemoryService:
+    async def admit(self, caller: Caller, action: str) -> MemoryService:
         """Return the memory for a call of a tool or service, if the caller's role may use it.
 
         Raises:

@@ -16,7 +16,7 @@ import structlog
 from local.errors import IndexDamagedError
 from local.ledger.door import IndexedRecords
 from local.ledger.upkeep import Waiting
-from local.protocol.payloads import in_parts
+from local.protocol.payloads import split_into_parts
 from local.protocol.vectors import VectorHits, VectorItem, VectorsStored, VectorStatus
 
 BATCH_RECORDS = 128
@@ -95,7 +95,7 @@ def batches(records: Sequence[Waiting], dimensions: int) -> Iterator[list[Waitin
         text = record.text if record.vector is None else ""
         return max(len(msgspec.json.encode(text)), vector_bytes)
 
-    return in_parts(records, size_of, most_bytes=BATCH_BYTES, most=BATCH_RECORDS)
+    return split_into_parts(records, size_of, max_bytes=BATCH_BYTES, max_items=BATCH_RECORDS)
 
 
 async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:
@@ -108,7 +108,7 @@ async def compare(records: IndexedRecords, vectors: Vectors, status: VectorStatu
         VectorError: The worker does not answer.
     """
     if status.count == 0:
-        await records.index_anew()
+        await records.queue_all()
     elif not status.clean or status.count != await records.indexed():
         await _compare_ids(records, vectors, clean=status.clean)
     await _probe(records, vectors, status)
@@ -124,9 +124,9 @@ async def ids_in_index(vectors: Vectors, tenant: str, *, of_next: bool = False) 
 
 async def _compare_ids(records: IndexedRecords, vectors: Vectors, *, clean: bool) -> None:
     tenant = records.tenant
-    missing, unknown = await records.compared(await ids_in_index(vectors, tenant))
+    missing, unknown = await records.compare_ids(await ids_in_index(vectors, tenant))
     log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=clean)
-    await records.index_again(missing)
+    await records.queue(missing)
     for start in range(0, len(unknown), REMOVED_AT_ONCE):
         await vectors.delete(unknown[start : start + REMOVED_AT_ONCE], tenant=tenant)
 
@@ -139,7 +139,7 @@ async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus
         lost += await vectors.lost(vector_items(batch), tenant=records.tenant)
     if len(lost) > max(TOLERATED_LOSSES, TOLERATED_FRACTION * len(sample)):
         raise IndexDamagedError(f"It misses {len(lost)} of {len(sample)} vectors at random.")
-    await records.index_again(lost)
+    await records.queue(lost)
 
 
 class Damage:

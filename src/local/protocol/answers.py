@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from local.protocol.memories import By, Owning, SourceClass
+from local.protocol.memories import OwnerScope, SourceClass, StatedBy
 from local.protocol.payloads import Json
 
 
@@ -35,7 +35,7 @@ class RecalledTopic(msgspec.Struct, frozen=True, kw_only=True):
     found: bool
     content: str | None
     id: str | None = None
-    by: By | None = None
+    by: StatedBy | None = None
     source_class: SourceClass | None = None
 
 
@@ -69,8 +69,8 @@ class TopMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: str
     importance: float
     event_time: datetime
-    scope: Owning
-    by: By
+    scope: OwnerScope
+    by: StatedBy
     source_class: SourceClass
     topic: str | None = None
 
@@ -210,7 +210,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_type: str | None = None
     scope: str | None = None
     agent: str | None = None
-    by: By | None = None
+    by: StatedBy | None = None
     reason: str | None = None
     run: str | None = None
     superseded_by: str | None = None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from local.errors import echoed
+from local.errors import abridged
 from local.protocol.envelope import Name, content_id
 from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.reading import as_text, first_of, kind_of, name_of, value_of
@@ -164,7 +164,9 @@ def _reported_calls(value: Any, at: str, unread: list[str]) -> Iterator[tuple[st
         case dict():
             for name, called in value.items():
                 several = called if isinstance(called, list) else [called]
-                yield from ((f"{at}.{echoed(name)}", _call_of_tool(name, each)) for each in several)
+                yield from (
+                    (f"{at}.{abridged(name)}", _call_of_tool(name, each)) for each in several
+                )
         case _:
             unread.append(f"{at}: expected a list, got {kind_of(value)}")
 

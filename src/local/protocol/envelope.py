@@ -14,7 +14,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 import uuid_utils
 
-from local.errors import BadRequestError, InvalidArgumentsError, echoed
+from local.errors import BadRequestError, InvalidArgumentsError, abridged
 
 P = TypeVar("P")
 
@@ -162,7 +162,7 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         try:
             envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
         except msgspec.ValidationError as error:
-            problem = f"{echoed(error)}."
+            problem = f"{abridged(error)}."
             if "$.payload.args" in problem:
                 raise InvalidArgumentsError(
                     problem.replace("$.payload.args", "args"), logged=WRONG_TYPE

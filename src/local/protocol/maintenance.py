@@ -7,7 +7,7 @@ import msgspec
 
 from local.errors import Local2Error
 from local.protocol.answers import ConsolidationStatus
-from local.protocol.memories import Owning
+from local.protocol.memories import OwnerScope
 from local.protocol.payloads import DeadLetter
 from local.protocol.portable import Count
 
@@ -172,7 +172,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
 class ExportRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`memory.export`: the page after `cursor`; the envelope names the owner of a scope."""
 
-    scope: Owning | None = None
+    scope: OwnerScope | None = None
     vectors: bool = False
     cursor: str | None = None
 

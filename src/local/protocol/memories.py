@@ -22,12 +22,12 @@ SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact", "n
 """The kinds that `recall` finds: not episodes, which repeat the messages of their turns."""
 EPISODIC: tuple[Kind, ...] = ("episode", "note")
 """The kinds that `search_memory` finds, and that ratings refer to by query id."""
-Owning = Literal["session", "user", "agent", "tenant"]
+OwnerScope = Literal["session", "user", "agent", "tenant"]
 """What a record belongs to: one of the user's sessions, the user, an agent, or the whole tenant."""
 Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
 """What a search covers: this session, the user's earlier ones, or records by what they belong
 to."""
-By = Literal["self", "other"]
+StatedBy = Literal["self", "other"]
 """Who stated a record: the calling user, or somebody else."""
 SourceClass = Literal["stated", "answered", "observed", "document", "asserted"]
 """The origin of a record: a user's words, an assistant's answer, a tool's output, a document, or an
@@ -46,7 +46,9 @@ MemoryType = Literal[
 ]
 Durability = Literal["core", "standard", "ephemeral"]
 """How fast importance fades: `core` never, `standard` slowly, `ephemeral` soon."""
-RetiredWhy = Literal["superseded", "contradicted", "merged", "archived", "anonymised", "erased"]
+RetirementReason = Literal[
+    "superseded", "contradicted", "merged", "archived", "anonymised", "erased"
+]
 RelationType = Literal[
     "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
 ]
@@ -110,8 +112,8 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     session_id: str | None
     role: str | None = None
     agent: str | None = None
-    by: By | None = None
-    scope: Owning | None = None
+    by: StatedBy | None = None
+    scope: OwnerScope | None = None
     source_class: SourceClass | None = None
     sources: list[str] = []
     relations: tuple[ItemRelation, ...] = ()
@@ -147,7 +149,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     superseded_by: str | None
     source_class: SourceClass | None = None
     retired_at: datetime | None = None
-    retired_why: RetiredWhy | None = None
+    retired_why: RetirementReason | None = None
     sources: list[str] = []
 
     @property

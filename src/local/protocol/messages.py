@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
-from local.errors import InvalidArgumentsError, echoed
+from local.errors import InvalidArgumentsError, abridged
 from local.protocol.conversation import UNNAMED, ConversationMessage, read_calls
 from local.protocol.envelope import Name
 from local.protocol.payloads import Json, ToolCallRecord
@@ -113,7 +113,7 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
     try:
         known = msgspec.convert(received, ReceivedMessage)
     except msgspec.ValidationError as error:
-        raise InvalidArgumentsError(_with_path(echoed(error), place)) from error
+        raise InvalidArgumentsError(_with_path(abridged(error), place)) from error
     if received.keys().isdisjoint(CONTENT_FIELDS):
         raise InvalidArgumentsError(
             f"{place}: it has neither content nor tool_calls.".removeprefix(": "),

@@ -19,15 +19,15 @@ Json = dict[str, Any]
 """Arbitrary JSON objects: unvalidated tool arguments, JSON schemas, metadata."""
 
 
-def in_parts(
-    items: Iterable[Item], size_of: Callable[[Item], int], *, most_bytes: int, most: int
+def split_into_parts(
+    items: Iterable[Item], size_of: Callable[[Item], int], *, max_bytes: int, max_items: int
 ) -> Iterator[list[Item]]:
-    """Yield the items in parts within the limits; an item over `most_bytes` is a part by itself."""
+    """Yield the items in parts within the limits; an item over `max_bytes` is a part by itself."""
     part: list[Item] = []
     size = 0
     for item in items:
         item_size = size_of(item)
-        if part and (size + item_size > most_bytes or len(part) == most):
+        if part and (size + item_size > max_bytes or len(part) == max_items):
             yield part
             part, size = [], 0
         part.append(item)

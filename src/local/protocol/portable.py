@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Final, TypeVar
 
 import msgspec
 
-from local.errors import BadRequestError, echoed, quoted
+from local.errors import BadRequestError, abridged, quoted
 from local.protocol.items import NOTHING, Collection, Key, Namespace
-from local.protocol.memories import Durability, Kind, Owning, RetiredWhy, SourceClass
+from local.protocol.memories import Durability, Kind, OwnerScope, RetirementReason, SourceClass
 from local.protocol.payloads import Json
 
 FORMAT = 3
@@ -20,7 +20,7 @@ FORMAT = 3
 would refuse."""
 MESSAGE_LINE_BYTES = 500_000
 """Maximum bytes of the lines, or of a piece of a line, in one message; the bus carries 1 MB."""
-LINES = 500
+MAX_LINES_PER_MESSAGE = 500
 """Maximum lines in one message: they are stored in one transaction, which other writes wait for."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -53,7 +53,7 @@ class HeaderLine(Line, frozen=True):
     local2: str
     exported_at: Moment
     records: Count
-    scope: Owning | None = None
+    scope: OwnerScope | None = None
     user: str | None = None
     session: str | None = None
     agent: str | None = None
@@ -78,7 +78,7 @@ class RecordLine(Line, frozen=True):
     content: str
     event_time: Moment
     source_class: SourceClass
-    scope: Owning = "session"
+    scope: OwnerScope = "session"
     owner: str = ""
     topic: Text | None = None
     label: str | None = None
@@ -102,7 +102,7 @@ class RecordLine(Line, frozen=True):
     score: Score | None = None
     superseded_by: str | None = None
     retired_at: Moment | None = None
-    retired_why: RetiredWhy | None = None
+    retired_why: RetirementReason | None = None
     vector: StoredVector | None = None
 
 
@@ -264,7 +264,7 @@ def _decode_line(decoder: msgspec.json.Decoder[L], data: bytes, number: int) -> 
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = echoed(error).rstrip(".")
+        problem = abridged(error).rstrip(".")
         remedy = None
         if "unknown field" in problem or "Invalid value" in problem:
             remedy = "If a newer local2 wrote the file, update this one."

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from local.errors import CODES, BadRequestError, RequestError, ToolFailedError, echoed
+from local.errors import CODES, BadRequestError, RequestError, ToolFailedError, abridged
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, decode
 from local.protocol.payloads import (
@@ -68,7 +68,9 @@ def read_schema(data: bytes) -> ToolSchema:
     try:
         whole = msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"It is not JSON: {echoed(error)}.", remedy=SCHEMA_EXAMPLE) from error
+        raise BadRequestError(
+            f"It is not JSON: {abridged(error)}.", remedy=SCHEMA_EXAMPLE
+        ) from error
     payload = whole.get("payload", whole) if isinstance(whole, dict) else whole
     if not isinstance(payload, dict):
         raise BadRequestError("It is not a JSON object.", remedy=SCHEMA_EXAMPLE)
@@ -121,7 +123,7 @@ def _parameters(sources: Sequence[Mapping[str, Any]], schema: object) -> Json:
         given = {key: value for key, value in given.items() if value is not None}
         properties = msgspec.convert(given, _Parameters).properties
     except msgspec.ValidationError as error:
-        problem = f"Its parameters are not a JSON schema: {echoed(error)}."
+        problem = f"Its parameters are not a JSON schema: {abridged(error)}."
         raise BadRequestError(problem) from error
     if properties:  # some model servers reject `true`, which is the schema of any value
         given["properties"] = {name: {} if p is True else p for name, p in properties.items()}

@@ -157,7 +157,7 @@ class OwnTokens:
         self._bus = bus
         self._made: dict[str, tuple[str | None, float]] = {}
 
-    async def of(self, user: str | None) -> str | None:
+    async def token_for(self, user: str | None) -> str | None:
         """Return a token for the user; None if one is configured, or none can be signed."""
         if user is None or self._bus.tenant is None or self._bus.token or self._bus.credentials:
             return None

@@ -140,7 +140,7 @@ def _is_topic_word(word: str) -> bool:
     return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
 
 
-def folded(topic: str) -> str:
+def fold_topic(topic: str) -> str:
     """Return a topic key in the form for comparison, without capitals and letter variants."""
     if topic.isascii():
         return topic.lower()
@@ -163,4 +163,4 @@ def checked_topic(topic: str) -> str:
 
 def is_user_topic(topic: str) -> bool:
     """Return whether a topic key is for a user's own facts."""
-    return folded(topic).startswith("user.")
+    return fold_topic(topic).startswith("user.")

@@ -79,11 +79,11 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:
             action = self.action(arguments) if self.action else self.name
-            return await self.function(await memories.admitted(caller, action), arguments)
+            return await self.function(await memories.admit(caller, action), arguments)
 
         def answering(caller: Caller, result: ToolResult) -> None:
             ids = self.shows(result.data) if result.ok else ()
-            memories.tenant(caller.tenant).served.add(caller, self.name, result.content, ids)
+            memories.tenant(caller.tenant).answer_log.add(caller, self.name, result.content, ids)
 
         return Tool(
             name=self.name,

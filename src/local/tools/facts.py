@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from local.ledger.records import Fact, Record, class_of, sources_of
+from local.ledger.records import Fact, Record, source_class_of, sources_of
 from local.llm.framing import inset
 from local.memory.scopes import stated_by
 from local.memory.service import MemoryService
@@ -90,7 +90,7 @@ async def recall_topic(memory: MemoryService, args: RecallTopic) -> ToolOutput:
             content=record.content,
             id=record.id,
             by=stated_by(record, memory.caller),
-            source_class=class_of(record),
+            source_class=source_class_of(record),
         ),
     )
 
@@ -215,7 +215,7 @@ def _version(record: Record) -> Version:
         event_time=record.event_time,
         agent=record.agent,
         superseded_by=record.superseded_by or None,
-        source_class=class_of(record),
+        source_class=source_class_of(record),
         retired_at=record.retired_at,
         retired_why=record.retired_why,
         sources=sources_of(record),

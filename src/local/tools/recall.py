@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from local.ledger.records import Record, class_of, sources_of
+from local.ledger.records import Record, source_class_of, sources_of
 from local.llm.framing import SOURCES
 from local.memory.recall.items import RecallItem
 from local.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
@@ -15,7 +15,7 @@ from local.protocol.envelope import Caller
 from local.protocol.memories import (
     Answer,
     Explanation,
-    Owning,
+    OwnerScope,
     RecalledItem,
     RecalledItems,
     Scope,
@@ -38,7 +38,7 @@ from local.tools.base import (
 )
 from local.tools.relations import RELATION_WORDS
 
-SCOPE_WORDS: dict[Owning, str] = {
+SCOPE_WORDS: dict[OwnerScope, str] = {
     "session": "of the session",
     "user": "of the user",
     "agent": "of the agent",
@@ -168,7 +168,7 @@ def _as_text(
 def _origin(record: Record, caller: Caller) -> str:
     """Return words for who said a record, or whose fact it is."""
     if record.kind != "fact":
-        return SOURCES[class_of(record)]
+        return SOURCES[source_class_of(record)]
     kind_of_fact = "standing fact" if record.topic else "fact"
     others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
     return f"{kind_of_fact} {SCOPE_WORDS[record.scope]}{others}"
@@ -214,7 +214,7 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         agent=record.agent,
         by=stated_by(record, caller),
         scope=record.scope,
-        source_class=class_of(record),
+        source_class=source_class_of(record),
         sources=sources_of(record),
         relations=item.relations,
         outdated_by=item.outdated_by,

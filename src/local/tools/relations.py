@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from local.ledger.records import class_of
+from local.ledger.records import source_class_of
 from local.ledger.upkeep import RelatedRecord
-from local.llm.framing import line
+from local.llm.framing import quoted_line
 from local.memory.service import MemoryService
 from local.protocol.envelope import Name
 from local.protocol.memories import RelatedMemories, RelatedMemory, RelationType, Triplet
@@ -164,13 +164,13 @@ def _related(related: RelatedRecord) -> RelatedMemory:
         content=excerpt(record.content, EXCERPT_CHARACTERS),
         event_time=record.event_time,
         active=record.superseded_by is None,
-        source_class=class_of(record),
+        source_class=source_class_of(record),
     )
 
 
 def _as_line(related: RelatedMemory) -> str:
     how = RELATION_WORDS[related.type][related.incoming]
-    return f"{how}: {line(related.content)} [{related.id}]"
+    return f"{how}: {quoted_line(related.content)} [{related.id}]"
 
 
 def _shown(data: RelatedMemories) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from local.ledger.sessions import COUNTED_CHARACTERS
-from local.llm.framing import fact_line, inset, line, note_line
+from local.llm.framing import fact_line, inset, note_line, quoted_line
 from local.memory.intake.intake import LARGE_CONVERSATION
 from local.memory.service import MemoryService
 from local.memory.sessions import TopMemories, from_call
@@ -146,7 +146,7 @@ def _lines(session: SessionContent) -> Iterator[str]:
     newest = [message for message in session.messages if message.content][-TEXT_MESSAGES:]
     yield f"[Session {session.session_id}, its last {len(newest)} messages]"
     for message in shortened(newest, 2 * quarter):
-        yield f"{line(message.name or message.role)}: {inset(message.content)}"
+        yield f"{quoted_line(message.name or message.role)}: {inset(message.content)}"
     if session.notes:
         yield "[Notes]"
         for note in shortened(session.notes, quarter):

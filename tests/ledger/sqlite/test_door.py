@@ -7,7 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from ledgers import asked, find, index, record, searching
+from ledgers import find, index, record, searching, vector_result
 from local.ledger.door import Ledger
 from local.ledger.sqlite import working_sets
 from local.ledger.sqlite.database import Database
@@ -58,7 +58,7 @@ async def test_a_search_of_a_memory_that_is_known_takes_two_reads(
     ledger = Ledger(database, "default")
     (gold,) = await ledger.records.store([record("Gold.")])
     await index(ledger, {"Gold.": 0})
-    await find(ledger, searching("gold"), asked(0, [gold.id]))
+    await find(ledger, searching("gold"), vector_result(0, [gold.id]))
     read, counted = database.read, []
 
     async def count(work: Any, **_: Any) -> Any:
@@ -66,7 +66,7 @@ async def test_a_search_of_a_memory_that_is_known_takes_two_reads(
         return await read(work)
 
     monkeypatch.setattr(database, "read", count)
-    seen = await find(ledger, searching("gold"), asked(0, [gold.id]))
+    seen = await find(ledger, searching("gold"), vector_result(0, [gold.id]))
 
     assert seen.contents == {"Gold."}
     assert len(counted) == reads

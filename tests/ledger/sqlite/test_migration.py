@@ -259,7 +259,7 @@ async def test_what_an_older_ledger_had_yet_to_do_are_tasks(tmp_path: Path) -> N
             for kind in kinds
         }
         counts = await ledger.counts()
-        missing, unknown = await ledger.index.compared({"in", "leaving"})
+        missing, unknown = await ledger.index.compare_ids({"in", "leaving"})
 
     assert tasks == {"index": ["waits"], "unindex": ["leaving"], "judge": ["waits", "judging"]}
     assert counts == Counts(records=6, indexed=2, waiting=1)

@@ -61,7 +61,7 @@ async def test_an_older_ledger_has_its_pairs_once_its_features_are_read(tmp_path
         assert [row for row, _ in found] == [1]
         assert " 主题=1 " in stems[0]
         assert stems[1] == " old=1 | "  # a dash is no run: nothing is read again
-        assert await ledger.unsound() == []
+        assert await ledger.problems() == []
 
 
 async def test_a_record_that_was_erased_meanwhile_gets_no_pairs(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.records import LARGEST_HELD, RecentTopics
 from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import new_id
-from local.protocol.memories import Owning
+from local.protocol.memories import OwnerScope
 from waiting import eventually
 
 OWNER = "richard"
@@ -142,7 +142,7 @@ async def test_a_fact_too_large_to_keep_is_recalled_from_the_ledger(
     assert await recalled(ledger) == "x" * LARGEST_HELD, "the largest that is kept"
 
 
-def record(topic: str, *, scope: Owning = "user", owner: str = OWNER) -> Record:
+def record(topic: str, *, scope: OwnerScope = "user", owner: str = OWNER) -> Record:
     return Record(
         id=new_id(),
         kind="fact",

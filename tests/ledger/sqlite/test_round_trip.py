@@ -139,4 +139,4 @@ async def test_a_ledger_that_was_imported_is_sound(source: Database, target: Dat
     copied = Ledger(target, "default")
     await copy(Ledger(source, "default"), copied)
 
-    assert await copied.unsound() == []
+    assert await copied.problems() == []

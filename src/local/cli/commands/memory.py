@@ -8,7 +8,7 @@ import typer
 from local.cli.commands import Agent, Json, User
 from local.cli.output import command
 from local.protocol.envelope import Sender
-from local.protocol.memories import Owning, Scope
+from local.protocol.memories import OwnerScope, Scope
 
 group = typer.Typer()
 
@@ -200,7 +200,7 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to write JSON lines; - is stdout.")],
     scope: Annotated[
-        Owning | None,
+        OwnerScope | None,
         typer.Option(
             help="Only memories of --session, --user or --agent, or those of the whole tenant."
         ),

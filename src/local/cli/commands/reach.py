@@ -46,9 +46,9 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
 ) -> None:
     """Serve the memory over MCP to the client that starts this command, on stdin and stdout."""
-    from local.mcp.opening import opened
+    from local.mcp.opening import answer_initialize
 
-    opening = None if http else opened()
+    opening = None if http else answer_initialize()
     chosen: GlobalOptions = context.obj
     with command(chosen._replace(home=home_of(home))) as (settings, output):
         from local.cli.reach import serve_http, serve_stdio

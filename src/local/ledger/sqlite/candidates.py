@@ -21,7 +21,7 @@ from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
-from local.text.names import folded
+from local.text.names import fold_topic
 
 TEXT_CHARACTERS = 400
 """Number of leading characters of a text that are returned as its beginning."""
@@ -38,7 +38,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     places: str
     session_word: str | None
     only_session: str | None
-    but_session: str | None
+    excluded_session: str | None
     since: str | None
     until: str | None
     as_of: str | None
@@ -46,7 +46,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     beyond: str | None
     """The end of the range of texts that begin with `source`."""
     owner: str
-    asking: str | None
+    current_query_id: str | None
     embedder: str
     """The embedder whose vectors are compared with the question's."""
 
@@ -57,7 +57,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_open(self) -> bool:
         """Whether everything in the places is searched."""
-        limits_session = self.only_session is not None or self.but_session is not None
+        limits_session = self.only_session is not None or self.excluded_session is not None
         return not self.limits_time and not limits_session and self.source is None
 
     @classmethod
@@ -68,14 +68,14 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             places=as_json(words),
             session_word=session_word(tenant, search),
             only_session=search.only_session,
-            but_session=search.excluded_session,
+            excluded_session=search.excluded_session,
             since=stamp(search.since) if search.since else None,
             until=stamp(search.until) if search.until else None,
             as_of=stamp(search.as_of) if search.as_of else None,
             source=search.source,
             beyond=f"{search.source}{chr(sys.maxunicode)}" if search.source else None,
             owner=search.owner,
-            asking=search.current_query_id,
+            current_query_id=search.current_query_id,
             embedder=embedder,
         )
 
@@ -100,7 +100,7 @@ class Pool:
     def rows_of_topics(self, topics: Sequence[str]) -> list[int]:
         """Return the rows of the facts with these keys."""
         asked = {
-            "topics": as_json([folded(topic) for topic in topics]),
+            "topics": as_json([fold_topic(topic) for topic in topics]),
             "places": self._asked["places"],
         }
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
@@ -128,7 +128,7 @@ class Pool:
         rows = {candidate.id: candidate.row for candidate in self.candidates.values()}
         return [rows[hit.id] for hit in hits.hits if hit.id in rows][:limit]
 
-    def asked_question(self) -> list[int]:
+    def pending_question(self) -> list[int]:
         """Return the row of the question that the caller is answering, if it was received."""
         if self._asked["current_query_id"] is None:
             return []
@@ -144,7 +144,7 @@ class Pool:
             return []
         return [row for (row,) in self._all("retired_since", limit=MAX_RETIRED, **self._asked)]
 
-    def compared(
+    def compare_vectors(
         self, rows: Sequence[int], hits: VectorHits, limit: int
     ) -> list[tuple[float, int]]:
         """Return the rows nearest to the question, each preceded by its cosine, best first."""

@@ -126,7 +126,11 @@ class Erasures:
         return int(row["due"]) if row else 0
 
     def _erase(
-        self, selection: Selection, rows: Sequence[int], how: ErasureOptions, connection: SqlConnection
+        self,
+        selection: Selection,
+        rows: Sequence[int],
+        how: ErasureOptions,
+        connection: SqlConnection,
     ) -> Erased:
         numbers = as_json(rows)
         found = self._rows.execute(connection, "to_erase", rows=numbers).fetchall()

@@ -146,7 +146,7 @@ class Extractions:
             yield MessageGroup(messages=active[:until], context=context)
             messages = messages[len(read) :]
 
-    async def like(self, facts: Sequence[NewRecord]) -> list[list[Record]]:
+    async def similar(self, facts: Sequence[NewRecord]) -> list[list[Record]]:
         """Return for each new fact the active fact of its key, and the owner's similar facts."""
         return await self._rows.read(lambda c: [list(self._similar(c, fact)) for fact in facts])
 

@@ -209,7 +209,10 @@ class FullText:
 
     def _refresh(self, connection: SqlConnection) -> None:
         self._last_row = self._rows.execute(connection, "last_row").fetchone()["last"] or 1
-        if self._last_row > self._rows_at_refresh * GROWTH or len(self._counts) > self._words.most:
+        if (
+            self._last_row > self._rows_at_refresh * GROWTH
+            or len(self._counts) > self._words.max_size
+        ):
             self._rows_at_refresh = self._last_row
             self._counts.clear()
         self._words.use(self, len(self._counts), self._counts.clear)

@@ -10,9 +10,9 @@ import msgspec
 from local.ledger.records import NewRecord
 from local.ledger.sessions import (
     FoundKey,
+    ItemCollection,
     ItemPage,
     ItemSelection,
-    ItemCollection,
     ItemsWritten,
     ItemWriter,
     NewItem,
@@ -36,7 +36,9 @@ class Items:
         self._rows = rows
         self._records = records
 
-    async def put(self, of: ItemCollection, items: Sequence[NewItem], by: ItemWriter) -> ItemsWritten:
+    async def put(
+        self, of: ItemCollection, items: Sequence[NewItem], by: ItemWriter
+    ) -> ItemsWritten:
         """Store items, and delete those without a value, all or none.
 
         An item whose text is unchanged keeps its record.
@@ -54,7 +56,11 @@ class Items:
         return await self._rows.write(put)
 
     async def delete(
-        self, of: ItemCollection, keys: Sequence[ItemKey], namespaces: Sequence[Path], by: ItemWriter
+        self,
+        of: ItemCollection,
+        keys: Sequence[ItemKey],
+        namespaces: Sequence[Path],
+        by: ItemWriter,
     ) -> ItemsWritten:
         """Delete items by key, and all items in or below some namespaces, in one transaction."""
 

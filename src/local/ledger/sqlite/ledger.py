@@ -81,9 +81,9 @@ class Ledger:
         """Return the numbers of all records, of indexed ones and of those waiting for it."""
         return await self.records.counts()
 
-    async def unsound(self) -> list[str]:
+    async def problems(self) -> list[str]:
         """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""
-        return await unsound(self._database)
+        return await find_problems(self._database)
 
     async def backfill(self) -> None:
         """Store the features that records of an older local2 lack."""
@@ -127,7 +127,7 @@ def _store_features(rows: TenantRows, read: list[Parameters], connection: SqlCon
     rows.execute_each(connection, "keep_pairs", (each for each in paired if each["pairs"]))
 
 
-async def unsound(database: Database) -> list[str]:
+async def find_problems(database: Database) -> list[str]:
     """Read all of the ledger; return its problems, an empty list if it is sound."""
     found = await database.damages()
     try:

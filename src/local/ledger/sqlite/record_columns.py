@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from local.ledger.records import NewRecord, Record, class_of, principal_of, stamp
+from local.ledger.records import NewRecord, Record, principal_of, source_class_of, stamp
 from local.ledger.sqlite.database import Row
 from local.text.features import Features, pairs_of
-from local.text.names import folded
+from local.text.names import fold_topic
 
 NO_STATE = dict.fromkeys(Record.__struct_fields__)
 """The columns of a new record's state, all empty."""
@@ -33,8 +33,8 @@ def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
     values = {**NO_STATE, **msgspec.structs.asdict(record)}
     values["metadata"] = as_json(record.metadata)
     values["event_time"] = stamp(record.event_time)
-    values["folded_topic"] = folded(record.topic) if record.topic else None
-    values["source_class"] = class_of(record)
+    values["folded_topic"] = fold_topic(record.topic) if record.topic else None
+    values["source_class"] = source_class_of(record)
     if isinstance(record, Record):
         values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
     else:

@@ -14,8 +14,8 @@ from local.ledger.sqlite.record_columns import record_of
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import utc_now
-from local.protocol.memories import Owning
-from local.text.names import folded
+from local.protocol.memories import OwnerScope
+from local.text.names import fold_topic
 
 TOGETHER = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
@@ -82,9 +82,9 @@ class Facts:
         self._records = records
         self._topics = topics
 
-    async def topic(self, scope: Owning, owner: str, topic: str) -> Record | None:
+    async def topic(self, scope: OwnerScope, owner: str, topic: str) -> Record | None:
         """Return the active fact of a topic, from memory if it was used recently."""
-        topic = folded(topic)
+        topic = fold_topic(topic)
         if (held := self._topics.get((scope, owner, topic))) is not None:
             return held
         version = self._topics.version
@@ -94,9 +94,11 @@ class Facts:
             self._topics.keep(record)
         return record
 
-    async def history(self, scope: Owning, owner: str, topic: str) -> list[Record]:
+    async def history(self, scope: OwnerScope, owner: str, topic: str) -> list[Record]:
         """Return every version of a topic's fact, the newest first."""
-        rows = await self._rows.all("topic_history", scope=scope, owner=owner, topic=folded(topic))
+        rows = await self._rows.all(
+            "topic_history", scope=scope, owner=owner, topic=fold_topic(topic)
+        )
         return [record_of(row) for row in rows]
 
     async def store(self, record: NewRecord, *, again: bool = False) -> Written:
@@ -188,7 +190,7 @@ class RecentTopics:
     def forget_topic(self, scope: str | None, owner: str | None, topic: str | None) -> None:
         """Drop the fact of this topic, which has changed."""
         self.version += 1
-        self._drop((scope or "", owner or "", folded(topic or "")))
+        self._drop((scope or "", owner or "", fold_topic(topic or "")))
 
     def forget_all(self) -> None:
         """Drop all facts, since any of them may have been replaced or erased."""
@@ -205,7 +207,7 @@ class RecentTopics:
 
 
 def _key(record: NewRecord) -> Key:
-    return record.scope, record.owner, folded(record.topic or "")
+    return record.scope, record.owner, fold_topic(record.topic or "")
 
 
 class Documents:

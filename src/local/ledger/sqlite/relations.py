@@ -28,7 +28,7 @@ from local.ledger.sqlite.record_columns import as_json, record_of
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
-from local.protocol.memories import Owning
+from local.protocol.memories import OwnerScope
 from local.text.names import NameCandidate, entity_key, name_candidates
 
 TYPES = as_json(RELATION_TYPES)
@@ -43,7 +43,7 @@ ANY_ALIAS = content_id(ALSO_NAMES)
 """Relation target of all facts that state an alias."""
 ROLES = ("subject", "object")
 
-Place = tuple[Owning, str]
+Place = tuple[OwnerScope, str]
 TENANT_PLACE: Place = ("tenant", TENANT_OWNED)
 
 

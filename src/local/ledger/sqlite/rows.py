@@ -27,9 +27,9 @@ from local.ledger.sqlite.database import Cursor, Database, Row, SqlConnection, W
 from local.ledger.sqlite.record_columns import as_json, columns_of, record_of
 from local.ledger.sqlite.sql import statements
 from local.protocol.envelope import utc_now
-from local.protocol.memories import RetiredWhy
+from local.protocol.memories import RetirementReason
 from local.protocol.payloads import Json
-from local.text.names import folded
+from local.text.names import fold_topic
 
 SQL = statements()
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     superseded_by: str
     at: datetime
     user: str | None = None
-    why: RetiredWhy = "superseded"
+    why: RetirementReason = "superseded"
     reason: str | None = None
     run: str | None = None
 
@@ -213,7 +213,7 @@ class RecordRows:
         if self.was_erased(connection, record):
             return Written(id=record.id, was_new=False, erased=True)
         record = self._with_known_topic(connection, record)
-        topic = folded(record.topic) if record.topic else None
+        topic = fold_topic(record.topic) if record.topic else None
         place = {"scope": record.scope, "owner": record.owner, "topic": topic}
         same = self._rows.execute(
             connection, "same_fact", **place, content=record.content
@@ -231,7 +231,7 @@ class RecordRows:
         """Return the active fact of a record's topic, if there is one."""
         if record.topic is None:
             return None
-        place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
+        place = {"scope": record.scope, "owner": record.owner, "topic": fold_topic(record.topic)}
         row = self._rows.execute(connection, "active_topic", **place).fetchone()
         return record_of(row) if row else None
 
@@ -239,7 +239,7 @@ class RecordRows:
         """Return the record with its topic as first spelled."""
         if record.topic is None:
             return record
-        place = {"scope": record.scope, "owner": record.owner, "topic": folded(record.topic)}
+        place = {"scope": record.scope, "owner": record.owner, "topic": fold_topic(record.topic)}
         known = self._rows.execute(connection, "topic_as_written", **place).fetchone()
         return msgspec.structs.replace(record, topic=known["topic"]) if known else record
 

@@ -21,8 +21,8 @@ from local.ledger.search import (
     Details,
     Drafter,
     Matches,
-    VectorResult,
     Search,
+    VectorResult,
     WordMatches,
     run_choice,
 )
@@ -167,14 +167,14 @@ class SearchRun(Generic[D, T]):
     def _compared(
         self, hits: VectorHits, rows: list[int], connection: SqlConnection
     ) -> list[tuple[float, int]]:
-        return self._pool(connection).compared(rows, hits, NEAREST)
+        return self._pool(connection).compare_vectors(rows, hits, NEAREST)
 
     def _pool(self, connection: SqlConnection, former: Pool | None = None) -> Pool:
         return Pool(self._rows, connection, self.filter, former)
 
     def _view(self, columns: Columns, pool: Pool) -> View:
         """Return the view of what the search may find; the ledger applies the conditions."""
-        asked = pool.asked_question()
+        asked = pool.pending_question()
         if self.filter.is_open:
             return columns.without(asked)
         return columns.within(set(pool.own_rows()).difference(asked))
@@ -192,7 +192,7 @@ def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
     own = pool.own_rows(OWN_RECORDS + 1)
     if len(own) > OWN_RECORDS:
         raise HiddenByOthersError
-    return [row for _, row in pool.compared(own, hits, NEAREST)]
+    return [row for _, row in pool.compare_vectors(own, hits, NEAREST)]
 
 
 class Searches:
@@ -219,7 +219,7 @@ class Searches:
         """Drop everything in RAM that may have been erased."""
         self._working_sets.clear()
 
-    async def waits(self, search: Search) -> bool:
+    async def has_waiting(self, search: Search) -> bool:
         """Return whether some of the searched records wait for their vectors."""
         asked = msgspec.structs.asdict(Filter.of(self._rows.tenant, search))
         row = await self._rows.one("has_waiting", **asked)

@@ -17,8 +17,8 @@ from local.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,
     NewRecord,
-    class_of,
     principal_of,
+    source_class_of,
     stamp,
 )
 from local.ledger.search import Place
@@ -29,7 +29,7 @@ from local.ledger.sqlite.working_sets import place_word
 from local.ledger.transfer import ErasureOptions, Selected, Selection
 from local.protocol.memories import Kind
 from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
-from local.text.names import folded
+from local.text.names import fold_topic
 
 SESSION_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
 USER_KINDS: tuple[Kind, ...] = ("fact", "note", "episode")
@@ -84,7 +84,7 @@ class Selections:
         if selection.id is not None:
             found = execute(connection, "rows_of_id", owner=owner, id=selection.id)
         elif selection.topic is not None:
-            topic = folded(selection.topic)
+            topic = fold_topic(selection.topic)
             found = execute(connection, "rows_of_topic", owner=owner, topic=topic)
         else:
             tenant = self._rows.tenant
@@ -145,7 +145,9 @@ class Tombstones:
         A record that somebody adds explicitly may be stored again, unless it is `copied` from an
         export.
         """
-        if not self._has_any(connection) or (class_of(record) in EXPLICIT_CLASSES and not copied):
+        if not self._has_any(connection) or (
+            source_class_of(record) in EXPLICIT_CLASSES and not copied
+        ):
             return False
         return self._match(connection, list(self._digests(record)))
 
@@ -175,7 +177,11 @@ class Tombstones:
         return bool(self._rows.execute(connection, "stands_for", **asked).fetchone()["stands"])
 
     def add(
-        self, connection: SqlConnection, selection: Selection, rows: Sequence[Row], how: ErasureOptions
+        self,
+        connection: SqlConnection,
+        selection: Selection,
+        rows: Sequence[Row],
+        how: ErasureOptions,
     ) -> None:
         """Prevent these rows from being stored again."""
         self._has_any(connection)
@@ -192,7 +198,9 @@ class Tombstones:
             digests += [self._digest(*name) for name in names]
         self._insert(connection, selection, digests, how)
 
-    def add_selection(self, connection: SqlConnection, selection: Selection, how: ErasureOptions) -> None:
+    def add_selection(
+        self, connection: SqlConnection, selection: Selection, how: ErasureOptions
+    ) -> None:
         """Prevent older notes, ratings, tool outputs and items from being stored again."""
         self._has_any(connection)
         self._insert(connection, selection, [self._selection_digest(selection)], how)
@@ -266,7 +274,7 @@ class Tombstones:
             yield self._digest("text", principal_of(record) or TENANT_OWNED, text)
 
     def _selection_digest(self, selection: Selection) -> str:
-        topic = folded(selection.topic) if selection.topic else None
+        topic = fold_topic(selection.topic) if selection.topic else None
         return self._digest("chosen", selection.owner, selection.session_id, topic, selection.id)
 
     def _digest(self, *parts: str | None) -> str:

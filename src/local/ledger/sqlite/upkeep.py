@@ -100,25 +100,25 @@ class IndexedRecords:
         row = await self._rows.one("counts")
         return int(row["indexed"]) if row else 0
 
-    async def index_anew(self) -> None:
+    async def queue_all(self) -> None:
         """Add the task `index` for every record, for example after the index was emptied."""
         row = await self._rows.one("last_row")
         last = row["last"] if row else 0
         for first in range(1, last + 1, PAGE):
-            await self._rows.change("index_anew", first=first, last=first + PAGE - 1)
+            await self._rows.change("queue_all", first=first, last=first + PAGE - 1)
 
-    async def index_again(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
+    async def queue(self, ids: Sequence[str], *, kind: TaskKind = "index") -> None:
         """Add the task `index` for these records, or `embed` for the next index."""
         for start in range(0, len(ids), PAGE):
             page = ids[start : start + PAGE]
-            await self._rows.change_each("index_again", ({"id": id_, "kind": kind} for id_ in page))
+            await self._rows.change_each("queue_one", ({"id": id_, "kind": kind} for id_ in page))
 
-    async def to_embed(self) -> int:
+    async def count_to_embed(self) -> int:
         """Return the number of records that wait for the next index."""
         row = await self._rows.one("count_kind", kind="embed")
         return int(row["waiting"]) if row else 0
 
-    async def embed_no_more(self) -> None:
+    async def drop_embed_tasks(self) -> None:
         """Delete the tasks for the next index, which was given up or serves now.
 
         That index lacks the records whose tasks were set aside, so these get the task `index`.
@@ -144,7 +144,7 @@ class IndexedRecords:
                 "drop_vectors_of_others", first=first, last=first + PAGE - 1, embedders=embedders
             )
 
-    async def compared(self, present: set[str]) -> tuple[list[str], list[str]]:
+    async def compare_ids(self, present: set[str]) -> tuple[list[str], list[str]]:
         """Compare the index with the ledger: return missing ids and surplus ids.
 
         `present` are the ids in the index.

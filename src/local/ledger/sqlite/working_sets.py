@@ -51,13 +51,13 @@ Places = tuple[str, ...]
 
 
 class Budget:
-    """Limits what is held in RAM: above a total size of `most`, it drops the least recently used.
+    """Limits what is held in RAM: beyond a total of `max_size`, drops the least recently used.
 
     Used by one thread at a time.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_size: int) -> None:
+        self.max_size = max_size
         self._held: OrderedDict[Hashable, tuple[int, Callable[[], object]]] = OrderedDict()
         self._size = 0
 
@@ -66,7 +66,7 @@ class Budget:
         self.forget(key)
         self._held[key] = size, drop
         self._size += size
-        while self._size > self.most and len(self._held) > 1:
+        while self._size > self.max_size and len(self._held) > 1:
             _, (dropped, drop_oldest) = self._held.popitem(last=False)
             self._size -= dropped
             drop_oldest()

@@ -91,10 +91,10 @@ class AnswerLog:
         return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
 
 
-def _put_bounded(held: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+def _put_bounded(held: OrderedDict[K, V], key: K, value: V, max_size: int) -> None:
     held[key] = value
     held.move_to_end(key)
-    if len(held) > most:
+    if len(held) > max_size:
         held.popitem(last=False)
 
 
@@ -109,9 +109,9 @@ class KnownTools:
     Another team's tool may have the name of one of the memory's `own`; then the result decides.
     """
 
-    def __init__(self, own: frozenset[str], served: AnswerLog, announced: Announced) -> None:
+    def __init__(self, own: frozenset[str], answer_log: AnswerLog, announced: Announced) -> None:
         self.own = own
-        self._served = served
+        self._answer_log = answer_log
         self._announced = announced
 
     def skip_reason(self, owner: str, call: ToolCallRecord) -> str | None:
@@ -124,7 +124,7 @@ class KnownTools:
 
     def may_be_own(self, tool: str, at: datetime) -> bool:
         """Return whether a result may come from the memory itself, from before its log begins."""
-        return tool in self.own and at < self._served.since
+        return tool in self.own and at < self._answer_log.since
 
     def reads_memory(self, tool: str) -> bool:
         """Return whether a tool of another team takes its results from the memory."""
@@ -135,7 +135,7 @@ class KnownTools:
         """Return whether a tool of this memory answered. For an empty result, the name decides."""
         if not call.content.strip():
             return call.name in self.own
-        return self._served.shown_in(owner, call.name, call.content) is not None
+        return self._answer_log.shown_in(owner, call.name, call.content) is not None
 
     def _foreign_tool(self, tool: str) -> ToolSchema | None:
         """Return the announcement of a tool whose name is not one of the memory's own."""
@@ -193,9 +193,9 @@ class TurnEcho(msgspec.Struct, frozen=True, kw_only=True):
 class Echoes:
     """Compares the turns of one tenant with the memories that were shown."""
 
-    def __init__(self, ledger: Ledger, served: AnswerLog, tools: KnownTools) -> None:
+    def __init__(self, ledger: Ledger, answer_log: AnswerLog, tools: KnownTools) -> None:
         self._ledger = ledger
-        self._served = served
+        self._answer_log = answer_log
         self.tools = tools
 
     async def find(
@@ -214,9 +214,9 @@ class Echoes:
     ) -> tuple[list[str], Iterable[str]]:
         """Return the results that come from the memory, and the ids of the shown records."""
         results = []
-        ids = dict.fromkeys(self._served.shown_to(owner, session_id))
+        ids = dict.fromkeys(self._answer_log.shown_to(owner, session_id))
         for call in calls:
-            if (shown := self._served.shown_in(owner, call.name, call.content)) is not None:
+            if (shown := self._answer_log.shown_in(owner, call.name, call.content)) is not None:
                 results.append(call.content)
                 ids |= dict.fromkeys(shown)
             elif self.tools.reads_memory(call.name):

@@ -21,7 +21,7 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Positions
-from local.ledger.records import STRENGTH, TENANT_OWNED
+from local.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
 from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import apply_weights, remove_weights
@@ -58,7 +58,7 @@ RELATED_COVERAGE = 0.1
 BELOW_LEAD = 0.01
 """Minimum gap between a lead and the records that it raises, in weighted score."""
 _MONTHS = frozenset(stems(month.lower() for month in MONTHS))
-USER_STRENGTH = STRENGTH["stated"]
+USER_STRENGTH = SOURCE_STRENGTH["stated"]
 """Strength of a source from which a statement has the force of the user's own words."""
 RANK_GAP = 0.01
 """Gap between a statement and the one that replaces it, in weighted score."""
@@ -179,7 +179,9 @@ class Variants:
     def __init__(self, view: View, caller: Caller) -> None:
         self._view = view
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
-        self._strengths = view.names.sources.map_values(STRENGTH.__getitem__)[view.column["source"]]
+        self._strengths = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)[
+            view.column["source"]
+        ]
         self._compared: set[int] = set()
         self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()

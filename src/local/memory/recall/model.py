@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct
 
 from local.errors import ModelError
-from local.ledger.records import Record, class_of
+from local.ledger.records import Record, source_class_of
 from local.llm.models import StructuredModel
 from local.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument, RerankError
 from local.protocol.memories import Answer
@@ -118,7 +118,7 @@ class SynthesisItem(Struct, frozen=True, kw_only=True):
             content=record.content,
             event_time=record.event_time,
             speaker=record.label or record.role,
-            source=class_of(record),
+            source=source_class_of(record),
             topic=record.topic,
         )
 

@@ -25,7 +25,7 @@ from local.memory.recall.precedence import Echoes, StandingFacts, apply_weights,
 from local.memory.recall.query import Query
 from local.memory.recall.replies import Replies
 from local.memory.scopes import Reach
-from local.protocol.memories import Owning
+from local.protocol.memories import OwnerScope
 
 SPEAKER = 0.1
 """Share of a message whose speaker the question names."""
@@ -219,7 +219,7 @@ def _scope_weights(view: View, reach: Reach) -> Array:
     if current is not None:
         in_session = column["session"] == names.sessions.number_of(("session", current))
         weights = np.where(in_session, reach.weight("session", current), weights)
-        of_session = [names.sessions.number_of((scope, current)) for scope in get_args(Owning)]
+        of_session = [names.sessions.number_of((scope, current)) for scope in get_args(OwnerScope)]
         ended &= ~np.isin(column["session"], of_session)
     return np.asarray(np.where(ended, ENDED * weights, weights))
 

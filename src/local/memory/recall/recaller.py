@@ -1,8 +1,7 @@
 """Recall: analyse the question, query all channels, rank, drop duplicates, rerank.
 
-The vector index and the ledger are queried concurrently: by meaning, words, topic keys and
-relations. Recall always answers. A channel that is unavailable costs quality, not the answer;
-`degraded` and `rerank_used` report it.
+The vector index and the ledger are queried concurrently: by meaning, words, keys and relations.
+An unavailable channel costs quality, not the answer; `degraded` and `rerank_used` report it.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +16,15 @@ from local.admission import FairSlots
 from local.errors import IndexDamagedError, InvalidArgumentsError, Local2Error
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text
-from local.ledger.search import Choice, Chooser, DetailRequest, Drafter, Matches, VectorResult, Search
+from local.ledger.search import (
+    Choice,
+    Chooser,
+    DetailRequest,
+    Drafter,
+    Matches,
+    Search,
+    VectorResult,
+)
 from local.memory.recall.items import RecallItem, first_items, labelled_text, with_relations
 from local.memory.recall.query import Expander, Query, analyse
 from local.memory.recall.ranking import Draft, rank
@@ -86,10 +93,10 @@ class Retrieval:
         def choose(found: Matches, _: None) -> Choice[list[Record] | None]:
             if found.problem is not None or found.waiting:
                 return None
+            min_cosine = 1 - closeness.distance
+            cosines = zip(found.view.rows, found.cosines().tolist(), strict=True)
             near = [
-                (cosine, row)
-                for row, cosine in zip(found.view.rows, found.cosines().tolist(), strict=True)
-                if row < before and cosine >= 1 - closeness.distance
+                (cosine, row) for row, cosine in cosines if row < before and cosine >= min_cosine
             ]
             rows = [row for _, row in sorted(near, reverse=True)[: closeness.top_k]]
             records = (yield DetailRequest(records=rows)).records
@@ -101,7 +108,7 @@ class Retrieval:
         """Return the nearest vectors, or the reason why they cannot be searched."""
         await self._indexer.wait_for_start()
         # Checked before the search: a record indexed while it runs may be missing from the hits.
-        waiting = not self._indexer.caught_up and await self._ledger.searches.waits(search)
+        waiting = not self._indexer.is_caught_up and await self._ledger.searches.has_waiting(search)
         if (problem := self._indexer.problem) is not None:
             return VectorResult(waiting=waiting, problem=problem)
         try:
@@ -240,10 +247,9 @@ class Recaller:
         items = recalled.items
         is_useful = len(items) > (0 if request.candidates is None else request.top_k)
         if self._models.reranker is not None and request.rerank and is_useful:
+            texts = [labelled_text(item.record) for item in items]
             try:
-                order = await self._models.reranker.rank(
-                    request.query, [labelled_text(item.record) for item in items]
-                )
+                order = await self._models.reranker.rank(request.query, texts)
             except RerankError as error:
                 log.debug("rerank_failed", reason=str(error))
             else:

@@ -109,9 +109,9 @@ class Runner:
         """Whether the next claim prefers failed tasks; this alternates."""
         self._interrupted: set[Task] = set()
         """Tasks of batches that met something out of reach. Others go first until one succeeds."""
-        self.caught_up = False
+        self.is_caught_up = False
         """Whether all added tasks are done, except for failed ones."""
-        self.moved_at = clock()
+        self.last_progress = clock()
         """When a task was last done, or when the first of the waiting tasks was added."""
         self.problem: str | None = None
         """The reason why the job pauses, until it succeeds."""
@@ -120,9 +120,9 @@ class Runner:
 
     def wake(self, *, many: bool = False) -> None:
         """Wake the loop after tasks were added. `many`: wait for more, which probably follow."""
-        if self.caught_up:
-            self.moved_at = self._clock()
-        self.caught_up = False
+        if self.is_caught_up:
+            self.last_progress = self._clock()
+        self.is_caught_up = False
         self._added_at = time.monotonic()
         self._work.set()
         if not many:
@@ -194,8 +194,8 @@ class Runner:
             for one in running:
                 one.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-        self.caught_up = not self._work.is_set()
-        if self.caught_up:
+        self.is_caught_up = not self._work.is_set()
+        if self.is_caught_up:
             self._job.all_done()
 
     async def _next_batch(self, running: Iterable[Sequence[Task]]) -> list[Task]:
@@ -229,7 +229,7 @@ class Runner:
         else:
             self._interrupted.clear()
             self._note_success()
-            self.moved_at = self._clock()
+            self.last_progress = self._clock()
 
     async def _count_failure(self, task: Task, error: Exception) -> None:
         """Postpone a task that failed on its own, or set it aside after the last attempt."""

@@ -37,7 +37,7 @@ MAX_REFUSALS = 3
 fault, not the batches."""
 MAX_REPORTED = 500
 """Maximum number of contradictions left alone, and of failed changes, that are reported."""
-SETTLING = 60.0
+START_DELAY = 60.0
 """Seconds after a start in which no run begins, in favour of waiting users."""
 CHECK_SECONDS = 600.0
 """Seconds between two checks whether a run is due. A machine may sleep, so no longer timer is
@@ -107,7 +107,7 @@ class Consolidation:
         """Consolidate all facts in the configured interval until cancelled."""
         if not self._every:
             return
-        await asyncio.sleep(SETTLING)
+        await asyncio.sleep(START_DELAY)
         while True:
             try:
                 if await self._is_due():

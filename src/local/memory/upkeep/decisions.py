@@ -10,7 +10,7 @@ from heapq import nlargest, nsmallest
 
 import msgspec
 
-from local.ledger.records import STRENGTH
+from local.ledger.records import SOURCE_STRENGTH
 from local.ledger.upkeep import ActiveFact, Change
 from local.memory.recall.ranking import FADING
 from local.text.words import bare_words
@@ -102,13 +102,16 @@ def same_words(one: ActiveFact, other: ActiveFact) -> bool:
 def best_first(facts: Iterable[ActiveFact]) -> list[ActiveFact]:
     """Return the fact that stays, followed by those that may be merged into it."""
     best, *others = sorted(
-        facts, key=lambda f: (f.topic is not None, STRENGTH[f.source_class], f.row), reverse=True
+        facts,
+        key=lambda f: (f.topic is not None, SOURCE_STRENGTH[f.source_class], f.row),
+        reverse=True,
     )
     return [best, *(other for other in others if _may_merge(other, best))]
 
 
 def _may_merge(fact: ActiveFact, into: ActiveFact) -> bool:
-    return fact.topic is None and STRENGTH[fact.source_class] <= STRENGTH[into.source_class]
+    is_stronger = SOURCE_STRENGTH[fact.source_class] > SOURCE_STRENGTH[into.source_class]
+    return fact.topic is None and not is_stronger
 
 
 def newer_first(one: ActiveFact, other: ActiveFact) -> tuple[ActiveFact, ActiveFact]:
@@ -125,8 +128,8 @@ def reason_to_keep(newer: ActiveFact, older: ActiveFact) -> str | None:
         "it is core": older.durability == "core",
         "they were not stated by the same user": principal(newer) is None
         or principal(newer) != principal(older),
-        "the newer one comes from a weaker source": STRENGTH[newer.source_class]
-        < STRENGTH[older.source_class],
+        "the newer one comes from a weaker source": SOURCE_STRENGTH[newer.source_class]
+        < SOURCE_STRENGTH[older.source_class],
         "neither is clearly the newer one": newer.event_time <= older.event_time
         or newer.row <= older.row,
         "what happened remains true": {newer.memory_type, older.memory_type} & ACCUMULATING,
@@ -249,15 +252,15 @@ class ChangeSelection:
         self._changed: set[str] = set()
         self._stays: set[str] = set()
 
-    def take(self, changes: Iterable[Change], most: int) -> None:
+    def take(self, changes: Iterable[Change], limit: int) -> None:
         for change in changes:
-            if most <= 0:
+            if limit <= 0:
                 return
             if self._is_allowed(change):
                 self.changes.append(change)
                 self._changed.add(change.fact.id)
                 self._stays.add(change.superseded_by)
-                most -= 1
+                limit -= 1
 
     def _is_allowed(self, change: Change) -> bool:
         must_stay = change.action != "importance" and change.fact.id in self._stays

@@ -26,8 +26,8 @@ from local.ledger.records import (
     Record,
     Task,
     TaskKind,
-    class_of,
     place_of_topic,
+    source_class_of,
 )
 from local.ledger.upkeep import ExtractedFact, FactRelation, MessageGroup
 from local.memory.changes import Changes
@@ -35,8 +35,8 @@ from local.memory.extraction.items import Extractor, Item, Passage, Utterance
 from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 from local.protocol.envelope import content_id
-from local.protocol.memories import Owning
-from local.text.names import folded
+from local.protocol.memories import OwnerScope
+from local.text.names import fold_topic
 from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
@@ -84,7 +84,7 @@ def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
 
 
 def _verdict_on_same_key(new: NewRecord, old: NewRecord) -> Verdict:
-    if class_of(old) == "asserted" and _contains(new, old):
+    if source_class_of(old) == "asserted" and _contains(new, old):
         return "duplicate"  # the old one may be just "Elixir", the new one a sentence with it
     if not may_retire(new, old):
         return "contradicts"
@@ -93,7 +93,9 @@ def _verdict_on_same_key(new: NewRecord, old: NewRecord) -> Verdict:
 
 def _same_key(new: NewRecord, old: NewRecord) -> bool:
     return (
-        new.topic is not None and old.topic is not None and folded(new.topic) == folded(old.topic)
+        new.topic is not None
+        and old.topic is not None
+        and fold_topic(new.topic) == fold_topic(old.topic)
     )
 
 
@@ -167,7 +169,9 @@ class Extraction(Job):
         if not records:
             return []
         found: list[ExtractedFact] = []
-        for record, known in zip(records, await self._ledger.extraction.like(records), strict=True):
+        for record, known in zip(
+            records, await self._ledger.extraction.similar(records), strict=True
+        ):
             replaced = {id_ for fact in found for id_ in fact.replaces}
             remaining = [one for one in known if one.id not in replaced]
             earlier = _same_place(record, found)
@@ -218,7 +222,7 @@ def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
         )
 
 
-def _places(item: Item, message: Record) -> list[tuple[Owning, str]]:
+def _places(item: Item, message: Record) -> list[tuple[OwnerScope, str]]:
     """Return the scopes and owners of an item. Facts of the tenant also belong to the agent."""
     if item.memory_type == "task":
         return [("session", message.owner)]

@@ -93,9 +93,9 @@ class Indexer(Job):
         self._worker, self.embedder = status, status.embedder
 
     @property
-    def caught_up(self) -> bool:
+    def is_caught_up(self) -> bool:
         """Whether every acknowledged record is in the index."""
-        return self._worker is not None and self._runner.caught_up
+        return self._worker is not None and self._runner.is_caught_up
 
     @property
     def problem(self) -> str | None:
@@ -114,9 +114,9 @@ class Indexer(Job):
         return self._runner.problem
 
     @property
-    def moved_at(self) -> datetime:
+    def last_progress(self) -> datetime:
         """When a record was last indexed, or when the first of the waiting records was written."""
-        return self._runner.moved_at
+        return self._runner.last_progress
 
     @property
     def refilling(self) -> str | None:
@@ -156,7 +156,7 @@ class Indexer(Job):
 
     async def check_count(self, count: int) -> None:
         """Compare the index with the ledger if it holds `count` records and should hold more."""
-        if self.caught_up and count < await self._records.indexed() and self.caught_up:
+        if self.is_caught_up and count < await self._records.indexed() and self.is_caught_up:
             log.warning("index_contradicts_ledger", count=count)
             self._start_over()
 
@@ -164,7 +164,7 @@ class Indexer(Job):
         self._losses += 1
         self._worker = None
         self._filling = False
-        self._runner.caught_up = False
+        self._runner.is_caught_up = False
 
     async def rebuild(self) -> None:
         """Empty the index and queue every record for it. Vectors in the ledger are used again.
@@ -278,4 +278,4 @@ class Indexer(Job):
 
     async def _empty(self, *, whole: bool) -> None:
         await self._vectors.reset(tenant=self._records.tenant, whole=whole)
-        await self._records.index_anew()
+        await self._records.queue_all()

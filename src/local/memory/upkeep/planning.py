@@ -109,11 +109,11 @@ class Planner:
             return "no model could judge"
         return None if verdicts == ["replaces"] else "a model judged that both may hold"
 
-    async def _merge_duplicates(self, survey: Survey, most: int) -> list[Change]:
+    async def _merge_duplicates(self, survey: Survey, limit: int) -> list[Change]:
         """Merge facts that are equal to another one."""
         changes: list[Change] = []
         for rows in survey.equal_groups(PAGE):
-            if len(changes) >= most:
+            if len(changes) >= limit:
                 break
             begun = time.monotonic()
             for group in decisions.merge_groups(await self._ledger.upkeep.facts_at(rows)):

@@ -71,7 +71,7 @@ class Reembedding(Job):
         begun = self._compared is not None
         return NextIndex(
             embedder=self._records.next,
-            waiting=await (self._records.to_embed() if begun else self._records.indexed()),
+            waiting=await (self._records.count_to_embed() if begun else self._records.indexed()),
             problem=self._runner.problem,
         )
 
@@ -91,7 +91,7 @@ class Reembedding(Job):
             if worker is not self._compared:
                 await self._compare()
                 self._compared = worker
-            if self._filling is not None and not await self._records.to_embed():
+            if self._filling is not None and not await self._records.count_to_embed():
                 await self._swap(self._filling)
 
     async def do(self, tasks: Sequence[Task]) -> None:
@@ -131,8 +131,8 @@ class Reembedding(Job):
         self._records.next = wanted
         self._set_filling(await self._vectors.begin_next(wanted, tenant=tenant))
         present = await ids_in_index(self._vectors, tenant, of_next=True)
-        missing, _ = await self._records.compared(present)
-        await self._records.index_again(missing, kind="embed")
+        missing, _ = await self._records.compare_ids(present)
+        await self._records.queue(missing, kind="embed")
         log.info("reembedding", embedder=wanted, there=len(present), missing=len(missing))
 
     async def _swap(self, filling: VectorStatus) -> None:
@@ -140,7 +140,7 @@ class Reembedding(Job):
         embedder = str(filling.next)
         await self._ledger.searches.prepare(embedder)
         async with self._indexer.paused():
-            if await self._records.to_embed():
+            if await self._records.count_to_embed():
                 return
             status = await self._vectors.swap(embedder, tenant=self._records.tenant)
             self._indexer.swapped(status)
@@ -151,6 +151,6 @@ class Reembedding(Job):
     async def _finish(self, worker: VectorStatus) -> None:
         """Delete the tasks and vectors of a next index, because none is being filled any more."""
         self._filling = self._records.next = None
-        await self._records.embed_no_more()
+        await self._records.drop_embed_tasks()
         self._backlog.wake("index")
         await self._records.keep_vectors_of(worker.embedder)

@@ -66,7 +66,7 @@ INSERT OR IGNORE INTO task (tenant, kind, record, place, id)
 SELECT tenant, 'unindex', row, place, :id FROM record
 WHERE +tenant = :tenant AND row = :row AND superseded_by IS NOT NULL;
 
--- name: index_anew
+-- name: queue_all
 INSERT INTO task (tenant, kind, record, place)
 SELECT tenant, 'index', row, place FROM record
 WHERE +tenant = :tenant AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task'
@@ -77,7 +77,7 @@ SET state = 'waits', attempts = 0, not_before = NULL, error = NULL WHERE state !
 -- name: last_row
 SELECT coalesce(max(row), 0) AS last FROM record;
 
--- name: index_again
+-- name: queue_one
 INSERT OR IGNORE INTO task (tenant, kind, record, place)
 SELECT tenant, :kind, row, place FROM record
 WHERE tenant = :tenant AND id = :id AND superseded_by IS NULL AND kind != 'transcript' AND memory_type IS NOT 'task';
