@@ -93,11 +93,9 @@ class Retrieval:
         def choose(found: Matches, _: None) -> Choice[list[Record] | None]:
             if found.problem is not None or found.waiting:
                 return None
-            min_cosine = 1 - closeness.distance
+            least = 1 - closeness.distance
             cosines = zip(found.view.rows, found.cosines().tolist(), strict=True)
-            near = [
-                (cosine, row) for row, cosine in cosines if row < before and cosine >= min_cosine
-            ]
+            near = [(cosine, row) for row, cosine in cosines if row < before and cosine >= least]
             rows = [row for _, row in sorted(near, reverse=True)[: closeness.top_k]]
             records = (yield DetailRequest(records=rows)).records
             return [records[row] for row in rows if row in records]
