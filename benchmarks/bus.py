@@ -11,7 +11,7 @@ from texts import notes
 
 BLOCKS = 45
 REQUESTS = 200
-REQUESTS_TOGETHER = 1_280
+REQUESTS_IN_A_ROUND = 1_280
 IN_FLIGHT = 64
 INDEXING_BLOCKS = 7
 REQUESTS_WHILE_INDEXING = 400
@@ -60,8 +60,8 @@ async def not_kept(asker: Asker) -> Figure:
 async def many_in_flight(recall: Ask, echo: Ask) -> list[Figure]:
     ours, base = await alternating(
         BLOCKS,
-        partial(throughput, recall, REQUESTS_TOGETHER, IN_FLIGHT),
-        partial(throughput, echo, REQUESTS_TOGETHER, IN_FLIGHT),
+        partial(throughput, recall, REQUESTS_IN_A_ROUND, IN_FLIGHT),
+        partial(throughput, echo, REQUESTS_IN_A_ROUND, IN_FLIGHT),
     )
     about = f"throughput, {IN_FLIGHT} in flight: recall / echo"
     return [

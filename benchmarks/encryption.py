@@ -28,7 +28,7 @@ from report import Figure, milliseconds, ratio, run
 from texts import notes
 
 RECORDS = 10_000
-AT_ONCE = 250
+BATCH = 250
 BLOCKS = 15
 OPENED = 7
 QUESTIONS = 5
@@ -55,8 +55,8 @@ def size(folder: Path) -> Figure:
 async def while_open(with_key: Ledger, without: Ledger) -> list[Figure]:
     texts = notes(RECORDS, seed=1)
     for ledger in (with_key, without):
-        for start_at in range(0, RECORDS, AT_ONCE):
-            await ledger.records.store(episodes(texts[start_at : start_at + AT_ONCE]))
+        for start_at in range(0, RECORDS, BATCH):
+            await ledger.records.store(episodes(texts[start_at : start_at + BATCH]))
     found: list[Figure] = []
     for key, about, work in (("store", "storing 250 records", store), ("search", "search", search)):
         ours, base = (work(ledger) for ledger in (with_key, without))
@@ -75,7 +75,7 @@ def store(ledger: Ledger) -> Callable[[], Awaitable[float]]:
     seeds = itertools.count(2)
 
     async def work() -> float:
-        records = episodes(notes(AT_ONCE, seed=next(seeds)))
+        records = episodes(notes(BATCH, seed=next(seeds)))
         begun = time.perf_counter()
         await ledger.records.store(records)
         return time.perf_counter() - begun

@@ -21,7 +21,7 @@ from local.vectors.embedder import FloatMatrix
 from local.vectors.index import VectorIndex
 from local.vectors.minilm import MODEL, MiniLM
 
-TOGETHER = 5_000
+BATCH = 5_000
 EVENT_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 EMBEDDED = 500
 NOISE = 0.5
@@ -44,8 +44,8 @@ async def write_records(
     """
     async with Database.open(data_dir / "ledger.sqlite3", migrations()) as database:
         ledger = Ledger(database, tenant)
-        for start in range(0, len(records), TOGETHER):
-            piece = slice(start, start + TOGETHER)
+        for start in range(0, len(records), BATCH):
+            piece = slice(start, start + BATCH)
             await ledger.records.store(records[piece])
             if vectors is not None:
                 await _keep_vectors(ledger, vectors[piece])

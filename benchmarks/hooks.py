@@ -18,7 +18,7 @@ from texts import notes
 RECORDS = 1_000
 BLOCKS = 6
 TRIES = 10
-AT_ONCE = 100
+BATCH = 100
 NOTES = notes(RECORDS, seed=15)
 SESSION = {"session_id": "benchmark", "transcript_path": "transcript.jsonl"}
 PROMPT = {**SESSION, "hook_event_name": "UserPromptSubmit", "prompt": NOTES[17][:200]}
@@ -29,8 +29,8 @@ BARE = [sys.executable, "-P", "-c", "pass"]
 async def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         async with running_stack(Path(folder)) as url, asking(url) as asker:
-            for start in range(0, RECORDS, AT_ONCE):
-                said = [{"role": "assistant", "content": text} for text in NOTES[start:][:AT_ONCE]]
+            for start in range(0, RECORDS, BATCH):
+                said = [{"role": "assistant", "content": text} for text in NOTES[start:][:BATCH]]
                 await asker.tool("ingest", request_of(messages=said, session_id="earlier"))
             hooks = HookRuns(Path(folder), url)
             blocks = [await asyncio.to_thread(hooks.block) for _ in range(BLOCKS + 1)][1:]

@@ -17,7 +17,7 @@ from report import Figure, a_second, ratio, run
 from texts import notes
 
 BACKLOG = 2_000
-TOGETHER = 128
+BATCH = 128
 
 
 async def measure() -> list[Figure]:
@@ -31,7 +31,7 @@ async def measure() -> list[Figure]:
         async with running_stack(folder) as url, asking(url) as asker:
             await asker.save(["With a first memory there is a collection."], in_flight=1)
             await asker.all_indexed()
-            await embed(alone, texts[:TOGETHER])  # loads the model
+            await embed(alone, texts[:BATCH])  # loads the model
             before = await embed(alone, texts[::2])
             await write_records(data_dir(folder), episodes(texts))
             indexing = await seconds(asker.index_backlog())
@@ -53,8 +53,8 @@ def seconds_to_embed(texts: Sequence[str]) -> float:
     embedder = loaded()
     begun = time.perf_counter()
     ordered = sorted(texts, key=len)
-    for start in range(0, len(ordered), TOGETHER):
-        embedder.embed_queries(ordered[start : start + TOGETHER])
+    for start in range(0, len(ordered), BATCH):
+        embedder.embed_queries(ordered[start : start + BATCH])
     return time.perf_counter() - begun
 
 

@@ -66,7 +66,7 @@ def arm(step: str) -> None:
 async def work(folder: Path, step: str) -> None:
     async with open_memory(folder) as (memory, _):
         await fill(memory)
-        consolidation.CHANGED_AT_ONCE = 2
+        consolidation.CHANGES_PER_TRANSACTION = 2
         arm(step)
         await memory.consolidation.everything()
 

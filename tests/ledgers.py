@@ -46,7 +46,7 @@ async def open_ledger(
     settings: MemorySettings, tenant: str, key: ContentKey | None = None
 ) -> AsyncIterator[Ledger]:
     """Open one tenant's ledger alone."""
-    async with open_ledgers(settings, lambda _: key) as ledgers, ledgers.opened(tenant) as ledger:
+    async with open_ledgers(settings, lambda _: key) as ledgers, ledgers.open(tenant) as ledger:
         yield ledger
 
 

@@ -46,7 +46,7 @@ print(json.dumps({"server": server.pid}), flush=True)
 server.wait()
 """
 STAGES = ("started", "initialized", "listing", "listed", "calling")
-AT_ONCE = 4
+CONCURRENT_SERVERS = 4
 GONE = 240.0
 """Seconds for a server to end. One that is killed while it imports continues until it reads, which
 takes a minute on a busy machine.
@@ -76,7 +76,7 @@ async def _kill(home: Path, stage: str, turn: asyncio.Semaphore) -> None:
 
 async def kill_clients(count: int, home: Path) -> None:
     """Kill this many clients; fail if a server, or in the end the stack, is left over."""
-    turn = asyncio.Semaphore(AT_ONCE)
+    turn = asyncio.Semaphore(CONCURRENT_SERVERS)
     async with _client(home, "listed"):
         stack = msgspec.json.decode(
             (home / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime

@@ -244,7 +244,7 @@ async def test_a_caller_cannot_erase_what_is_anothers(stack: Stack) -> None:
 async def test_whoever_asks_hears_how_far_it_is(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasures, "TOGETHER", 2)
+    monkeypatch.setattr(erasures, "ROWS_PER_TRANSACTION", 2)
     messages = [said(f"Rake number {number} is bent.") for number in range(5)]
     await call(stack.bus, "ingest", {"messages": messages}, RICHARD)
     heard: list[tuple[float, float | None]] = []

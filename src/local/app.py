@@ -222,7 +222,7 @@ async def _start_serving(
     await in_background(resources, tenants=tenancy.follow())
     if telemetry.meter is not None:
         await resources.enter_async_context(
-            telemetry.meter.served(settings.telemetry, GAUGES, health.gauges)
+            telemetry.meter.serve(settings.telemetry, GAUGES, health.gauges)
         )
 
 

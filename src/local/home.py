@@ -225,7 +225,7 @@ def is_running(settings: Settings) -> bool:
 
 
 def is_alive(pid: int | None) -> bool:
-    """Return whether the process exists, whoever owns it."""
+    """Return whether the process exists, also if another user owns it."""
     if pid is None:
         return False
     try:

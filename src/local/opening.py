@@ -86,7 +86,7 @@ class Ledgers:
         await self._shared.aclose()
 
     @asynccontextmanager
-    async def opened(self, tenant: str) -> AsyncIterator[Ledger]:
+    async def open(self, tenant: str) -> AsyncIterator[Ledger]:
         """Open a tenant's ledger; create it if no other file shows that one existed.
 
         Raises:
@@ -106,7 +106,7 @@ class Ledgers:
     async def prepare(self, tenants: Iterable[str]) -> None:
         """Check that all ledgers can be opened, and open the shared file.
 
-        Raises what `opened` raises.
+        Raises the errors of `open`.
         """
         for tenant in tenants:
             if await self._checked_key(tenant) is None:

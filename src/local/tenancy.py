@@ -147,7 +147,7 @@ class Tenancy:
     async def _open(self, tenant: str) -> Memory:
         parts = self._parts
         async with AsyncExitStack() as resources:
-            ledger = await resources.enter_async_context(parts.ledgers.opened(tenant))
+            ledger = await resources.enter_async_context(parts.ledgers.open(tenant))
             toolbox = Toolbox(parts.joined.bus, source="memory", tenant=tenant)
             await resources.enter_async_context(toolbox)
             announce = await resources.enter_async_context(announcing(parts.joined.bus, tenant))

@@ -23,7 +23,7 @@ STATED = "Bob works for Northwind."
 
 @pytest.fixture
 async def adding(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, relations.ADD_KNOWLEDGE.over(Memories(memory))):
+    async with ToolHost(bus, relations.ADD_KNOWLEDGE.bind(Memories(memory))):
         yield
 
 

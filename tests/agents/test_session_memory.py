@@ -28,7 +28,7 @@ SMALL = 600
 
 @pytest.fixture
 async def loading(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, sessions.LOAD_SESSION.over(Memories(memory))):
+    async with ToolHost(bus, sessions.LOAD_SESSION.bind(Memories(memory))):
         yield
 
 
@@ -342,7 +342,7 @@ async def test_a_session_that_could_not_be_loaded_at_first_is_loaded_later(
     assert last_chat(ollama)[1] == ["Hello"]
     await remembered(memory, 4)
 
-    async with ToolHost(bus, sessions.LOAD_SESSION.over(Memories(memory))):
+    async with ToolHost(bus, sessions.LOAD_SESSION.bind(Memories(memory))):
         await client.ask("What is my pin?", caller=RICHARD)
 
     said = ["My pin is 4714.", "Understood.", "Hello", "Understood.", "What is my pin?"]

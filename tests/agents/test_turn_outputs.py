@@ -145,7 +145,7 @@ async def test_what_the_memory_reads_back_is_not_shortened_again(
 ) -> None:
     key = await store_output(bus, BOOK, caller=RICHARD)
     args = {"tool_output_key": key, "offset": 10, "limit": 50_000}
-    async with ToolHost(bus, long_texts.READ_TOOL_OUTPUT.over(Memories(memory))):
+    async with ToolHost(bus, long_texts.READ_TOOL_OUTPUT.bind(Memories(memory))):
         await start(tools=1, context_size=LARGE)
         ollama.script(Reply(tool_calls=(("read_tool_output", args),)), Reply(content="I see."))
 

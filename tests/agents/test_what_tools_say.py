@@ -133,7 +133,7 @@ async def test_a_new_tool_of_the_memory_that_says_nothing_else_brings_no_echoes(
         function=_count,
     )
     monkeypatch.setattr(memory.tools, "own", memory.tools.own | {new.name})
-    async with ToolHost(bus, new.over(Memories(memory))):
+    async with ToolHost(bus, new.bind(Memories(memory))):
         counted = await call_tool(bus, "count_notes", {}, caller=RICHARD)
         await theirs.answer("weigh", "19.3 g")
         await eventually(lambda: has(database, ("weigh", "19.3 g")))
@@ -238,7 +238,7 @@ async def test_the_generator_says_of_each_call_whether_it_is_recorded_and_tells_
 async def test_a_tool_of_others_under_the_name_of_an_own_one_is_recorded_whatever_ours_says(
     bus: Connection, theirs: Theirs, memory: Memory, toolbox: Toolbox, database: Database
 ) -> None:
-    async with ToolHost(bus, sessions.NOTE.over(Memories(memory))):
+    async with ToolHost(bus, sessions.NOTE.bind(Memories(memory))):
         await eventually(lambda: toolbox.get("note") is not None)
         await theirs.answer("note", "A note by somebody else.")
         await eventually(lambda: has(database, ("note", "A note by somebody else.")))

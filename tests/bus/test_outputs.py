@@ -72,7 +72,7 @@ async def keeper(connect_bus: ConnectBus, memory: Memory) -> AsyncIterator[Memor
     async with AsyncExitStack() as serving:
         await serving.enter_async_context(OutputKeeper(bus, Memories(memory)))
         await serving.enter_async_context(
-            ToolHost(bus, long_texts.READ_TOOL_OUTPUT.over(Memories(memory)))
+            ToolHost(bus, long_texts.READ_TOOL_OUTPUT.bind(Memories(memory)))
         )
         yield memory
 

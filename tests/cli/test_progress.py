@@ -25,7 +25,7 @@ async def folder(connect_bus: ConnectBus, memory: Memory, tmp_path: Path) -> Asy
     """Where a file of messages lies, while somebody takes them."""
     lines = "\n".join(map(json.dumps, MESSAGES))
     (tmp_path / "talk.jsonl").write_text(lines)
-    async with ToolHost(await connect_bus(), sessions.INGEST.over(Memories(memory))):
+    async with ToolHost(await connect_bus(), sessions.INGEST.bind(Memories(memory))):
         yield tmp_path
 
 

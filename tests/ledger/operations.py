@@ -155,7 +155,7 @@ async def turns__rate(ledger: Ledger, says: str) -> object:
 
 @operation
 async def records__shown(ledger: Ledger, _: str) -> object:
-    return await ledger.records.shown(["te1", "f2", "e2"], but_turn=None, characters=50)
+    return await ledger.records.shown(["te1", "f2", "e2"], excluded_turn=None, characters=50)
 
 
 @operation
@@ -315,15 +315,17 @@ async def outputs__read(ledger: Ledger, _: str) -> object:
 
 @operation
 async def sessions__load(ledger: Ledger, _: str) -> object:
-    important = FactSelection(whose=(("user", OWNER),), types=("fact",), least=0.4, limit=9)
+    important = FactSelection(places=(("user", OWNER),), types=("fact",), least=0.4, limit=9)
     return await ledger.sessions.load(SESSION, 4, [important], lambda stored: stored)
 
 
 @operation
 async def sessions__important(ledger: Ledger, _: str) -> object:
-    important = FactSelection(whose=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9)
+    important = FactSelection(
+        places=(("user", OWNER), ("tenant", "")), types=(), least=0.0, limit=9
+    )
     standing = FactSelection(
-        whose=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, standing=True
+        places=(("user", OWNER), ("tenant", "")), types=(), least=1.0, limit=9, standing=True
     )
     return await ledger.sessions.important([important, standing])
 

@@ -255,7 +255,7 @@ async def test_the_rest_is_erased_after_a_kill_in_between(
     said = message("I live in Bern.")
     await ledger.records.store([said])
     made = await extracted(ledger, "Lives in Bern.", said)
-    monkeypatch.setattr(erasures, "TOGETHER", 1)
+    monkeypatch.setattr(erasures, "ROWS_PER_TRANSACTION", 1)
     selected = await ledger.erasures.select(SESSION)
     async for _ in ledger.erasures.erase(SESSION, selected.rows, HOW):
         break  # and then it is killed

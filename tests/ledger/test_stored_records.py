@@ -117,7 +117,7 @@ async def test_what_was_shown_comes_with_its_turn_and_its_sources(ledger: Ledger
     await ledger.records.store([source, shown, beside, asking, record("Nothing of it.")])
     await ledger.facts.relate(shown.id, DERIVED_FROM, source.id)
 
-    found = await ledger.records.shown([shown.id, asking.id], but_turn="t2", characters=5)
+    found = await ledger.records.shown([shown.id, asking.id], excluded_turn="t2", characters=5)
 
     assert {(one.id, one.content) for one in found} == {
         (source.id, "Sourc"),

@@ -82,9 +82,9 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
     session = await load(
         ledger,
         important=[
-            FactSelection(whose=own, types=TYPES, least=0.5, limit=9),
-            FactSelection(whose=own, types=TYPES, least=0.5, limit=1),
-            FactSelection(whose=shared, types=TYPES, least=0.5, limit=9),
+            FactSelection(places=own, types=TYPES, least=0.5, limit=9),
+            FactSelection(places=own, types=TYPES, least=0.5, limit=1),
+            FactSelection(places=shared, types=TYPES, least=0.5, limit=9),
         ],
     )
 
@@ -94,7 +94,7 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
 
 async def most_important(ledger: Ledger, limit: int = 9, *, standing: bool = False) -> list[str]:
     own: Whose = (("user", OWNER),)
-    wanted = FactSelection(whose=own, types=TYPES, least=0.5, limit=limit, standing=standing)
+    wanted = FactSelection(places=own, types=TYPES, least=0.5, limit=limit, standing=standing)
     (found,) = await ledger.sessions.important([wanted])
     return [one.content for one in found]
 

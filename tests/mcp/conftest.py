@@ -28,6 +28,6 @@ def notes() -> Notes:
 async def output_keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     """A memory that stores and reads long outputs."""
     memories = Memories(memory)
-    reading = ToolHost(bus, long_texts.READ_TOOL_OUTPUT.over(memories))
+    reading = ToolHost(bus, long_texts.READ_TOOL_OUTPUT.bind(memories))
     async with OutputKeeper(bus, memories), reading:
         yield

@@ -144,7 +144,7 @@ async def test_a_conversation_in_openais_form_is_ingested(
         },
         {"role": "tool", "tool_call_id": "c1", "content": "Rain."},
     ]
-    async with ToolHost(bus, sessions.INGEST.over(Memories(memory))):
+    async with ToolHost(bus, sessions.INGEST.bind(Memories(memory))):
         result = await call_tool(
             bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="richard")
         )
@@ -160,7 +160,7 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
     bus: Connection, memory: Memory
 ) -> None:
     messages = [{"role": "assistant", "tool_calls": [{"id": "c1"}]}]
-    async with ToolHost(bus, sessions.INGEST.over(Memories(memory))):
+    async with ToolHost(bus, sessions.INGEST.bind(Memories(memory))):
         result = await call_tool(
             bus, "ingest", {"messages": messages}, caller=Caller(tenant="default", user="r")
         )

@@ -346,7 +346,7 @@ async def test_a_ledger_that_refuses_everything_ends_the_run(
     memory: Memory, bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store(memory, *many(200))
-    monkeypatch.setattr(consolidation, "CHANGED_AT_ONCE", 2)
+    monkeypatch.setattr(consolidation, "CHANGES_PER_TRANSACTION", 2)
     monkeypatch.setattr(Upkeep, "carry_out", failing(lambda _: True, StorageError("Refused.")))
 
     result = await ask(bus, "consolidate", {})
@@ -459,7 +459,7 @@ async def test_one_that_fails_says_so_and_does_not_come_again_before_its_time(
 ) -> None:
     monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.01)
-    monkeypatch.setattr(consolidation, "CHANGED_AT_ONCE", 1)
+    monkeypatch.setattr(consolidation, "CHANGES_PER_TRANSACTION", 1)
     await store(memory, *many(100))
     now = datetime.now(UTC)
     memory.clock = lambda: now

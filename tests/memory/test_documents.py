@@ -32,7 +32,7 @@ async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
     request = msgspec.json.encode({"payload": {"args": sent}})
     checked = decode(request, ToolRequest[AddDocument]).payload.args
     data: Json = msgspec.to_builtins(
-        (await ADD_DOCUMENT.over(Memories(memory)).run(RICHARD, checked)).data
+        (await ADD_DOCUMENT.bind(Memories(memory)).run(RICHARD, checked)).data
     )
     return data
 

@@ -10,7 +10,7 @@ import pytest
 
 from local.errors import InvalidArgumentsError
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.records import TOGETHER
+from local.ledger.sqlite.records import RECORDS_PER_TRANSACTION
 from local.memory.intake.conversations import Conversation, records_of
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
@@ -356,7 +356,7 @@ async def test_nobodys_write_waits_behind_all_of_a_long_conversation(
     memory: Memory, database: Database
 ) -> None:
     talk = Conversation(
-        messages=[said(f"Page {number}") for number in range(2 * TOGETHER)],
+        messages=[said(f"Page {number}") for number in range(2 * RECORDS_PER_TRANSACTION)],
         owner="ann",
         agent="shell",
         session_id="s1",
@@ -370,4 +370,7 @@ async def test_nobodys_write_waits_behind_all_of_a_long_conversation(
     await writing
 
     topics = [row["topic"] for row in await rows(database)]
-    assert (len(topics), topics.index("user.name")) == (2 * TOGETHER + 1, TOGETHER)
+    assert (len(topics), topics.index("user.name")) == (
+        2 * RECORDS_PER_TRANSACTION + 1,
+        RECORDS_PER_TRANSACTION,
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from local.ledger.records import Written
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.turns import TOGETHER
+from local.ledger.sqlite.turns import RECORDS_PER_TRANSACTION
 from local.memory.intake.conversations import Turn
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
@@ -17,7 +17,7 @@ RICHARD, EVE = (
     Caller(tenant="default", user="richard", session_id="s1"),
     Caller(tenant="default", user="eve"),
 )
-CALLS = 2 * TOGETHER + 7
+CALLS = 2 * RECORDS_PER_TRANSACTION + 7
 
 
 def large_turn() -> Turn:
@@ -53,10 +53,10 @@ async def test_saves_come_between_the_transactions_of_a_turn_of_very_many_calls(
     await memory.of(RICHARD).intake.store_turn(large_turn())
 
     everything = await stored(database)
-    assert everything.index("Osmium is heavy.") == TOGETHER + len(["How heavy?"])
+    assert everything.index("Osmium is heavy.") == RECORDS_PER_TRANSACTION + len(["How heavy?"])
     others = [text for text in everything if text not in {EPISODE, "Osmium is heavy."}]
     assert others == ["How heavy?", *RESULTS, "Heavy."]
-    assert everything.index(EPISODE) > TOGETHER + 1
+    assert everything.index(EPISODE) > RECORDS_PER_TRANSACTION + 1
 
 
 async def test_a_large_turn_that_was_cut_short_is_completed_when_it_comes_again(

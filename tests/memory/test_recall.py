@@ -27,7 +27,7 @@ from recalling import DAY, recall, said
 
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
     """The tool's result as a client gets it."""
-    async with ToolHost(bus, recall_tool.RECALL.over(Memories(memory))):
+    async with ToolHost(bus, recall_tool.RECALL.bind(Memories(memory))):
         return await call_tool(bus, "recall", args, caller=RICHARD)
 
 

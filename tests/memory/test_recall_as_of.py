@@ -29,7 +29,7 @@ def richard(memory: Memory) -> MemoryService:
 
 @pytest.fixture(autouse=True)
 async def host(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with ToolHost(bus, recall_tool.RECALL.over(Memories(memory))):
+    async with ToolHost(bus, recall_tool.RECALL.bind(Memories(memory))):
         yield
 
 

@@ -67,10 +67,10 @@ async def test_a_retired_version_is_redacted_after_its_time_and_not_before(
     announced.clear()
 
     memory.clock = lambda: NOW + timedelta(days=29)
-    assert await of_mode("on").once() == 0
+    assert await of_mode("on").run_once() == 0
     memory.clock = lambda: NOW + timedelta(days=31)
-    assert await of_mode("on").once() == 1
-    assert await of_mode("on").once() == 0
+    assert await of_mode("on").run_once() == 1
+    assert await of_mode("on").run_once() == 0
 
     newest, oldest = await richard.facts.history("user.drink")
     assert (newest.content, oldest.content) == ("water", "[REDACTED]")
@@ -86,7 +86,7 @@ async def test_only_who_may_see_another_version_sees_that_there_was_one(
     richard = await replaced(memory, "tea", "water")
     old = (await richard.facts.history("user.drink"))[1]
     memory.clock = lambda: NOW + timedelta(days=31)
-    await of_mode("on").once()
+    await of_mode("on").run_once()
 
     assert texts(await richard.facts.history(old.id)) == ["water", "[REDACTED]"]
     for other in (EVE, NOBODY):
@@ -101,7 +101,12 @@ async def test_a_dry_run_only_counts(memory: Memory, of_mode: OfMode, announced:
 
     dry, off = of_mode("dry_run"), of_mode("off")
 
-    assert (await dry.once(), await dry.due(), await off.once(), await off.due()) == (0, 2, 0, 0)
+    assert (await dry.run_once(), await dry.due(), await off.run_once(), await off.due()) == (
+        0,
+        2,
+        0,
+        0,
+    )
     assert texts(await richard.facts.history("user.drink")) == ["milk", "water", "tea"]
     assert announced == []
 
@@ -111,7 +116,7 @@ async def test_other_words_of_it_are_in_no_search_and_its_vector_is_gone(
 ) -> None:
     await replaced(memory, "tea from the harbour", "water")
     memory.clock = lambda: NOW + timedelta(days=31)
-    await of_mode("on").once()
+    await of_mode("on").run_once()
 
     def left(connection: SqlConnection) -> int:
         matched = "SELECT count(*) FROM record_text WHERE record_text MATCH 'harbour'"
@@ -127,7 +132,7 @@ async def test_it_goes_on_after_it_was_stopped_between_two_batches(
     memory: Memory, of_mode: OfMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     richard = await replaced(memory, *map(str, range(6)))
-    monkeypatch.setattr(retention, "ANONYMISED_AT_ONCE", 2)
+    monkeypatch.setattr(retention, "RECORDS_PER_TRANSACTION", 2)
     memory.clock = lambda: NOW + timedelta(days=31)
     stopped = of_mode("on")
 
@@ -136,10 +141,10 @@ async def test_it_goes_on_after_it_was_stopped_between_two_batches(
 
     monkeypatch.setattr(stopped, "_announce", die)
     with suppress(asyncio.CancelledError):
-        await stopped.once()
+        await stopped.run_once()
 
     assert texts(await richard.facts.history("user.drink")).count("[REDACTED]") == 2
-    assert await of_mode("on").once() == 3
+    assert await of_mode("on").run_once() == 3
     assert texts(await richard.facts.history("user.drink")) == ["5", *["[REDACTED]"] * 5]
 
 
@@ -189,7 +194,7 @@ async def test_what_was_outdated_long_ago_and_noted_now_has_its_time(
         await richard.write_topic("user.drink", value)
     memory.clock = lambda: NOW
 
-    assert await of_mode("on").once() == 0
+    assert await of_mode("on").run_once() == 0
     assert texts(await richard.facts.history("user.drink")) == ["Mate", "Tea"]
 
 

@@ -146,7 +146,7 @@ async def test_a_gauge_that_cannot_be_read_costs_no_counter() -> None:
 
     meter = Meter()
     meter.tool_errors.labels("recall", "internal").inc()
-    async with meter.served(TelemetrySettings(), {"local2_ready": "…"}, fail) as port:
+    async with meter.serve(TelemetrySettings(), {"local2_ready": "…"}, fail) as port:
         now = await samples(port)
 
     assert now["local2_tool_errors_total", ("internal", "recall")] == 1
@@ -157,7 +157,7 @@ async def test_an_address_that_others_reach_is_refused(host: str) -> None:
     settings = TelemetrySettings(metrics_host=host)
 
     with pytest.raises(ConfigError, match="metrics_host") as refused:
-        async with Meter().served(settings, {}, _nothing):
+        async with Meter().serve(settings, {}, _nothing):
             pass
     assert "metrics_beyond_loopback" in str(refused.value.remedy)
 
@@ -165,7 +165,7 @@ async def test_an_address_that_others_reach_is_refused(host: str) -> None:
 async def test_such_an_address_is_listened_on_where_it_is_allowed() -> None:
     settings = TelemetrySettings(metrics_host="0.0.0.0", metrics_beyond_loopback=True)  # noqa: S104
 
-    async with Meter().served(settings, {}, _nothing) as port:
+    async with Meter().serve(settings, {}, _nothing) as port:
         assert "process_start_time_seconds" in await scraped(port)
 
 
@@ -175,7 +175,7 @@ async def test_a_port_that_is_taken_is_refused() -> None:
         taken.listen()
         settings = TelemetrySettings(metrics_port=taken.getsockname()[1])
         with pytest.raises(ConfigError, match="cannot be served"):
-            async with Meter().served(settings, {}, _nothing):
+            async with Meter().serve(settings, {}, _nothing):
                 pass
 
 

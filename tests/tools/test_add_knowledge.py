@@ -22,7 +22,7 @@ async def add(memory: Memory, *facts: object, **args: Any) -> ToolOutput:
     asked = {"facts": facts, "scope": "user", **args}
     request = msgspec.json.encode({"payload": {"args": asked}})
     checked = decode(request, ToolRequest[AddKnowledge]).payload.args
-    return await ADD_KNOWLEDGE.over(Memories(memory)).run(RICHARD, checked)
+    return await ADD_KNOWLEDGE.bind(Memories(memory)).run(RICHARD, checked)
 
 
 async def test_it_says_what_became_of_each_fact(memory: Memory) -> None:

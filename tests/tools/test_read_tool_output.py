@@ -31,7 +31,7 @@ async def read(memory: Memory, **args: object) -> ToolOutput:
     """Run the tool on arguments as they come over the wire."""
     request = msgspec.json.encode({"payload": {"args": {"tool_output_key": KEY, **args}}})
     checked = decode(request, ToolRequest[ReadToolOutput]).payload.args
-    return await READ_TOOL_OUTPUT.over(Memories(memory)).run(RICHARD, checked)
+    return await READ_TOOL_OUTPUT.bind(Memories(memory)).run(RICHARD, checked)
 
 
 async def test_the_first_piece_says_how_to_read_on(memory: Memory) -> None:

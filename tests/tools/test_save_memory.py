@@ -21,8 +21,8 @@ GOLD = "The chemical symbol of gold is Au."
 @pytest.fixture(autouse=True)
 async def hosts(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with (
-        ToolHost(bus, episodes.SAVE_MEMORY.over(Memories(memory))),
-        ToolHost(bus, episodes.SEARCH_MEMORY.over(Memories(memory))),
+        ToolHost(bus, episodes.SAVE_MEMORY.bind(Memories(memory))),
+        ToolHost(bus, episodes.SEARCH_MEMORY.bind(Memories(memory))),
     ):
         yield
 

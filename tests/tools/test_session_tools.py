@@ -27,7 +27,7 @@ WIDE = "\x01"
 async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with AsyncExitStack() as hosts:
         for tool in (sessions.NOTE, sessions.LOAD_SESSION):
-            await hosts.enter_async_context(ToolHost(bus, tool.over(Memories(memory))))
+            await hosts.enter_async_context(ToolHost(bus, tool.bind(Memories(memory))))
         yield
 
 

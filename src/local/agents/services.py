@@ -163,7 +163,7 @@ class PartialLines:
 
 
 class Housekeeper(Participant):
-    """Serves `memory.status` and `memory.reindex`, and is told when a vector worker starts."""
+    """Serves `memory.status` and `memory.reindex`, and receives the announcements of vector workers."""
 
     def __init__(
         self,

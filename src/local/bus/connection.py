@@ -29,7 +29,7 @@ from local.errors import (
 from local.protocol import subjects
 from local.tenants.credentials import Credentials
 
-MESSAGES_AT_ONCE = 256
+CONCURRENT_MESSAGES = 256
 """Default number of messages of one subscription that are handled concurrently: it bounds the
 number of tasks, and is rarely reached."""
 HEADER_OVERHEAD = 512
@@ -142,7 +142,7 @@ class Connection:
         handler: Handler,
         *,
         queue: str = "",
-        limit: int | None = MESSAGES_AT_ONCE,
+        limit: int | None = CONCURRENT_MESSAGES,
         tenant: str | None = subjects.ANY_TENANT,
     ) -> Subscription:
         """Call `handler` in a task for each message; members of a queue group share the messages.

@@ -62,7 +62,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_same(self, other: Self) -> bool:
-        """Return whether both use the same data folder, in whatever process."""
+        """Return whether both use the same data folder, even in different processes."""
         return msgspec.structs.replace(self, pid=0) == msgspec.structs.replace(other, pid=0)
 
 

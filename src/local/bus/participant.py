@@ -15,7 +15,7 @@ import structlog
 
 from local import __version__
 from local.bus.connection import (
-    MESSAGES_AT_ONCE,
+    CONCURRENT_MESSAGES,
     BusMessage,
     Connection,
     Handler,
@@ -78,7 +78,7 @@ class Participant:
         handler: Handler,
         *,
         queue: str = "",
-        limit: int | None = MESSAGES_AT_ONCE,
+        limit: int | None = CONCURRENT_MESSAGES,
         metadata: dict[str, str] | None = None,
         tenant: str | None = subjects.ANY_TENANT,
         inner: bool = False,
@@ -108,7 +108,7 @@ class Participant:
         answer: Answer,
         *,
         type: str = "answer",  # noqa: A002 - the envelope's name for it
-        limit: int | None = MESSAGES_AT_ONCE,
+        limit: int | None = CONCURRENT_MESSAGES,
         tenant: str | None = subjects.ANY_TENANT,
         inner: bool = False,
     ) -> None:

@@ -74,7 +74,7 @@ async def _migrate(settings: Settings) -> None:
     async with open_ledgers(settings.memory, content_keys(settings)) as ledgers:
         for tenant in tenants_of(settings):
             if await ledgers.find(tenant):
-                async with ledgers.opened(tenant):
+                async with ledgers.open(tenant):
                     pass
 
 

@@ -124,7 +124,7 @@ class StackConnection:
     async def has_ended(self) -> bool:
         """Return whether the stack has ended and no other one has started yet.
 
-        Neither its bus server nor its process id tells: the server outlives the stack by a moment,
+        Neither its bus server nor its process id shows this: the server outlives the stack briefly,
         and a killed process exists until it is reaped.
         """
         if is_elsewhere(self._settings.bus) or self._bus is None:

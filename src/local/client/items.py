@@ -84,7 +84,7 @@ class Items:
         namespace: tuple[str, ...],
         *,
         before: str | None = None,
-        at_once: int = MAX_ITEMS_PER_REQUEST,
+        page_size: int = MAX_ITEMS_PER_REQUEST,
     ) -> AsyncIterator[StoredItem]:
         """Yield the items of one namespace by descending key, fetched as they are used."""
         while True:
@@ -93,13 +93,13 @@ class Items:
                 namespace=namespace,
                 exact=True,
                 before=before,
-                limit=at_once,
+                limit=page_size,
             )
             found = await self._calls.request(subjects.MEMORY_ITEMS_SEARCH, wanted, ItemsFound)
             for item in found.items:
                 yield item
                 before = item.key
-            if not found.cut and len(found.items) < at_once:
+            if not found.cut and len(found.items) < page_size:
                 return
 
     async def namespaces(self, wanted: ListNamespaces) -> list[tuple[str, ...]]:

@@ -33,8 +33,8 @@ RECOVERY_TEXT_SHARE = 0.5
 Otherwise a summary might be as long as the short prefix it replaces."""
 ROOM_FRACTION = 4
 """Divisor for a quarter. Beside a long tail, summarised messages get at least a quarter of the
-target. The instruction, the open question and the images each get at most a quarter of that
-room."""
+target. The instruction, the open question and the images each get at most a quarter of those
+tokens."""
 
 
 class SummaryLimits(Struct, frozen=True, kw_only=True):
@@ -91,8 +91,8 @@ async def summarize(
 
     Together they get what the tail leaves of the target, and at least a quarter of the target. The
     instruction is the user's first message. The open question is the user's last message, if the
-    tail holds only the work on it. Both stay word for word, up to a quarter of the room each; the
-    images get another quarter. If nothing is left to summarise, only images are removed.
+    tail holds only the work on it. Both stay word for word, up to a quarter of these tokens each;
+    the images get another quarter. If nothing is left to summarise, only images are removed.
     """
     config = job.config.active_context.summarization
     system = prefix[:1] if prefix and prefix[0].role == "system" else []

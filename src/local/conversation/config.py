@@ -63,7 +63,7 @@ class SummarizationConfig:
         include_image_payload_bytes: Whether the summarising model reads the content of data URIs,
             and not just their types.
         max_retained_images: How many images of summarised messages stay, newest first. None means
-            as many as a quarter of the room holds, and 5 after a refused payload.
+            as many as fit into a quarter of the tokens, and 5 after a refused payload.
     """
 
     enabled: bool = True

@@ -129,7 +129,7 @@ class Context:
             self.append(message)
 
     def recount(self) -> None:
-        """Count all tokens again, since the counter may have learned meanwhile."""
+        """Count all tokens again, because the counter may have learned since."""
         self.replace_all(self.messages)
 
 

@@ -256,7 +256,7 @@ def _required_rounds(pieces: Sequence[Sequence[Message]]) -> set[int]:
 def _include_summaries(
     pieces: list[Sequence[Message]], included: set[int], budget: int, count: TokenCounter
 ) -> None:
-    """Cut each summary to its room, and include it if it fits afterwards."""
+    """Cut each summary to the tokens left for it, and include it if it then fits."""
     for index, piece in enumerate(pieces):
         if index not in included and is_summary(piece[0]):
             room = _summary_room([m for i in included for m in pieces[i]], budget, count)
@@ -267,7 +267,7 @@ def _include_summaries(
 
 
 def _summary_room(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
-    """Return the tokens for a summary: those that the others leave.
+    """Return the number of tokens that the other messages leave for a summary.
 
     It is at least a quarter of the budget if cutting tool results can free that many.
     """

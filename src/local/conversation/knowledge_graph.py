@@ -17,8 +17,8 @@ from local.llm.models import StructuredModel
 from local.protocol.memories import Triplet
 
 PIECE_CHARACTERS = 6_000
-"""Maximum characters of text that a model reads at once. With its answer they are well within 8,192
-tokens."""
+"""Maximum characters of text that a model reads per request. With its answer they are well within
+8,192 tokens."""
 MAX_NAMES = 100
 """Maximum number of known names given to a model with each text, newest first. They let it call one
 thing by one name; each takes a few tokens of the context."""
@@ -80,7 +80,7 @@ class KGMemory(ConversationMemory):
             ConversationError: There is no such role, or a part is blank.
         """
         author = _checked_role(role)
-        triplet = Triplet(subject=subject, predicate=predicate, object=obj).tidied()
+        triplet = Triplet(subject=subject, predicate=predicate, object=obj).normalised()
         parts: Mapping[str, str] = msgspec.structs.asdict(triplet)
         if blank := [name for name, part in parts.items() if not part]:
             raise ConversationError(f"The {blank[0]} of the fact is blank.")
@@ -168,7 +168,7 @@ def _triplet_of(message: Message) -> Triplet | None:
 
 def _is_valid(triplet: Triplet) -> bool:
     """Return whether no part is blank or too long for a name or a verb phrase."""
-    parts = msgspec.structs.astuple(triplet.tidied())
+    parts = msgspec.structs.astuple(triplet.normalised())
     return all(0 < len(part) <= MAX_PART_CHARACTERS for part in parts)
 
 

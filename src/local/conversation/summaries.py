@@ -211,7 +211,7 @@ async def _ask_model(
 
 
 def _portions(messages: Sequence[Message], job: Job) -> Iterator[list[SourceMessage]]:
-    """Split the messages into portions that the model reads at once.
+    """Split the messages into portions that the model reads one after another.
 
     A portion has at most half of the conversation's threshold, or of the model's context if that is
     smaller. The other half is for the instruction, the summary so far and the answer.

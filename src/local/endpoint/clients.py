@@ -29,7 +29,7 @@ FIRST_PAUSE = 0.5
 """Seconds before the second attempt, doubled before each further one. The pauses vary randomly, so
 that requests which were refused together are not retried together."""
 LONGEST_PAUSE = 300.0
-"""Maximum number of seconds without requests to an endpoint, whatever delay it asks for."""
+"""Maximum number of seconds without requests to an endpoint, even if it asks for a longer delay."""
 LIMITING_STATUSES = {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")

@@ -106,7 +106,7 @@ async def _ledger(
         if path is None:
             yield CheckResult("ledger", "ok", "nothing is remembered yet")
             return
-        async with ledgers.opened(tenant) as ledger:
+        async with ledgers.open(tenant) as ledger:
             counts = await ledger.counts()
             yield CheckResult("ledger", "ok", describe_counts(counts))
             yield tasks(await ledger.backlog.counts())

@@ -31,7 +31,7 @@ from local.settings import GeneratorSettings, SlotLimits
 
 MAX_SESSIONS = 1_000
 """Maximum number of sessions in memory, besides those in use. A dropped session costs its next turn
-a `load_session` of more messages; a kept one costs memory."""
+a `load_session` of more messages; a cached one costs memory."""
 MAX_TURNS = 256
 """Maximum number of concurrent turns of all users (decision 0037). They mostly wait for the
 model."""

@@ -19,7 +19,7 @@ from local.protocol.memories import SourceClass
 from local.protocol.payloads import Json
 
 BACKGROUND_FRACTION = 2
-"""Divisor: memories and notes get at most half of the room; the conversation gets the rest."""
+"""Divisor: memories and notes get at most half of the tokens; the conversation gets the rest."""
 COMPRESSED = (
     "This conversation has grown too long to be shown whole: you see only its last messages. What "
     "was said before is in your memory. Call recall whenever the user refers to something that you "
@@ -81,7 +81,7 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
     tail: int
 
     def write(self, messages: Sequence[Message]) -> Prompt:
-        """Write the whole conversation if it fits into the room, else its end."""
+        """Write the whole conversation if it fits into `room` tokens, else its end."""
         system = self._system_message(compressed=False)
         shown: Sequence[Message] = [message for message in messages if message.role != "system"]
         tokens = self._tokens(system, shown)
@@ -97,7 +97,7 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
     def _newest_exchanges(self, messages: Sequence[Message], room: int) -> list[Message]:
         """Return the current exchange, and before it the newest whole exchanges that fit.
 
-        If there is too little room, the tool results of these exchanges are cut first, then the
+        If they do not fit, the tool results of these exchanges are cut first, then the
         oldest exchanges are left out.
         """
         *earlier, current = _exchanges(messages)

@@ -210,7 +210,7 @@ class SessionLog:
         if limit == 0:
             return found
         page = PAGE if limit is None or limit < 0 else min(limit, PAGE)
-        newest = self._items.each_in(self._namespace, at_once=page)
+        newest = self._items.each_in(self._namespace, page_size=page)
         async for stored in newest:
             found.append(Logged.of(stored).content)
             if len(found) == limit:
@@ -219,7 +219,7 @@ class SessionLog:
 
     async def pop(self) -> Json | None:
         """Remove the last item and erase its message; return the item, or None if there is none."""
-        async for stored in self._items.each_in(self._namespace, at_once=1):
+        async for stored in self._items.each_in(self._namespace, page_size=1):
             logged = Logged.of(stored)
             if logged.memory is not None:
                 await self._erase(self._memory.forget(id=logged.memory, allow_again=True))
@@ -236,7 +236,7 @@ class SessionLog:
     async def _next_batch(self) -> str:
         """Return a key prefix that sorts after all existing keys, whatever clocks show."""
         number = 0
-        async for last in self._items.each_in(self._namespace, at_once=1):
+        async for last in self._items.each_in(self._namespace, page_size=1):
             number = int(last.key.partition(".")[0]) + 1
             break
         return f"{number:012}.{new_id()}"

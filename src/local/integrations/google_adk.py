@@ -26,7 +26,7 @@ MAX_RESULTS = 10
 """Maximum number of search results, as in ADK's own service."""
 MAX_QUERY_CHARACTERS = 4_096
 """Maximum characters of a query; ADK's tool `preload_memory` sends whole messages."""
-AT_ONCE = 500
+MESSAGES_PER_REQUEST = 500
 """Maximum number of messages in one request."""
 OWN_TOOL = "load_memory"
 """ADK's tool that calls this service. Its results are memories already."""
@@ -83,8 +83,10 @@ class LocalMemoryService(BaseMemoryService):
         messages = [message for event in events if (message := message_of(event)) is not None]
 
         async def ingest(memory: Memory) -> None:
-            for start in range(0, len(messages), AT_ONCE):
-                await memory.ingest(messages[start : start + AT_ONCE], session=session_id)
+            for start in range(0, len(messages), MESSAGES_PER_REQUEST):
+                await memory.ingest(
+                    messages[start : start + MESSAGES_PER_REQUEST], session=session_id
+                )
 
         await self._do_as(user_id, app_name, ingest)
 

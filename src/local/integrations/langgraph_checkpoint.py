@@ -26,7 +26,7 @@ from local.client.memory import Memory, connect
 from local.errors import InvalidArgumentsError
 from local.integrations.base import wait_in
 from local.integrations.langgraph_threads import (
-    AT_ONCE,
+    CHECKPOINT_PAGE,
     Head,
     Thread,
     Write,
@@ -104,7 +104,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that the config names, or else the thread's last one."""
         thread = self._thread(config)
-        async for found in self._tuples(thread, get_checkpoint_id(config), None, at_once=1):
+        async for found in self._tuples(thread, get_checkpoint_id(config), None, page_size=1):
             return found
         return None
 
@@ -175,9 +175,14 @@ class LocalSaver(BaseCheckpointSaver[int]):
             wanted = one.record.parent
 
     async def _tuples(
-        self, thread: Thread, id_: str | None, before: str | None, *, at_once: int = AT_ONCE
+        self,
+        thread: Thread,
+        id_: str | None,
+        before: str | None,
+        *,
+        page_size: int = CHECKPOINT_PAGE,
     ) -> AsyncIterator[CheckpointTuple]:
-        async for one in thread.heads(id_=id_, before=before, at_once=at_once):
+        async for one in thread.heads(id_=id_, before=before, page_size=page_size):
             saved = self.serde.loads_typed((one.record.type, await thread.data(one)))
             parent = one.record.parent
             yield CheckpointTuple(

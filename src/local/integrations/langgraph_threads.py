@@ -32,9 +32,9 @@ MAX_BYTES = 64_000_000
 """Maximum bytes of a checkpoint, or of one write to a channel."""
 NAMESPACE_PARTS = 3
 """Number of parts in the namespace of checkpoints."""
-AT_ONCE = 20
+CHECKPOINT_PAGE = 20
 """Maximum number of checkpoints in one message when they are listed."""
-DELETED_AT_ONCE = 400
+DELETED_PER_REQUEST = 400
 """Maximum number of checkpoints deleted in one request."""
 
 
@@ -109,12 +109,12 @@ class Thread:
         await self._items.put(puts)
 
     async def heads(
-        self, *, id_: str | None = None, before: str | None = None, at_once: int = AT_ONCE
+        self, *, id_: str | None = None, before: str | None = None, page_size: int = CHECKPOINT_PAGE
     ) -> AsyncIterator[Stored[Head]]:
         """Yield the checkpoints, newest first, or only the one with this id."""
         path = self._path(CHECKPOINTS)
         if id_ is None:
-            async for item in self._items.each_in(path, before=before, at_once=at_once):
+            async for item in self._items.each_in(path, before=before, page_size=page_size):
                 yield _stored(item, Head)
         elif before is None or id_ < before:
             (item_,) = await self._items.get([ItemKey(namespace=path, key=id_)])
@@ -139,8 +139,8 @@ class Thread:
     async def drop(self, ids: Sequence[str]) -> None:
         """Delete checkpoints with their writes."""
         path = self._path(CHECKPOINTS)
-        for start in range(0, len(ids), DELETED_AT_ONCE):
-            part = ids[start : start + DELETED_AT_ONCE]
+        for start in range(0, len(ids), DELETED_PER_REQUEST):
+            part = ids[start : start + DELETED_PER_REQUEST]
             await self._items.delete(
                 keys=[ItemKey(namespace=path, key=id_) for id_ in part],
                 namespaces=[self._path(kind, id_) for id_ in part for kind in (WRITES, PIECES)],
@@ -194,7 +194,7 @@ async def all_threads(items: Items, thread_id: str | None = None) -> list[Thread
 
 async def drop_run(items: Items, run_id: str) -> None:
     """Delete the checkpoints that a run made in any thread."""
-    wanted = SearchItems(collection=items.collection, filter={"run": run_id}, limit=AT_ONCE)
+    wanted = SearchItems(collection=items.collection, filter={"run": run_id}, limit=CHECKPOINT_PAGE)
     while found := await items.search(wanted):
         for one in found:
             await Thread(items, one.namespace[0], one.namespace[1]).drop([one.key])
@@ -207,7 +207,7 @@ async def copy_thread(items: Items, source: str, target: str) -> None:
     into = items.in_session(target)
     found = await items.namespaces(wanted)
     for path in sorted(found, key=lambda path: path[2:] == (CHECKPOINTS,)):
-        async for item in items.each_in(path, at_once=AT_ONCE):
+        async for item in items.each_in(path, page_size=CHECKPOINT_PAGE):
             copied = ItemPut(
                 namespace=(target, *path[1:]), key=item.key, value=item.value, data=item.data
             )

@@ -63,7 +63,7 @@ class StemCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of records in a memory: in total, and with each stem. Large ones are estimates."""
 
     total: float
-    having: dict[str, float]
+    by_stem: dict[str, float]
 
 
 class VectorResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class WordMatches(msgspec.Struct, frozen=True, kw_only=True):
 
     def count_having(self, stem: str, viewed: int) -> float:
         """Return how many records of the memory have a stem; `viewed` of them are in the view."""
-        counted = self.counts.having.get(stem, 0.0) if self.counts else 0.0
+        counted = self.counts.by_stem.get(stem, 0.0) if self.counts else 0.0
         return min(max(counted, viewed), self.total)  # counts are estimated and slightly outdated
 
 
@@ -172,7 +172,7 @@ class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Details(msgspec.Struct, frozen=True, kw_only=True):
     """The requested details by row; `texts` are the beginnings of texts.
 
-    Records that have been superseded meanwhile are left out.
+    Records that have since been superseded are left out.
     """
 
     related: Mapping[int, Sequence[Related]] = {}
@@ -185,7 +185,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
 AskVectors = Callable[[int], Awaitable[VectorResult]]
 """Returns the question's vector and the given number of nearest hits."""
 Drafter = Callable[[WordMatches], D]
-"""Computes whatever does not need the question's vector."""
+"""Computes everything that does not need the question's vector."""
 Choice = Generator[DetailRequest, Details, T]
 Chooser = Callable[[Matches, D], Choice[T]]
 

@@ -62,7 +62,7 @@ class FactSelection(msgspec.Struct, frozen=True, kw_only=True):
     that have a key are selected instead.
     """
 
-    whose: tuple[tuple[OwnerScope, str], ...]
+    places: tuple[tuple[OwnerScope, str], ...]
     types: tuple[MemoryType, ...]
     least: float
     limit: int
@@ -72,7 +72,7 @@ class FactSelection(msgspec.Struct, frozen=True, kw_only=True):
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
     """A loaded session: messages in order, notes, and the requested facts.
 
-    `earlier` tells whether there are more messages before these.
+    `earlier`: whether there are more messages before these.
     """
 
     messages: list[StoredMessage]
@@ -187,7 +187,7 @@ class FoundKey(ItemKey, frozen=True, kw_only=True):
 
 
 class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
-    """As many items as fit into an answer; `cut` tells whether there are more."""
+    """As many items as fit into an answer; `cut`: whether there are more."""
 
     items: list[StoredItem]
     cut: bool

@@ -20,7 +20,7 @@ SAMPLES = 20
 class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The records to export: all, those of an owner's places, or those of one of its sessions.
 
-    `talks` tells whether notes, ratings, tool outputs and items are exported, too.
+    `talks`: whether notes, ratings, tool outputs and items are exported, too.
     """
 
     places: tuple[Place, ...] | None = None

@@ -208,7 +208,7 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of undoing one change; `problem` tells why it was not undone."""
+    """The result of undoing one change; `problem`: why it was not undone."""
 
     row: AuditRow
     problem: str | None = None

@@ -110,7 +110,7 @@ class Link:
         """Run work over the bus; it fails if the connection is lost.
 
         Raises:
-            Local2Error: The stack was not reached, or was lost meanwhile.
+            Local2Error: The stack was not reached, or was lost during the call.
         """
         stack = await self.reached()
         return await await_while_connected(stack.bus, work(stack))

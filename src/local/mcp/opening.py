@@ -33,7 +33,7 @@ SERVER_INFO = {"name": NAME, "version": __version__, "title": TITLE}
 
 Json = dict[str, Any]
 READ_BYTES = 65_536
-"""Bytes read at once."""
+"""Maximum bytes per read."""
 MAX_REQUEST_BYTES = 1_000_000
 """Maximum bytes of the first line; a handshake has a few hundred."""
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"

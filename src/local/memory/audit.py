@@ -10,7 +10,7 @@ from local.protocol.answers import AuditEntry, AuditTrail, NotDone, UndoReport
 from local.protocol.envelope import Caller
 from local.protocol.memories import StatedBy
 
-UNDONE_AT_ONCE = 100
+CHANGES_PER_TRANSACTION = 100
 """Number of changes that are undone in one transaction."""
 MAX_REPORTED = 2_000
 """Maximum number of undone changes, and of others, that are reported. Also the size of a page."""
@@ -65,8 +65,10 @@ class Audit:
             if row.action not in UNDOABLE
         ]
         mine = [row for row in mine if row.action in UNDOABLE]
-        for start in range(0, len(mine), UNDONE_AT_ONCE):
-            tried = await self._ledger.audit.undo(mine[start : start + UNDONE_AT_ONCE], actor)
+        for start in range(0, len(mine), CHANGES_PER_TRANSACTION):
+            tried = await self._ledger.audit.undo(
+                mine[start : start + CHANGES_PER_TRANSACTION], actor
+            )
             succeeded = [one.row for one in tried if one.problem is None]
             undone += [row.record_id for row in succeeded]
             not_done += [
@@ -82,7 +84,7 @@ class Audit:
         """Return the caller's changes of a run, and the number of changes not visible to them."""
         others = 0
 
-        def mine(row: AuditRow) -> bool:
+        def is_visible_change(row: AuditRow) -> bool:
             nonlocal others
             if row.action == UNDONE:
                 return False
@@ -93,7 +95,9 @@ class Audit:
         found: list[AuditRow] = []
         before = None
         while True:
-            page = await self._ledger.audit.page(mine, MAX_REPORTED, run=run, before=before)
+            page = await self._ledger.audit.page(
+                is_visible_change, MAX_REPORTED, run=run, before=before
+            )
             found += page.rows
             before = page.next
             if before is None:

@@ -25,7 +25,7 @@ from local.protocol.envelope import Caller, Clock, Sender
 from local.protocol.tool import report
 from local.text.names import checked_topic
 
-REMOVED_AT_ONCE = 512
+REMOVED_PER_REQUEST = 512
 """Number of vectors that are removed from the index in one request."""
 ID_PAGE = 5_000
 """Number of ids that are looked up in the index in one request."""
@@ -175,7 +175,7 @@ class Erasure:
     async def _erase(
         self, selection: Selection, rows: Sequence[int], how: ErasureOptions
     ) -> list[Erased]:
-        """Erase rows part by part, and remove each part from the index meanwhile."""
+        """Erase rows part by part, and remove each part from the index at the same time."""
         parts: list[Erased] = []
         done = 0
         leaving: list[asyncio.Task[None]] = []
@@ -195,8 +195,8 @@ class Erasure:
         """Remove vectors from the index. If it cannot be reached, their tasks remain."""
         gone = erased.unindexed
         try:
-            for start in range(0, len(gone), REMOVED_AT_ONCE):
-                page = gone[start : start + REMOVED_AT_ONCE]
+            for start in range(0, len(gone), REMOVED_PER_REQUEST):
+                page = gone[start : start + REMOVED_PER_REQUEST]
                 ids = [one.id for one in page]
                 await self._outside.vectors.delete(ids, tenant=self._ledger.tenant)
                 tasks = [Task(kind="unindex", row=one.row, id=one.id) for one in page]

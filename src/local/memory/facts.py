@@ -199,7 +199,7 @@ class Facts:
 
 
 def _checked_triplet(number: int, triplet: Triplet) -> Triplet:
-    tidied = triplet.tidied()
+    tidied = triplet.normalised()
     for part in Triplet.__struct_fields__:
         if not getattr(tidied, part):
             raise InvalidArgumentsError(

@@ -1,7 +1,7 @@
 """The memory of one caller, as tools, agents and Python programs use it.
 
 `MemoryService` recalls, consolidates, and has the four operations of the reference. Everything else
-is in its rooms, such as `facts`. `ScopedResults` turns the results of several scopes into text for
+is in its parts, such as `facts`. `ScopedResults` turns the results of several scopes into text for
 prompts: a section per scope, a line per memory.
 """
 
@@ -51,7 +51,7 @@ HEADINGS: dict[Scope, str] = {
 RECORD_FIELDS = ("session_id", "query_id", "agent", "score")
 """Fields of a record that are added to the metadata of its hit."""
 MIN_COVERED = 0.3
-"""Minimum fraction of the question's words that makes an episode a hit, whatever its cosine."""
+"""Minimum fraction of the question's words that makes an episode a hit at any cosine."""
 
 
 class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ SECTION = "pre-seeded-memories"
 """Name of the prompt section with the top memories."""
 ARGS_BYTES = 4_000
 """Maximum bytes of a call's arguments as JSON; longer ones are omitted."""
-MAX_NOTES, MERGED_AT_ONCE = 15, 8
+MAX_NOTES, MERGED_NOTES = 15, 8
 """Number of notes from which the oldest are merged, and how many of them."""
 EXCERPT, MERGED_SIZE = 160, 2_000
 """Maximum characters of a note within a merged note, and of the merged note."""
@@ -75,7 +75,7 @@ class TopSelection:
         shared = tuple(place for place in places if place[0] != "user")
         return [
             FactSelection(
-                whose=group,
+                places=group,
                 types=TYPES,
                 least=self._settings.preseed_importance,
                 limit=limit,
@@ -268,7 +268,7 @@ def _call_id(result: StoredMessage) -> str:
 
 def merge_oldest(notes: Sequence[Note]) -> Note | None:
     """Merge the oldest notes into one if there is no room for another note."""
-    return merge(notes[:MERGED_AT_ONCE]) if len(notes) >= MAX_NOTES else None
+    return merge(notes[:MERGED_NOTES]) if len(notes) >= MAX_NOTES else None
 
 
 def merge(notes: Sequence[Note]) -> Note:

@@ -33,7 +33,7 @@ waits for both."""
 MAX_BATCHES = 2
 """Batches in flight: one is embedded or stored while the vectors of the other are returned and the
 next is read."""
-REMOVED_AT_ONCE = 512
+REMOVED_PER_REQUEST = 512
 """Number of records that are removed from the index in one request."""
 ID_PAGE = 10_000
 """Number of ids that are read from the index in one request."""
@@ -127,8 +127,8 @@ async def _compare_ids(records: IndexedRecords, vectors: Vectors, *, clean: bool
     missing, unknown = await records.compare_ids(await ids_in_index(vectors, tenant))
     log.info("index_compared", missing=len(missing), unknown=len(unknown), clean=clean)
     await records.queue(missing)
-    for start in range(0, len(unknown), REMOVED_AT_ONCE):
-        await vectors.delete(unknown[start : start + REMOVED_AT_ONCE], tenant=tenant)
+    for start in range(0, len(unknown), REMOVED_PER_REQUEST):
+        await vectors.delete(unknown[start : start + REMOVED_PER_REQUEST], tenant=tenant)
 
 
 async def _probe(records: IndexedRecords, vectors: Vectors, status: VectorStatus) -> None:

@@ -120,7 +120,7 @@ class ListNamespaces(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DeleteItems(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`memory.items.delete`: these items, and all in or within these namespaces, at once."""
+    """`memory.items.delete`: these items, and all in or within these namespaces, in one step."""
 
     collection: Collection
     keys: Annotated[list[ItemKey], msgspec.Meta(max_length=MAX_ITEMS_PER_REQUEST)] = []

@@ -217,7 +217,7 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
     predicate: str
     object: str
 
-    def tidied(self) -> Self:
+    def normalised(self) -> Self:
         """Return the triplet with single spaces, and a predicate such as `worksFor` as words."""
         predicate = " ".join(self.predicate.split())
         if " " not in predicate:

@@ -102,7 +102,7 @@ EVENTS = (
 SENT_TO_ONE = (TOOL_SCHEMA, TOOL_SCHEMA_REQUEST, *EVENTS)
 """Messages that the memory sends to one tenant."""
 SENT_TO_ALL = (TOOL_SCHEMA,)
-"""Messages that the memory sends to all tenants at once."""
+"""Messages that the memory sends to all tenants."""
 RECEIVABLE = ("tool.>", "response.>", "session.>", "memory.>", "agents.>", "$SRV.>")
 """Subjects that every agent of a tenant may subscribe to, apart from explicit exceptions."""
 MEMORY_ONLY = (

@@ -85,7 +85,7 @@ class Meter:
         future.add_done_callback(end)
 
     @asynccontextmanager
-    async def served(
+    async def serve(
         self, settings: TelemetrySettings, documentation: Mapping[str, str], read: Read
     ) -> AsyncIterator[int]:
         """Serve all metrics over HTTP while the context lasts; yield the port.

@@ -1,8 +1,9 @@
-"""Extract features of a text's form for ranking, and tell questions from statements.
+"""Extract features of a text's form for ranking, and distinguish questions from statements.
 
-What is worth remembering is mostly stated in the first person, with informative words and a time;
-questions, greetings and agreement seldom are worth it. The weights of the features were measured on
-conversations; docs/recall.md lists them. Features are extracted when a record is stored.
+Memorable texts are mostly statements in the first person, with informative words and a time;
+questions, greetings and agreement are seldom worth remembering. The weights of the features were
+measured on conversations; docs/recall.md lists them. Features are extracted when a record is
+stored.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Split texts into words and stems, and tell informative words from others.
+"""Split texts into words and stems, and distinguish informative words from others.
 
 The stems are Porter's, as in the full-text index, so that both find the same. Some languages have
 no spaces between words: Chinese, Japanese, Thai, Lao, and Korean before its endings. In a run of

@@ -74,7 +74,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     operation: MemoryOperation | None = None
     action: Callable[[A], str] | None = None
 
-    def over(self, memories: Memories) -> Tool:
+    def bind(self, memories: Memories) -> Tool:
         """Return the Tool. The caller is taken from the bus, never from arguments."""
 
         async def run(caller: Caller, arguments: A) -> ToolOutput:

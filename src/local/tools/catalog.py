@@ -37,4 +37,4 @@ TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
 
 def memory_tools(memories: Memories) -> list[Tool]:
     """Return all tools, over the memories of all tenants."""
-    return [tool.over(memories) for tool in TOOLS]
+    return [tool.bind(memories) for tool in TOOLS]

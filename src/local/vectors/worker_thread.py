@@ -20,8 +20,8 @@ from local.errors import VectorError
 from local.vectors.config import EXIT_SOFTWARE
 from local.vectors.embedder import Embedder, FloatMatrix
 
-QUERIES_TOGETHER = 16
-"""Maximum number of questions embedded in one call; as many searches run at once (see decision
+QUERY_BATCH_SIZE = 16
+"""Maximum number of questions embedded in one call; as many searches run concurrently (decision
 0037)."""
 QUERIES_CACHED = 64
 """Number of recent questions whose vectors are cached: a search that requests more hits sends the
@@ -168,7 +168,7 @@ class LoadedEmbedder:
         self.thread = WorkerThread("embedding")
         self.asking = WorkerThread("asking") if embedder.is_served else self.thread
         self.queries: Batcher[str, FloatMatrix] = Batcher(
-            self.asking, self._embed_queries, limit=QUERIES_TOGETHER
+            self.asking, self._embed_queries, limit=QUERY_BATCH_SIZE
         )
         self.recent: OrderedDict[str, FloatMatrix] = OrderedDict()
 

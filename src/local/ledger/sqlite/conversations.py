@@ -10,7 +10,7 @@ from local.ledger.records import NewRecord, Written, principal_of
 from local.ledger.sessions import is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_columns import as_json
-from local.ledger.sqlite.records import TOGETHER
+from local.ledger.sqlite.records import RECORDS_PER_TRANSACTION
 from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
 from local.ledger.sqlite.turns import ReceivedRows
 from local.protocol.envelope import content_id, utc_now
@@ -35,8 +35,8 @@ class Conversations:
         """
         known = await self._known_versions(records)
         written: list[Written] = []
-        for start in range(0, len(records), TOGETHER):
-            part = range(start, min(start + TOGETHER, len(records)))
+        for start in range(0, len(records), RECORDS_PER_TRANSACTION):
+            part = range(start, min(start + RECORDS_PER_TRANSACTION, len(records)))
             written += await self._rows.write(partial(self._store, records, part, known))
         return written
 

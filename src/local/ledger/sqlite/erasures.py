@@ -28,7 +28,7 @@ from local.ledger.transfer import (
 )
 from local.protocol.envelope import new_id
 
-TOGETHER = 2_000
+ROWS_PER_TRANSACTION = 2_000
 """Maximum number of rows erased in one transaction; all other writes wait for it."""
 MERGED_PAGES = 1_000
 """Number of pages of the full-text index merged in one transaction."""
@@ -68,15 +68,15 @@ class Erasures:
         self, selection: Selection, rows: Sequence[int], how: ErasureOptions
     ) -> AsyncIterator[Erased]:
         """Erase the selected rows, and the notes, items, ratings and outputs of the selection."""
-        for start in range(0, len(rows), TOGETHER):
-            part = rows[start : start + TOGETHER]
+        for start in range(0, len(rows), ROWS_PER_TRANSACTION):
+            part = rows[start : start + ROWS_PER_TRANSACTION]
             erased = await self._rows.write(partial(self._erase, selection, part, how))
             for forget in self._clear_caches:
                 forget()
             yield erased
         if selection.includes_unreferenced:
             asked = {"owner": selection.owner, "session_id": selection.session_id}
-            while await self._rows.change("drop_items_of", **asked, limit=TOGETHER):
+            while await self._rows.change("drop_items_of", **asked, limit=ROWS_PER_TRANSACTION):
                 pass
         await self._rows.write(partial(self._finish_erasure, selection, how, len(rows)))
 

@@ -143,11 +143,11 @@ class FullText:
     def counts(self, connection: SqlConnection, search: Search, filter_: Filter) -> StemCounts:
         """Return the numbers of records in the places, in total and with each of the stems."""
         if not filter_.words:
-            return StemCounts(total=0.0, having={})
+            return StemCounts(total=0.0, by_stem={})
         self._refresh(connection)
         return StemCounts(
             total=self._total_within(connection, filter_.words),
-            having={
+            by_stem={
                 stem: self._count_within(connection, f'{COLUMNS}: "{word}"', filter_.words)
                 for word, stem in zip(search.terms, stems(search.terms), strict=True)
             },
@@ -220,12 +220,12 @@ class FullText:
 
 def _ranked_by_counts(found: Sequence[Candidate], counts: StemCounts) -> list[int]:
     """Return the rows, best first, weighing words by the counts in the places, unlike BM25."""
-    columns = Columns(only=counts.having.keys())
+    columns = Columns(only=counts.by_stem.keys())
     columns.add(found)
     scores = np.zeros(len(found))
-    for stem, having in counts.having.items():
+    for stem, count in counts.by_stem.items():
         posted = columns.postings(stem)
-        rarity = np.log1p(counts.total / max(having, 1.0))
+        rarity = np.log1p(counts.total / max(count, 1.0))
         scores[posted.positions] += rarity * posted.counts / (posted.counts + 1)
     return [row for _, row in sorted(zip(-scores, (one.row for one in found), strict=True))]
 

@@ -17,7 +17,7 @@ from local.protocol.envelope import utc_now
 from local.protocol.memories import OwnerScope
 from local.text.names import fold_topic
 
-TOGETHER = 1_000
+RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
 LARGEST_HELD = 4_096
 """Maximum length in characters of a fact that is held in memory."""
@@ -36,8 +36,8 @@ class Records:
         Many records take several transactions, so that other writes do not wait long.
         """
         written: list[Written] = []
-        for start in range(0, len(records), TOGETHER):
-            part = records[start : start + TOGETHER]
+        for start in range(0, len(records), RECORDS_PER_TRANSACTION):
+            part = records[start : start + RECORDS_PER_TRANSACTION]
             written += await self._rows.write(partial(self._records.store_each, records=part))
         return written
 
@@ -52,16 +52,16 @@ class Records:
         return [record_of(row) for row in rows]
 
     async def shown(
-        self, record_ids: Sequence[str], *, but_turn: str | None, characters: int
+        self, record_ids: Sequence[str], *, excluded_turn: str | None, characters: int
     ) -> list[Shown]:
         """Return the beginnings of these records, of those in their turns, and of their sources.
 
-        `but_turn` is a turn whose records are left out.
+        `excluded_turn` is a turn whose records are left out.
         """
         rows = await self._rows.all(
             "shown",
             ids=json.dumps(record_ids),
-            turn=but_turn,
+            turn=excluded_turn,
             characters=characters,
             derived_from=DERIVED_FROM,
         )

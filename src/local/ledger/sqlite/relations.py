@@ -177,7 +177,7 @@ class Knowledge:
         """Return aliases of the entities named in a text, as stated by facts of these places."""
         if self._has_aliases is None:
             any_ = await self._rows.one("stated_aliases", aliases=as_json([ANY_ALIAS]))
-            if self._has_aliases is None:  # otherwise one was stated meanwhile
+            if self._has_aliases is None:  # otherwise one has just been stated
                 self._has_aliases = any_ is not None
         if not self._has_aliases:
             return []

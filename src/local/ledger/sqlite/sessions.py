@@ -89,7 +89,7 @@ class Sessions:
     def _most_important(self, connection: SqlConnection, wanted: FactSelection) -> list[Record]:
         """Return the facts of a selection, the most important first."""
         tenant = self._rows.tenant
-        places = [place_word(tenant, Place(*whose, "fact")) for whose in wanted.whose]
+        places = [place_word(tenant, Place(*place, "fact")) for place in wanted.places]
         found = self._rows.execute(
             connection,
             "standing_facts" if wanted.standing else "important_facts",

@@ -19,7 +19,7 @@ from local.protocol.memories import EPISODIC
 
 MAX_COMPARED = 1_000
 """Maximum number of results of one tool in a session that are compared with a new one."""
-TOGETHER = 500
+RECORDS_PER_TRANSACTION = 500
 """Maximum number of a turn's records in one transaction; all other writes wait for it."""
 _REPORTED_COLUMNS = ("kind", "role", "label", "source_ref", "content")
 """The columns that distinguish a turn's records, together with the arguments of a call."""
@@ -159,10 +159,10 @@ class Turns:
         """
         lead = [one for one in records[:2] if one.kind == "episode" or one.id == one.turn]
         question = [one for one in lead if one.kind != "episode"]
-        begin, end = len(lead), max(len(records) - TOGETHER, len(lead))
+        begin, end = len(lead), max(len(records) - RECORDS_PER_TRANSACTION, len(lead))
         early: list[Written] = []
-        for start in range(begin, end, TOGETHER):
-            part = [*question, *records[start : min(start + TOGETHER, end)]]
+        for start in range(begin, end, RECORDS_PER_TRANSACTION):
+            part = [*question, *records[start : min(start + RECORDS_PER_TRANSACTION, end)]]
             early += (await self._write(part, ()))[len(question) :]
         rest = await self._write([*lead, *records[end:]], derived_from)
         return [*rest[:begin], *early, *rest[begin:]]
@@ -221,7 +221,7 @@ class Turns:
         return records
 
     def _known_records(self, connection: SqlConnection, records: Sequence[NewRecord]) -> _Known:
-        """Read the turn's known records at once: it may have thousands of calls."""
+        """Read all known records of the turn in one query: it may have thousands of calls."""
         known: _Known = {}
         if len(records) > 1:
             for row in self._rows.execute(connection, "told_in_turn", turn=records[0].turn):

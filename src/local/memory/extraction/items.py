@@ -56,7 +56,7 @@ class Item(Struct, frozen=True, kw_only=True):
 
 class Extractor(Protocol):
     async def extract(self, passage: Passage) -> list[Item]:
-        """Return what is worth remembering of the messages, in their order.
+        """Return the items worth remembering, in the order of the messages.
 
         Raises:
             ModelError: A model is out of reach; a retry may succeed.

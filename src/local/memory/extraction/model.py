@@ -80,7 +80,7 @@ class _Findings(Struct, frozen=True, kw_only=True):
 
 
 class ModelExtractor:
-    """Asks a model what is worth remembering, and drops items that the model made up."""
+    """Asks a model for the items worth remembering, and drops those that the model made up."""
 
     def __init__(self, model: StructuredModel, *, within: float) -> None:
         """`within`: maximum seconds of a call; a long passage needs several calls."""

@@ -151,11 +151,11 @@ CHUNK = (600, 900)
 MIN_CHUNK = 100
 """Minimum characters of a chunk. A shorter one, such as a heading, is joined with the next."""
 SPLIT_CHARACTERS = 10_000
-"""Number of characters that are split at once."""
+"""Number of characters that are split in one step."""
 PART_ENDS = ("\n#", "\n\n", "\n", " ")
 """Where a part may end, in order of preference."""
 PARSED_CHARACTERS = 20_000
-"""Number of characters that are parsed at once; doubled while they are a single leaf block."""
+"""Number of characters parsed in one step; doubled while they are a single leaf block."""
 LEAF_TYPES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "front_matter"})
 """Types of blocks that contain no other blocks."""
 

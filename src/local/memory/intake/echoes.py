@@ -226,7 +226,7 @@ class Echoes:
     async def _shown(self, ids: Sequence[str], turn: str | None) -> list[Shown]:
         if not ids:
             return []
-        return await self._ledger.records.shown(ids, but_turn=turn, characters=COMPARED_TEXT)
+        return await self._ledger.records.shown(ids, excluded_turn=turn, characters=COMPARED_TEXT)
 
 
 def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence[str]) -> TurnEcho:

@@ -50,7 +50,7 @@ def checked_metadata(metadata: Json) -> Json:
 def storable_metadata(metadata: Json) -> Json:
     """Return a sender's metadata without reserved names; empty if it is too large.
 
-    Unlike a note, a turn is stored whatever its metadata.
+    Unlike a note, a turn is stored regardless of its metadata.
     """
     reserved = {*RESERVED, "session_id", "query_id", "timestamp_utc", "tool_calls"}
     kept = {name: value for name, value in metadata.items() if name not in reserved}

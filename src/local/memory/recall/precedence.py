@@ -45,7 +45,7 @@ MAX_PROMOTED = 3
 RANK_GAP = 0.01
 """Gap between a promoted or demoted record and its rival, in weighted score."""
 PAGE = 100
-"""Number of results that are sorted at once; the others are sorted when they are needed."""
+"""Number of results sorted in one step; further results are sorted when they are needed."""
 NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
 """Score that a session without a result gains, and the places where it does: after the first
 `SURE`, up to `SPREAD`."""

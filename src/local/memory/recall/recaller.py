@@ -41,7 +41,7 @@ D = TypeVar("D")
 T = TypeVar("T")
 RECALLED_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 SEARCH_LIMITS = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
-"""Limits on concurrent searches. More at once are not faster in total, and each is slower."""
+"""Limits on concurrent searches. More would take as long in total, and each would be slower."""
 SHARED_SEARCH_LIMITS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
 """Limits where tenants share a stack. A tenant waits while a batch of another tenant's questions is
 embedded, and a batch of 16 takes long (decision 0067)."""

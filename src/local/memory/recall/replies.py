@@ -2,7 +2,7 @@
 
 A recorded question has the words of a user who asks the same, so it matches better than its answer
 does. This applies to a model's questions and to earlier repetitions of the user's question. Other
-questions of people also tell something about them ("Shall we try the new hall?"), and keep their
+questions of people also say something about them ("Shall we try the new hall?"), and keep their
 rank.
 """
 

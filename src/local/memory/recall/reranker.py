@@ -101,7 +101,7 @@ class HttpReranker:
         *,
         key: str | None = None,
         model: str | None = None,
-        timeout: float = 2.0,  # noqa: ASYNC109 - of each request to come, not of this call
+        timeout: float = 2.0,  # noqa: ASYNC109 - of each later request, not of this call
         clock: Callable[[], float] = time.monotonic,
     ) -> Self:
         """Create the client; nothing is sent before the first `rank`.

@@ -19,7 +19,7 @@ WRITE_SECONDS = 5.0
 MAX_RECORDS = 10_000
 """Maximum number of records with a count in memory; others are not counted until these are
 written."""
-WRITTEN_AT_ONCE = 500
+RECORDS_PER_TRANSACTION = 500
 """Number of records per transaction."""
 
 log = structlog.get_logger()
@@ -56,8 +56,8 @@ class AccessLog:
         counts, self._counts, now = self._counts, {}, self._clock()
         self._some.clear()
         rows = list(counts)
-        for start in range(0, len(rows), WRITTEN_AT_ONCE):
-            part = rows[start : start + WRITTEN_AT_ONCE]
+        for start in range(0, len(rows), RECORDS_PER_TRANSACTION):
+            part = rows[start : start + RECORDS_PER_TRANSACTION]
             accesses = [Access(row=row, times=counts[row], last=now) for row in part]
             try:
                 await self._upkeep.add_access(accesses)

@@ -31,7 +31,7 @@ from local.protocol.envelope import Clock, utc_now
 
 ATTEMPTS = 4
 """Number of failures after which a task is set aside. The last one is about two minutes after the
-first, which outlasts a restart of whatever failed."""
+first, which outlasts a restart of the failed service."""
 FIRST_RETRY = timedelta(seconds=1)
 """Delay after the first failure of a task; multiplied by ten after each further one."""
 GATHERING, LONGEST_GATHERING = 0.1, 1.0
@@ -85,7 +85,7 @@ class Job(ABC):
 
 
 def is_out_of_reach(error: Exception) -> bool:
-    """Return whether an error comes from what a job needs, and not from its input."""
+    """Return whether an error is caused by a service that a job needs, not by the job's input."""
     of_needs = (BusError, OverloadedError, StorageError, VectorError, ModelError)
     of_input = (ModelRefusedError, VectorFaultError)
     return isinstance(error, of_needs) and not isinstance(error, of_input)
@@ -108,7 +108,7 @@ class Runner:
         self._retry = False
         """Whether the next claim prefers failed tasks; this alternates."""
         self._interrupted: set[Task] = set()
-        """Tasks of batches that met something out of reach. Others go first until one succeeds."""
+        """Tasks of batches that failed for lack of a service. Others go first until one succeeds."""
         self.is_caught_up = False
         """Whether all added tasks are done, except for failed ones."""
         self.last_progress = clock()
@@ -178,7 +178,7 @@ class Runner:
         return min(due - self._clock(), LONGEST_RETRY_DELAY).total_seconds()
 
     async def _do_all(self) -> None:
-        """Run batches until no task is left; raise errors of what is out of reach."""
+        """Run batches until no task is left; raise errors of unreachable services."""
         # Not a TaskGroup: that swallows a cancellation that arrives while one of its tasks fails.
         running: dict[asyncio.Task[None], list[Task]] = {}
         try:

@@ -27,7 +27,7 @@ from local.settings import MemorySettings
 
 NAME = "consolidation"
 """The agent in the audit trail."""
-CHANGED_AT_ONCE = 100
+CHANGES_PER_TRANSACTION = 100
 """Number of changes per transaction."""
 MAX_RETIRED = 1_000
 """Maximum number of facts that a run retires: in all places of a caller's request, or in each place
@@ -214,8 +214,8 @@ class Consolidation:
         if done.run is None:
             done.add(plan.changes, reported=reported)
             return
-        for start in range(0, len(plan.changes), CHANGED_AT_ONCE):
-            batch = plan.changes[start : start + CHANGED_AT_ONCE]
+        for start in range(0, len(plan.changes), CHANGES_PER_TRANSACTION):
+            batch = plan.changes[start : start + CHANGES_PER_TRANSACTION]
             done.add(await self._carry_out(batch, done, actor), reported=reported)
 
     async def _carry_out(

@@ -20,7 +20,7 @@ MAX_STALE_IMPORTANCE = 0.5
 STALE_VIVIDNESS = 0.1
 """Vividness below which a fact is stale."""
 LASTING = frozenset({"instruction", "preference"})
-"""Types of facts that stay valid until they are replaced, whatever their age."""
+"""Types of facts that stay valid until they are replaced, regardless of their age."""
 ACCUMULATING = frozenset({"event", "interaction", "user_request", "summary"})
 """Types of facts that do not contradict each other: the same words on another day are another
 fact."""
@@ -71,7 +71,7 @@ def raised_importance(fact: ActiveFact) -> float | None:
 
 
 def principal(fact: ActiveFact) -> tuple[str, str] | None:
-    """Return who stated a fact: the user, whatever the agent, else the agent; None if unknown."""
+    """Return who stated a fact: the user if there is one, else the agent; None if unknown."""
     if fact.stated_by is None:
         return None
     return fact.stated_by, "" if fact.stated_by else fact.agent or ""

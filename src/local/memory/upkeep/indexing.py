@@ -20,7 +20,7 @@ from local.memory.upkeep.backlog import Backlog, Job
 from local.memory.vectors import (
     MAX_BATCHES,
     MIN_BATCH_RECORDS,
-    REMOVED_AT_ONCE,
+    REMOVED_PER_REQUEST,
     Damage,
     Vectors,
     batches,
@@ -188,7 +188,7 @@ class Indexer(Job):
 
     def batch_size(self, kind: TaskKind) -> int:
         """Return as many as are embedded in the time that another owner's record may wait."""
-        return self._batch_records if kind == "index" else REMOVED_AT_ONCE
+        return self._batch_records if kind == "index" else REMOVED_PER_REQUEST
 
     async def ready(self) -> None:
         """Rebuild a damaged index, and compare the index of a new worker with the ledger."""
@@ -261,7 +261,7 @@ class Indexer(Job):
         """Compare the index with the ledger, and from then on trust the worker.
 
         Raises:
-            VectorError: The worker reports a problem, or was lost meanwhile.
+            VectorError: The worker reports a problem, or was lost during the call.
         """
         losses = self._losses
         status = await self._vectors.status(tenant=self._records.tenant)

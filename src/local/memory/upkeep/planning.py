@@ -18,7 +18,8 @@ from local.protocol.answers import LeftAlone
 from local.protocol.envelope import Clock
 
 PAGE = 200
-"""Number of facts that are read and compared at once. Each of both takes about 3 ms."""
+"""Number of facts that are read and compared in one step. Reading and comparing take about 3 ms
+each."""
 PAUSE_FACTOR = 2.0
 """Length of the pause after a step, as a multiple of the step's duration."""
 MAX_PAIRS = 1_000

@@ -106,7 +106,7 @@ class Reembedding(Job):
                 vector_items(batch), tenant=self._records.tenant
             )
             await self._records.store_vectors(batch, stored.vectors, stored.embedder, kind="embed")
-            self._backlog.wake("unindex")  # for records that were retired meanwhile
+            self._backlog.wake("unindex")  # for records retired while they were embedded
             self._batch_records = next_batch_size(len(batch), time.monotonic() - begun)
         self._swap_due = True
 

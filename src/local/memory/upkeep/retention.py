@@ -20,8 +20,8 @@ from local.settings import MemorySettings
 
 AGENT = "retention"
 """The agent in the audit trail."""
-ANONYMISED_AT_ONCE = 200
-"""Number of records per transaction; meanwhile, saves of all tenants wait."""
+RECORDS_PER_TRANSACTION = 200
+"""Number of records per transaction; saves of all tenants wait for it."""
 RUN_SECONDS = 3600.0
 """Seconds between two runs. Retention is counted in days, so hourly is often enough."""
 
@@ -48,21 +48,21 @@ class Retention:
         """Anonymise due records every hour until cancelled."""
         while True:
             try:
-                await self.once()
+                await self.run_once()
             except StorageError as error:
                 log.warning("retention_delayed", reason=error.logged)
             except Exception:
                 log.exception("retention_failed")
             await asyncio.sleep(RUN_SECONDS)
 
-    async def once(self) -> int:
+    async def run_once(self) -> int:
         """Anonymise due records and return their number; unless switched on, only log it."""
         if self._settings.anonymise != "on":
             await self._report()
             return 0
         done = 0
         while changed := await self._ledger.erasures.anonymise(
-            before=self._due_before(), limit=ANONYMISED_AT_ONCE, agent=AGENT, at=self._clock()
+            before=self._due_before(), limit=RECORDS_PER_TRANSACTION, agent=AGENT, at=self._clock()
         ):
             done += len(changed)
             for one in changed:

@@ -110,7 +110,7 @@ class Database:
 
         Raises:
             StorageError: SQLite refused, e.g. the disk is full; nothing was written.
-            Local2Error: Whatever `work` raised; nothing of it was written.
+            Local2Error: `work` raised it; nothing was written.
         """
         written = self._writer.submit(work, owner)
         try:
@@ -133,7 +133,7 @@ class Database:
 
         Args:
             vacuum: Rewrite the whole file first, because an earlier local2 may have left deleted
-                content in it. Writers wait meanwhile.
+                content in it. Writers wait until it is done.
 
         Raises:
             StorageError: Another process reads the file for longer than the timeout.
