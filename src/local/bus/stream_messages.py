@@ -30,7 +30,7 @@ TURNS_STORED_TIMEOUT = 30.0
 """Seconds to wait for turns to be stored. One that takes longer keeps failing until something is
 repaired."""
 POLL_INTERVAL = 0.05
-"""Seconds between two looks at a stream's state."""
+"""Seconds between two reads of a stream's state."""
 ERASURE_TIMEOUT = 3.0
 """Seconds to wait for turns in progress to be stored, before they are erased from the stream."""
 _SENDER_FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')

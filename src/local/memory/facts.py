@@ -148,7 +148,7 @@ class Facts:
                 blank.
         """
         owner, at = owner_in(scope, self._caller), self._clock()
-        tidied = [_checked_triplet(number, triplet) for number, triplet in enumerate(triplets)]
+        normalised = [_checked_triplet(number, triplet) for number, triplet in enumerate(triplets)]
         facts = [
             TripletFact(
                 triplet=triplet,
@@ -163,7 +163,7 @@ class Facts:
                     event_time=at,
                 ),
             )
-            for triplet in tidied
+            for triplet in normalised
         ]
         written = await self._ledger.knowledge.store(facts)
         self._changes.written(written, [fact.record for fact in facts])
@@ -199,14 +199,14 @@ class Facts:
 
 
 def _checked_triplet(number: int, triplet: Triplet) -> Triplet:
-    tidied = triplet.normalised()
+    normalised = triplet.normalised()
     for part in Triplet.__struct_fields__:
-        if not getattr(tidied, part):
+        if not getattr(normalised, part):
             raise InvalidArgumentsError(
                 f"facts[{number}].{part} is blank.",
                 remedy="Give each fact a subject, a predicate and an object.",
             )
-    return tidied
+    return normalised
 
 
 class Relations:
