@@ -163,7 +163,7 @@ class PartialLines:
 
 
 class Housekeeper(Participant):
-    """Serves `memory.status` and `memory.reindex`, and receives the announcements of vector workers."""
+    """Serves `memory.status` and `memory.reindex`; receives vector workers' announcements."""
 
     def __init__(
         self,

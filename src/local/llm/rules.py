@@ -82,7 +82,7 @@ MAX_READ = 70_000
 MAX_CLAUSE = 300
 """Maximum number of characters in a clause; a longer one is prose, and would be slow to match."""
 MAX_CALLS = 16
-"""Maximum number of calls in one reply: a pasted page may contain many questions that nobody asks."""
+"""Maximum number of calls per reply: a pasted page may contain many questions that nobody asks."""
 ANY_CASE = re.IGNORECASE
 
 _Request = tuple[str, dict[str, Any]]

@@ -1,7 +1,7 @@
 """Reads the candidates of a search, and leaves out those that the caller may not see.
 
-The search channels find records by words or vectors, regardless of their owner. Every record passes the
-statement `visible` before it is used.
+The search channels find records by words or vectors, regardless of their owner. Every record passes
+the statement `visible` before it is used.
 """
 
 import sys

@@ -4,7 +4,7 @@ A component is called a share; `explain` shows each. The weights were measured o
 technical chats and plans made with an assistant, one setting for all (docs/performance.md). How
 well a record matches says more than its rank in a channel, so scores are summed, not ranks. The
 neighbours of a short message count as part of its meaning. A query that continues a conversation
-gets other weights than a question about one: it wants the latest messages, regardless of their author.
+gets other weights than a question about one: it wants the latest messages of any author.
 """
 
 from collections.abc import Iterator, Mapping

@@ -108,7 +108,7 @@ class Runner:
         self._retry = False
         """Whether the next claim prefers failed tasks; this alternates."""
         self._interrupted: set[Task] = set()
-        """Tasks of batches interrupted by an unreachable service; others go first until one succeeds."""
+        """Tasks of batches interrupted by a failing service; others go first until one succeeds."""
         self.is_caught_up = False
         """Whether all added tasks are done, except for failed ones."""
         self.last_progress = clock()
