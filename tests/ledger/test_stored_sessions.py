@@ -15,7 +15,7 @@ from local.protocol.payloads import OutputPart
 
 SESSION = SessionKey(OWNER, "s1")
 TYPES: tuple[MemoryType, ...] = ("fact",)
-Whose = tuple[tuple[OwnerScope, str], ...]
+Places = tuple[tuple[OwnerScope, str], ...]
 
 
 async def load(
@@ -76,8 +76,8 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
     for content, importance in (("Tea.", 0.2), ("Vim.", 0.5), ("Rome.", 0.9), ("Oslo.", 0.9)):
         await ledger.facts.store(fact(content, importance=importance))
     await ledger.facts.store(fact("For all.", scope="tenant", owner="", importance=0.6))
-    own: Whose = (("user", OWNER),)
-    shared: Whose = (("tenant", ""), ("agent", "shell"))
+    own: Places = (("user", OWNER),)
+    shared: Places = (("tenant", ""), ("agent", "shell"))
 
     session = await load(
         ledger,
@@ -93,7 +93,7 @@ async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
 
 
 async def most_important(ledger: Ledger, limit: int = 9, *, standing: bool = False) -> list[str]:
-    own: Whose = (("user", OWNER),)
+    own: Places = (("user", OWNER),)
     wanted = FactSelection(places=own, types=TYPES, least=0.5, limit=limit, standing=standing)
     (found,) = await ledger.sessions.important([wanted])
     return [one.content for one in found]

@@ -78,7 +78,7 @@ class _TokenVerifier:
 
 
 class _WithTokenHint:
-    """When the SDK refuses a client without the token, says in the reply where the token is."""
+    """Adds to the SDK's refusals of clients without the token where the token is."""
 
     def __init__(self, app: ASGIApp, address: Address) -> None:
         self._app = app

@@ -27,8 +27,8 @@ async def test_memories_and_facts_of_many_tenants_share_one_budget(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = budgets_of(database)
-    monkeypatch.setattr(held.records, "most", 30)
-    monkeypatch.setattr(held.topics, "most", 3)
+    monkeypatch.setattr(held.records, "max_size", 30)
+    monkeypatch.setattr(held.topics, "max_size", 3)
     ledgers = [Ledger(database, tenant) for tenant in TENANTS]
     for ledger in ledgers:
         await ledger.records.store([record(f"Osmium {n}.", id=f"r{n}") for n in range(9)])
