@@ -216,13 +216,12 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
 
 
 @pytest.fixture
-def worker_here(monkeypatch: pytest.MonkeyPatch, embedder: MiniLM) -> None:
+def worker_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run stacks' vector workers in this process: stacks then start in a fraction of a second.
 
     For tests of everything but that process: its end, its files, its secrets.
     """
     monkeypatch.setattr(supervisor, "supervised", worker_in_this_process)
-    monkeypatch.setattr(MiniLM, "load", lambda _: embedder)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from unittest.mock import patch
 
+import shared_minilm  # noqa: F401 - for every worker of this process
 from forking import Fork
 from local import supervisor
 from local.agents import vector_worker as workers
@@ -40,12 +41,12 @@ async def vector_worker(
 
 @asynccontextmanager
 async def stack_with_worker_here(
-    settings: Settings, *, log_folder: Path | None = None
+    settings: Settings, *, log_folder: Path | None = None, with_generator: bool = True
 ) -> AsyncIterator[Stack]:
     """A stack that many tests share, with its vector worker in this process."""
     async with AsyncExitStack() as resources:
         with patch.object(supervisor, "supervised", worker_in_this_process):
-            opening = open_stack(settings, log_folder=log_folder)
+            opening = open_stack(settings, log_folder=log_folder, with_generator=with_generator)
             stack = await resources.enter_async_context(opening)
         yield stack
 

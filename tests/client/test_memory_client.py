@@ -11,16 +11,14 @@ import pytest
 import pytest_asyncio
 
 import local2
-from local import supervisor
 from local.app import open_stack
 from local.tenants import credentials, tokens
 from local.tenants.credentials import OwnTokens
-from local.vectors.minilm import MiniLM
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, token_for, with_tenants
 from turns import turn
 from waiting import eventually
-from workers import worker_in_this_process
+from workers import stack_with_worker_here
 
 GOLD = "The chemical symbol of gold is Au."
 QUESTION = "Which letters stand for that precious metal?"
@@ -32,14 +30,11 @@ TALK = [
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLM) -> AsyncIterator[str]:
+async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """The bus of a stack that the tests of this module share; each has a user of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(supervisor, "supervised", worker_in_this_process)
-        patch.setattr(MiniLM, "load", lambda _: embedder)
-        folder = tmp_path_factory.mktemp("stack")
-        async with open_stack(settings_in(folder), with_generator=False) as stack:
-            yield stack.url
+    settings = settings_in(tmp_path_factory.mktemp("stack"))
+    async with stack_with_worker_here(settings, with_generator=False) as stack:
+        yield stack.url
 
 
 @pytest.mark.asyncio(loop_scope="module")

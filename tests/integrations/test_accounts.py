@@ -14,8 +14,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
-from local import supervisor
-from local.app import Stack, open_stack
+from local.app import Stack
 from local.client.memory import connect
 from local.errors import ConfigError, ForbiddenError, StackNotRunningError
 from local.integrations.google_adk import LocalMemoryService
@@ -23,9 +22,8 @@ from local.integrations.langchain import LocalChatMessageHistory, LocalRetriever
 from local.integrations.langgraph import LocalSaver, LocalStore
 from local.integrations.openai_agents import LocalSession
 from local.protocol.items import ItemKey, ItemPut
-from local.vectors.minilm import MiniLM
 from tenant_agents import ACCOUNTS, token_for, with_tenants
-from workers import worker_in_this_process
+from workers import stack_with_worker_here
 
 UMBRELLA = "The green umbrella stands in the hall."
 NOWHERE = "nats://127.0.0.1:1"
@@ -47,14 +45,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stack(folder: Path, embedder: MiniLM) -> AsyncIterator[Stack]:
+async def stack(folder: Path) -> AsyncIterator[Stack]:
     """A stack with two tenants."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(supervisor, "supervised", worker_in_this_process)
-        patch.setattr(MiniLM, "load", lambda _: embedder)
-        settings = with_tenants(folder, "acme", "beta")
-        async with open_stack(settings, with_generator=False) as running:
-            yield running
+    settings = with_tenants(folder, "acme", "beta")
+    async with stack_with_worker_here(settings, with_generator=False) as running:
+        yield running
 
 
 def proof(stack: Stack, folder: Path, tenant: str, user: str) -> dict[str, Any]:
