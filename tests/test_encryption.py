@@ -103,7 +103,7 @@ async def test_another_key_is_refused_and_what_is_there_stays(
     with pytest.raises(LedgerKeyError, match="does not decrypt") as refused:
         await records_of(settings, ContentKey.create(tmp_path / "another.key"))
 
-    assert "put the right one in its place" in str(refused.value.remedy)
+    assert "Replace it with the key of this ledger" in str(refused.value.remedy)
     assert await records_of(settings, key) == 3
 
 
@@ -124,7 +124,7 @@ async def test_a_memory_that_is_not_encrypted_is_not_hidden_by_a_key(
 ) -> None:
     await fill(settings, None, 3)
 
-    with pytest.raises(LedgerKeyError, match="is not encrypted") as refused:
+    with pytest.raises(LedgerKeyError, match="are not encrypted") as refused:
         await records_of(settings, key)
 
     assert "local2 export" in str(refused.value.remedy)

@@ -98,7 +98,7 @@ async def test_without_the_key_there_is_no_backup_and_it_is_said_why(tmp_path: P
         failed = await asyncio.to_thread(local2, tmp_path, "backup", "backups")
 
     assert failed.returncode == 1
-    assert "no key of the tenant acme" in " ".join(failed.stderr.split())
+    assert "the key of the tenant acme is missing" in " ".join(failed.stderr.split())
     assert not (tmp_path / "backups").exists()
 
 
@@ -121,8 +121,8 @@ async def test_who_restores_without_the_key_learns_what_was_not_read_and_may_add
     elsewhere = tmp_path / "elsewhere"
     unread, forgotten = (await bring_back(tmp_path / "backups", elsewhere)).warnings
 
-    assert unread.startswith(f"{OWN} is as it was stored")
-    assert "no key of the tenant acme" in unread
+    assert unread.startswith(f"{OWN} is unchanged")
+    assert "the key of the tenant acme is missing" in unread
     assert "may be back" in forgotten
     assert await count(elsewhere, key) == 3
 

@@ -128,7 +128,7 @@ async def test_a_disk_without_room_for_the_streams_is_a_clear_error(tmp_path: Pa
     )
     try:
         async with connect(await _url(tmp_path, server.pid), name="test") as bus:
-            with pytest.raises(BusError, match="has no room") as refused:
+            with pytest.raises(BusError, match="not have enough disk space") as refused:
                 await ensure_streams(bus, "default")
     finally:
         server.terminate()

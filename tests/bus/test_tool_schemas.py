@@ -257,7 +257,7 @@ async def test_whose_a_tool_is_a_stack_knows_by_its_secret_and_others_by_what_it
     [
         pytest.param(b"nonsense", "not JSON", id="text"),
         pytest.param(b"[" * 100_000, "not JSON", id="nested without end"),
-        pytest.param(b'{"payload": []}', "no JSON object", id="a list"),
+        pytest.param(b'{"payload": []}', "not a JSON object", id="a list"),
         pytest.param(b'{"payload": {"description": "What?"}}', "names no tool", id="no name"),
         pytest.param(b'{"payload": {"name": "a.*"}}', "not a tool name", id="a wildcard"),
         pytest.param(

@@ -46,7 +46,7 @@ def test_it_asks_first_and_takes_no_for_an_answer(
 
     confirmed = asked(running, "y\n", "--user", user, monkeypatch=monkeypatch)
 
-    assert "Looked for" in confirmed
+    assert "Checked at" in confirmed
     assert recalled(running.folder, "densest metal", "--user", user) == []
 
 

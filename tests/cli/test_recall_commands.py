@@ -45,7 +45,7 @@ def test_documents_are_kept_and_those_that_are_none_are_named(
         image: "It is not UTF-8 text.",
         nul: "It is not UTF-8 text.",
         empty: "It is empty.",
-        large: "The document has more than 900,000 bytes",
+        large: "The document has more than the maximum of 900,000 bytes",
     }.items():
         assert f"{file}: {problem}" in failed.stderr
     assert failed.stdout.startswith(f"{guide}: Document kept in 1 chunk: ")
@@ -128,7 +128,7 @@ def test_recall_passes_on_what_its_options_say(running: Served, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("words", "exit_code", "says"),
     [
-        pytest.param(["--since", "noon"], 1, "since: 'noon' is no date", id="since"),
+        pytest.param(["--since", "noon"], 1, "since: 'noon' is not a date", id="since"),
         pytest.param(["--until", "2023-02-30"], 1, "until: '2023-02-30'", id="until"),
         pytest.param(["--as-of", "noon"], 1, "as_of: 'noon'", id="as-of"),
         pytest.param(["--min-relevance", "2"], 1, "min_relevance", id="min-relevance"),

@@ -126,7 +126,7 @@ async def test_an_answer_of_another_kind_is_an_error(
     ):
         with pytest.raises(local2.InvalidArgumentsError):
             await memory.note("hello")
-        with pytest.raises(local2.ToolFailedError, match="something else"):
+        with pytest.raises(local2.ToolFailedError, match="data of another form"):
             await memory._calls.ask(local2.SessionNotes, "note", text="hello")
 
 

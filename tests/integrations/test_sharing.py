@@ -106,7 +106,7 @@ async def test_other_threads_wait_for_a_shared_memory_and_its_own_loop_does_not(
     await asyncio.to_thread(history.add_messages, [HumanMessage(UMBRELLA)])
 
     assert len(await asyncio.to_thread(lambda: history.messages)) == 1
-    with pytest.raises(asyncio.InvalidStateError, match="`a` before it"):
+    with pytest.raises(asyncio.InvalidStateError, match="begins with `a`"):
         _ = history.messages
 
 

@@ -105,7 +105,10 @@ async def test_an_answer_of_another_shape_is_asked_for_once_more_and_then_an_err
     assert await ask(model) == BASKET
     openai.script_json(Reply(content=unreadable), Reply(content=unreadable))
 
-    with capture_logs() as logs, pytest.raises(ModelRefusedError, match="another shape") as caught:
+    with (
+        capture_logs() as logs,
+        pytest.raises(ModelRefusedError, match="requested form") as caught,
+    ):
         await ask(model)
 
     assert "apple" not in f"{caught.value} {logs}"

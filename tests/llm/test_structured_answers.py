@@ -132,7 +132,10 @@ async def test_a_second_answer_of_another_shape_is_an_error_that_shows_no_conten
 ) -> None:
     ollama.script_json(Reply(content=unreadable), Reply(content=unreadable))
 
-    with capture_logs() as logs, pytest.raises(ModelRefusedError, match="another shape") as caught:
+    with (
+        capture_logs() as logs,
+        pytest.raises(ModelRefusedError, match="requested form") as caught,
+    ):
         await ask(model)
 
     assert len(ollama.bodies("/api/chat")) == 2
