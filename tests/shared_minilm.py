@@ -20,4 +20,4 @@ def _load_shared(models_dir: Path) -> MiniLM:
     return _load(models_dir)
 
 
-MiniLM.load = _load_shared  # type: ignore[method-assign, assignment]
+MiniLM.load = _load_shared  # type: ignore[method-assign]

@@ -179,9 +179,10 @@ class Variants:
     def __init__(self, view: View, caller: Caller) -> None:
         self._view = view
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
-        self._strengths = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)[
-            view.column["source"]
-        ]
+        strengths = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
+        self._strengths = strengths[view.column["source"]]
+        self.own_words: Flags = (view.column["principal"] >= 0) & (self._strengths >= USER_STRENGTH)
+        """Whether a known person stated each record."""
         self._compared: set[int] = set()
         self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()

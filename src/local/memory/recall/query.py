@@ -21,6 +21,8 @@ from local.text.names import TOPIC_RULE, checked_topic, is_topic
 from local.text.words import composed, terms, words
 
 SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
+PAST = frozenset({"did", "didn", "was", "wasn", "were", "weren", "had", "hadn"})
+"""Verbs of a question about the past."""
 MAX_PHRASES = 8
 MAX_PHRASE_CHARACTERS = 80
 """Maximum characters of a quoted phrase."""
@@ -70,6 +72,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     asks_when: bool = False
     stating: float = 0.0
     of_oneself: bool = False
+    about_past: bool = False
 
     def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
         """Return the query with further keywords and topic keys."""
@@ -102,6 +105,7 @@ def analyse(text: str, now: datetime) -> Query:
         asks_when=_WHEN.search(text) is not None,
         stating=stating(text),
         of_oneself=not spoken.isdisjoint(FIRST_PERSON) and spoken.isdisjoint(SECOND_PERSON),
+        about_past=not spoken.isdisjoint(PAST),
     )
 
 

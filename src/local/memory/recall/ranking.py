@@ -20,6 +20,7 @@ from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
 from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
+from local.memory.recall.latest import prefer_latest
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import Echoes, StandingFacts, apply_weights, sorted_pages
 from local.memory.recall.query import Query
@@ -134,9 +135,8 @@ class Draft:
 def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[RankedRecord]]:
     """Return a lazy iterator over the records that match the question, best first.
 
-    A record matches if its cosine is at least `min_score`, if it has a word of the question or its
-    topic key, or if it is linked to such a record. A record without a comparable vector also
-    matches if a neighbouring message has a word of the question.
+    A record matches by a cosine of at least `min_score`, a word of the question, its topic key, or
+    a link to such a record; without a comparable vector, also by a neighbour's word.
     """
     view, wording = found.view, draft.wording
     if not view.size:
@@ -164,6 +164,7 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     variants = Variants(view, draft.caller)
     hops = Hops(wording, like, sums, draft.weights)
     yield from look_closer(view, relevant, variants, hops)
+    yield from prefer_latest(view, draft.query, hops.scores, relevant, variants)
     sums += hops.share
     update = variants.share(sums, draft.weights)
     scores = apply_weights(sums + update, draft.weights)
@@ -195,8 +196,7 @@ class _Ranking(NamedTuple):
 
     def records_at(self, positions: list[int]) -> Iterator[RankedRecord]:
         scores = np.clip(self.scores[positions] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
-        columns = [share[positions] for share in self.shares.values()]
-        summands = np.array(columns).round(4).T.tolist()
+        summands = np.array([one[positions] for one in self.shares.values()]).round(4).T.tolist()
         for place, position in enumerate(positions):
             yield RankedRecord(
                 row=int(self.view.column["row"][position]),

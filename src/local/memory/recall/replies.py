@@ -45,10 +45,10 @@ class Replies:
         may_ask = view.column["machine"] | repeats_question(query, self._wording, self._like)
         scores = apply_weights(self._sums, self._weights)
         candidates = _with_reply(self._wording, scores, relevant & may_ask)
-        texts = yield from _texts(view, candidates)
+        texts = yield from texts_at(view, candidates)
         questions = [one for one in candidates if _only_asks(texts[one], self._wording.stems)]
         replies = {one: int(view.neighbours[0][1][one]) for one in questions}
-        texts = yield from _texts(view, replies.values())
+        texts = yield from texts_at(view, replies.values())
         ordered = scores.copy()
         for question, reply in replies.items():
             if not all(map(asks, sentences(texts[reply]))):
@@ -72,7 +72,7 @@ def _with_reply(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
     return best
 
 
-def _texts(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
+def texts_at(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
     rows = {one: int(view.column["row"][one]) for one in positions}
     texts = (yield DetailRequest(texts=list(rows.values()))).texts if rows else {}
     return {one: texts.get(row, "") for one, row in rows.items()}

@@ -1,0 +1,109 @@
+"""The latest of a user's similar messages first, and a correction before what it corrects.
+
+"They raised the API limit to 250" does not have the form of "The API limit is 100", so
+`statements.py` cannot compare them. If both match a question about the present almost equally well,
+and share enough words, the later message has the current value. Long messages and questions about
+the past are left alone: there, similar messages tell of several events.
+
+A correction such as "No, I meant Wednesday" has no words of the message that it corrects, which is
+the speaker's previous one. Both rules change the order only; they mark nothing as outdated. See
+decision 0084.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from local.ledger.columns import View
+from local.ledger.entries import Array, Flags
+from local.ledger.search import Choice
+from local.memory.recall.closer import Variants
+from local.memory.recall.query import Query
+from local.memory.recall.replies import texts_at
+from local.text.features import asks, sentences
+from local.text.words import informative_words, stems
+
+MAX_EARLIER = 8
+"""Number of best messages for which a later one is looked for."""
+MAX_LATER = 20
+"""Number of best messages that may be the later one."""
+SHORT = 200
+"""Maximum characters of a message with one value; with 300, answers from long talks got worse."""
+NEARLY = 0.9
+"""Minimum score of the later message, as a fraction of the earlier one's."""
+SIMILAR = 0.4
+"""Minimum similarity of two messages about the same thing: the Dice coefficient of their stems."""
+_CORRECTION = re.compile(
+    r"(?:(?:oh|no|wait|sorry|oops|ah|actually|my (?:bad|mistake))\b[\s,.!\u2013\u2014-]*){0,3}"
+    r"(?:i meant|correction\b|scratch that|make (?:that|it)\b)",
+    re.IGNORECASE,
+)
+
+
+def prefer_latest(
+    view: View, query: Query, scores: Array, relevant: Flags, variants: Variants
+) -> Choice[None]:
+    """Let later messages and corrections replace the earlier messages of their speaker."""
+    best = _best(scores, relevant & variants.own_words & view.column["spoken"])
+    earlier = [one for one in best if one not in variants.replaced_by][:MAX_EARLIER]
+    following = {one: _next_of_speaker(view, one) for one in earlier}
+    pairs = []
+    if not (query.about_past or query.stating):
+        pairs = list(_later_messages(view, scores, earlier, best))
+    read = {one for pair in (*following.items(), *pairs) for one in pair if one is not None}
+    texts = yield from texts_at(view, read)
+    for one, next_ in following.items():
+        if next_ is not None and _CORRECTION.match(texts[next_]):
+            variants.replaced_by[one] = next_
+            relevant[next_] = True
+    for one, later in pairs:
+        if _is_statement(texts[later]) and _similarity(texts[one], texts[later]) >= SIMILAR:
+            variants.replaced_by.setdefault(one, later)
+
+
+def _best(scores: Array, among: Flags) -> list[int]:
+    positions = np.flatnonzero(among)
+    best: list[int] = positions[np.argsort(-scores[positions], kind="stable")][:MAX_LATER].tolist()
+    return best
+
+
+def _later_messages(
+    view: View, scores: Array, earlier: Sequence[int], best: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs of short messages with almost equal scores, the latest second message first."""
+    length, time = view.column["length"], view.column["time"]
+    newest_first = sorted(best, key=lambda one: time[one], reverse=True)
+    for later, one in product(newest_first, earlier):
+        if (
+            max(length[one], length[later]) <= SHORT
+            and time[later] > time[one]
+            and scores[later] >= NEARLY * scores[one]
+            and _is_same_speaker(view, one, later)
+        ):
+            yield one, later
+
+
+def _next_of_speaker(view: View, position: int) -> int | None:
+    """Return the speaker's next message, if it is short and at most one other is in between."""
+    for _, next_positions in view.neighbours[:2]:
+        next_ = int(next_positions[position])
+        if next_ < view.size and _is_same_speaker(view, position, next_):
+            return next_ if view.column["length"][next_] <= SHORT else None
+    return None
+
+
+def _is_same_speaker(view: View, one: int, other: int) -> bool:
+    columns = (view.column[name] for name in ("principal", "label", "machine"))
+    return all(column[one] == column[other] for column in columns)
+
+
+def _is_statement(text: str) -> bool:
+    return not any(map(asks, sentences(text)))
+
+
+def _similarity(one: str, other: str) -> float:
+    """Return the Dice coefficient of the informative stems of both texts."""
+    first, second = (frozenset(stems(informative_words(text))) for text in (one, other))
+    return 2 * len(first & second) / max(len(first) + len(second), 1)

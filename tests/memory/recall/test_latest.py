@@ -1,0 +1,102 @@
+"""The latest of a user's similar messages first, and a correction before what it corrects."""
+
+import pytest
+
+from calling import RICHARD, call, ingest
+from local.bus.connection import Connection
+from local.protocol.payloads import Json
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+LIMIT = "The API limit is 100 requests per minute."
+RAISED = "They raised the API limit to 250 requests per minute."
+HOW_MUCH = "What is the API limit?"
+
+
+async def say(bus: Connection, *messages: str, role: str = "user", session: str = "s1") -> None:
+    """Store each message on a day of its own."""
+    for day, content in enumerate(messages, start=1):
+        timestamp = f"2026-05-{day:02}T12:00:00Z"
+        message = {"role": role, "content": content, "timestamp": timestamp}
+        await call(bus, "ingest", {"messages": [message], "session_id": session}, RICHARD)
+
+
+async def recall(bus: Connection, query: str) -> list[Json]:
+    answer = await call(bus, "recall", {"query": query, "explain": True}, RICHARD)
+    items: list[Json] = answer["items"]
+    return items
+
+
+async def contents(bus: Connection, query: str) -> list[str]:
+    return [item["content"] for item in await recall(bus, query)]
+
+
+def is_reordered(items: list[Json]) -> bool:
+    return any(item["explanation"]["shares"].get("update") for item in items)
+
+
+async def test_the_later_of_two_similar_messages_is_first(bus: Connection) -> None:
+    await say(bus, LIMIT, RAISED)
+
+    items = await recall(bus, HOW_MUCH)
+    assert [item["content"] for item in items] == [RAISED, LIMIT]
+    assert is_reordered(items)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "query"),
+    [
+        pytest.param(LIMIT, RAISED, "What was the API limit before?", id="about the past"),
+        pytest.param(LIMIT, "What is the API limit per minute?", HOW_MUCH, id="a question"),
+        pytest.param(
+            LIMIT,
+            "Nobody likes the API: its limit, its errors, its manual.",
+            HOW_MUCH,
+            id="less similar",
+        ),
+        pytest.param(
+            "The limit of the billing API is 100 requests per minute.",
+            "They raised the limit of the search API to 250 requests per minute.",
+            "What is the limit of the billing API?",
+            id="another thing",
+        ),
+        pytest.param(" ".join([LIMIT] * 5), RAISED, HOW_MUCH, id="long"),
+    ],
+)
+async def test_others_stay_where_they_are(
+    bus: Connection, earlier: str, later: str, query: str
+) -> None:
+    await say(bus, earlier, later)
+
+    assert not is_reordered(await recall(bus, query))
+
+
+async def test_somebody_elses_later_message_stays_where_it_is(bus: Connection) -> None:
+    await say(bus, LIMIT)
+    await say(bus, "I see.", RAISED, role="assistant", session="s2")
+
+    assert not is_reordered(await recall(bus, HOW_MUCH))
+
+
+@pytest.mark.parametrize("correction", ["No, I meant Wednesday.", "Sorry - make that Wednesday!"])
+async def test_a_correction_is_before_the_message_that_it_corrects(
+    bus: Connection, correction: str
+) -> None:
+    dentist = "My dentist appointment is on Tuesday."
+    said = {"role": "user", "content": dentist}
+    noted = {"role": "assistant", "content": "Noted."}
+    await ingest(bus, said, noted, {"role": "user", "content": correction}, noted | {"id": "m4"})
+
+    assert (await contents(bus, "When was my dentist appointment?"))[:2] == [correction, dentist]
+
+
+async def test_only_a_correction_follows_what_it_corrects(bus: Connection) -> None:
+    dentist = "My dentist appointment is on Tuesday."
+    await ingest(
+        bus,
+        {"role": "user", "content": dentist},
+        {"role": "assistant", "content": "Noted."},
+        {"role": "user", "content": "No, thank you, I meant to ask nothing else on Wednesday."},
+    )
+
+    assert not is_reordered(await recall(bus, "When is my dentist appointment?"))
