@@ -25,6 +25,7 @@ from local.agents.services import (
     Porter,
 )
 from local.agents.stream_keeper import StreamKeeper
+from local.background import in_background
 from local.backup.files import with_keys
 from local.backup.schedule import Backups
 from local.bus.connection import Connection
@@ -53,7 +54,7 @@ from local.opening import content_keys, open_ledgers
 from local.protocol.envelope import utc_now
 from local.settings import MemorySettings, Settings, TelemetrySettings
 from local.supervisor import Child, vector_worker
-from local.tenancy import Parts, SharedTools, Tenancy, in_background
+from local.tenancy import Parts, SharedTools, Tenancy
 from local.tools.catalog import memory_tools
 from local.vectors.config import WorkerConfig
 

@@ -14,6 +14,7 @@ from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 
 import structlog
 
+from local.background import running_task
 from local.bus.vector_client import VectorClient
 from local.memory.tenant import Memories
 from local.vectors.config import EXIT_SOFTWARE
@@ -127,15 +128,11 @@ async def supervised(
         on_exit: Called with the exit code whenever the child exits by itself.
     """
     child = Child(module, config, inherit=inherit, on_exit=on_exit)
-    watcher: asyncio.Task[None] | None = None
     try:
         await child.start()
-        watcher = asyncio.create_task(child.watch())
-        yield child
+        async with running_task(child.watch(), module):
+            yield child
     finally:
-        if watcher is not None:
-            watcher.cancel()
-            await asyncio.wait((watcher,))
         await child.stop()
 
 

@@ -8,15 +8,15 @@ others; so `SharedTools` forwards the announcements of shared tools.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 import msgspec
 import structlog
 
 from local.admission import FairSlots
 from local.agents.memory_agent import deliver_turns
+from local.background import in_background, running_task
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import Attested
 from local.bus.participant import Participant
@@ -238,35 +238,10 @@ async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
             await publish()
 
     try:
-        async with _running_task(run(), "announcements"):
+        async with running_task(run(), "announcements"):
             yield announce
     finally:
         await publish()
-
-
-async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
-    """Run each job in a named task until the resources are closed."""
-    for name, job in jobs.items():
-        await resources.enter_async_context(_running_task(job, name))
-
-
-@asynccontextmanager
-async def _running_task(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run work in a task while the context lasts; log a failure at once, raise it at the end."""
-
-    def report(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()):
-            log.error("background_task_failed", task=name, exc_info=error)
-
-    task = asyncio.create_task(work, name=name)
-    task.add_done_callback(report)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})  # awaiting the task could hide a cancellation of this one
-        if not task.cancelled():
-            task.result()
 
 
 class SharedTools(Participant):

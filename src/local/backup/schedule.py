@@ -9,6 +9,7 @@ from pathlib import Path
 
 import structlog
 
+from local.background import stop
 from local.backup.files import LedgerFile
 from local.backup.generations import BackupFolder
 from local.backup.sealing import Seal
@@ -131,8 +132,7 @@ class Backups:
 
     async def _stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+            await stop(self._task)
 
 
 def _newest(folder: Path) -> datetime | None:

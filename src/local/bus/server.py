@@ -20,6 +20,7 @@ from pathlib import Path
 
 import structlog
 
+from local.background import running_task
 from local.content_key import ContentKey
 from local.errors import BusError, LedgerKeyError, Local2Error, UnwritableError
 from local.home import PRIVATE_UMASK, why_unwritable
@@ -274,15 +275,11 @@ async def embedded_server(  # noqa: PLR0913 - the options of a server
         key: Encrypts JetStream's files.
     """
     server = EmbeddedServer(folder, host, port, inherit, accounts, key)
-    watcher: asyncio.Task[None] | None = None
     try:
         await server.start()
-        watcher = asyncio.create_task(server.watch())
-        yield server
+        async with running_task(server.watch(), "nats_server"):
+            yield server
     finally:
-        if watcher is not None:
-            watcher.cancel()
-            await asyncio.wait((watcher,))
         await server.stop()
 
 

@@ -1,9 +1,9 @@
 """Call tools for a command, and print their answers or the outcome of each file."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from textwrap import wrap
@@ -15,9 +15,9 @@ from rich.text import Text
 
 from local.cli.output import FAILED, Output, printable
 from local.client import Connection
-from local.client.access import connected
+from local.client.access import await_while_connected, connected
 from local.client.tools import call_tool
-from local.errors import BusError
+from local.errors import BusError, StackNotRunningError
 from local.protocol.envelope import Sender, new_id
 from local.protocol.payloads import Json, ToolResult
 from local.settings import Settings
@@ -50,16 +50,11 @@ async def answer_on(
 ) -> ToolResult:
     """Call one tool, as a separate turn; fail at once if the connection is lost."""
     caller = msgspec.structs.replace(caller, query_id=new_id())
-    calling = asyncio.create_task(call_tool(bus, tool, args, caller=caller, timeout=patience))
-    lost = asyncio.create_task(bus.lost.wait())
-    try:
-        await asyncio.wait((calling, lost), return_when=asyncio.FIRST_COMPLETED)
-        if calling.done():
-            return calling.result()
-        return ToolResult.failed(BusError(CONNECTION_LOST))
-    finally:
-        calling.cancel()
-        lost.cancel()
+    if not bus.lost.is_set():
+        calling = call_tool(bus, tool, args, caller=caller, timeout=patience)
+        with suppress(StackNotRunningError):
+            return await await_while_connected(bus, calling)
+    return ToolResult.failed(BusError(CONNECTION_LOST))
 
 
 def data_of(result: ToolResult, type_: type[T], output: Output) -> T:

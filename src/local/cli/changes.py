@@ -13,12 +13,13 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Column, Table
 
+from local.background import running_task
 from local.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
 from local.cli.output import FAILED, Output, printable, run_async, shown
 from local.client import Connection
 from local.client.access import connected
 from local.client.maintenance import memory_status
-from local.errors import BusError, InvalidArgumentsError
+from local.errors import InvalidArgumentsError, Local2Error
 from local.protocol.answers import (
     AuditEntry,
     AuditTrail,
@@ -68,14 +69,12 @@ def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: 
 async def _consolidate(
     settings: Settings, output: Output, caller: Sender, *, dry_run: bool
 ) -> ToolResult:
-    async with connected(settings, name=NAME, user=caller.user) as bus:
-        showing = asyncio.create_task(_show_progress(bus, output))
-        try:
-            args = {"dry_run": dry_run}
-            return await answer_on(bus, "consolidate", args, caller, patience=PATIENCE)
-        finally:
-            showing.cancel()
-            await asyncio.gather(showing, return_exceptions=True)
+    async with (
+        connected(settings, name=NAME, user=caller.user) as bus,
+        running_task(_show_progress(bus, output), "progress"),
+    ):
+        args = {"dry_run": dry_run}
+        return await answer_on(bus, "consolidate", args, caller, patience=PATIENCE)
 
 
 async def _show_progress(bus: Connection, output: Output) -> None:
@@ -88,7 +87,7 @@ async def _show_progress(bus: Connection, output: Output) -> None:
             await asyncio.sleep(POLL)
             try:
                 now = (await memory_status(bus)).consolidation
-            except BusError:
+            except Local2Error:  # progress is only shown; its failure must not fail the command
                 continue
             if now is not None:
                 progress.update(task, completed=now.looked_at)

@@ -1,9 +1,8 @@
 """LangGraph's `BaseStore` over the bus: items by namespace and key, searched by the memory."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
 
 import msgspec
@@ -23,6 +22,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
+from local.background import stop
 from local.client.memory import Memory, connect
 from local.errors import InvalidArgumentsError
 from local.protocol.items import (
@@ -78,9 +78,7 @@ class LocalStore(AsyncBatchedBaseStore):
     async def aclose(self) -> None:
         """Stop accepting operations."""
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await stop(self._task)
 
     async def aput(
         self,

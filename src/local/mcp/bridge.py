@@ -6,11 +6,11 @@ choose worse among many tools, so clients see only some of the memory's own by d
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
 import structlog
 
+from local.background import stop
 from local.client import READ_OUTPUT_TOOL, Connection, fit_result
 from local.client.access import await_while_connected, connected
 from local.client.embedded import stack_running
@@ -87,9 +87,7 @@ class Link:
 
     async def __aexit__(self, *_: object) -> None:
         self._closing.set()  # nats-py may lose a cancellation while it sends
-        self._connecting.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._connecting
+        await stop(self._connecting)
 
     async def reached(self) -> ReachedStack:
         """Return the stack as soon as it is reached.

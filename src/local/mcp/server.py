@@ -9,7 +9,7 @@ are notified on their connection, and clients without one send a request to list
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -22,6 +22,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.exceptions import MCPError
 
 from local import __version__
+from local.background import running_task
 from local.errors import Local2Error, RequestError, quoted
 from local.home import user_name
 from local.mcp import opening
@@ -242,10 +243,5 @@ async def serving(settings: Settings) -> AsyncIterator[MemoryServer]:
     changes = Changes()
     async with Link(settings, user=user_of(settings.mcp), on_change=changes.notice) as link:
         server = MemoryServer(Bridge(link, settings.mcp), Callers(link, settings.mcp), changes)
-        announcing = asyncio.create_task(changes.run())
-        try:
+        async with running_task(changes.run(), "tool_changes"):
             yield server
-        finally:
-            announcing.cancel()
-            with suppress(asyncio.CancelledError):
-                await announcing

@@ -1,0 +1,68 @@
+"""Background tasks: they end with their context, report failures, and hide no cancellation."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+from structlog.testing import capture_logs
+
+from local.background import in_background, running_task
+
+
+async def test_a_context_can_be_cancelled_while_it_stops_its_task() -> None:
+    """Otherwise the task that closes the context would go on, and its stack would never stop."""
+    running, ending, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def job() -> None:
+        try:
+            running.set()
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await may_end.wait()
+
+    async def close() -> None:
+        async with running_task(job(), "job"):
+            await running.wait()
+
+    closing = asyncio.create_task(close())
+    await ending.wait()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    may_end.set()
+
+
+async def test_a_task_has_ended_when_its_context_has() -> None:
+    running, ended = asyncio.Event(), asyncio.Event()
+
+    async def job() -> None:
+        try:
+            running.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.set()
+
+    async with running_task(job(), "job"):
+        await running.wait()
+    assert ended.is_set()
+
+
+async def test_a_job_that_failed_is_logged_at_once_and_raised_at_the_end() -> None:
+    failed = asyncio.Event()
+
+    async def job() -> None:
+        failed.set()
+        raise OSError("It broke.")
+
+    async with AsyncExitStack() as resources:
+        with capture_logs() as logs:
+            await in_background(resources, job=job())
+            await failed.wait()
+            await asyncio.sleep(0)
+        assert [(line["event"], line["task"]) for line in logs] == [
+            ("background_task_failed", "job")
+        ]
+        with pytest.raises(OSError, match="It broke"):
+            await resources.aclose()
