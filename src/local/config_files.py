@@ -176,9 +176,10 @@ def _convert_section(
         section = _booleans_as_switches(_empty_as_none(sections[name], into), into)
         return _relative_to(home, msgspec.convert(section, into, dec_hook=_convert_path))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        unknown = not sections[name].keys() <= set(into.__struct_fields__)
         raise ConfigError(
             f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
-            remedy=f"Known keys: {', '.join(into.__struct_fields__)}.",
+            remedy=f"Known keys: {', '.join(into.__struct_fields__)}." if unknown else None,
         ) from error
 
 

@@ -217,8 +217,12 @@ class UnwritableError(StorageError):
     def __init__(
         self, path: Path, error: OSError, *, instead: str = "another folder in config/memory.yaml"
     ) -> None:
-        full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-        what = "Make room" if full else "Change its permissions"
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            what = "Make room"
+        elif error.errno == errno.ENOENT:
+            what = "Create its folder"
+        else:
+            what = "Change its permissions"
         super().__init__(
             f"{path.resolve()} cannot be written to: {error.strerror}.",
             remedy=f"{what}, or name {instead}.",

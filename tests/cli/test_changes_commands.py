@@ -26,7 +26,7 @@ def test_a_dry_run_lists_what_the_run_then_does_and_undo_takes_back(
     preview = local2(folder, "consolidate", "--dry-run", "--user", user)
     assert preview.returncode == 0
     assert "merge" in preview.stdout
-    assert "It would make of 2 facts: 1 merged." in preview.stdout
+    assert "Facts checked: 2. Would change: 1 merged." in preview.stdout
     assert answer(folder, "audit", "--user", user)["entries"] == []
 
     report = answer(folder, "consolidate", "--user", user)
@@ -58,7 +58,7 @@ def test_where_nothing_is_to_be_done_it_says_so(running: Served, user: str) -> N
     done = local2(folder, "consolidate", "--user", user)
     empty = local2(folder, "audit", "--user", user)
 
-    assert "no change." in done.stdout
+    assert "Nothing to change." in done.stdout
     assert "local2 undo" not in done.stdout
     assert "Nothing was changed." in empty.stdout
 

@@ -88,7 +88,7 @@ def test_another_stack_has_all_of_it_and_importing_again_changes_nothing(
     counts = parsed(exported)[-1]["counts"]
     assert dry["data"] == first["data"] == {"new": counts}
     assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout == f"{exported}: 0 imported, {sum(counts.values())} known already.\n"
+    assert again.stdout == f"{exported}: 0 imported, {sum(counts.values())} already known.\n"
     assert recalled(elsewhere.folder, "densest metal", *USER)
     history = answer(elsewhere.folder, "history", "user.language", *USER)
     assert [one["content"] for one in history["versions"]] == ["Gleam", "Elixir"]

@@ -19,7 +19,7 @@ def test_a_conversation_is_remembered_once(running: Served, tmp_path: Path, user
     again = answer(running.folder, "ingest", file, "--user", user)
 
     assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout == f"{file}: 4 remembered, 0 known already.\n"
+    assert first.stdout == f"{file}: 4 stored, 0 already known.\n"
     (one,) = again
     assert (one["file"], one["data"]["remembered"], one["data"]["known"]) == (file, 0, 4)
     (session,) = one["data"]["sessions"]
@@ -118,7 +118,7 @@ def test_a_malformed_line_is_named_and_nothing_of_its_file_is_sent(
     assert failed.returncode == 1
     assert failed.stderr.startswith(f"{bad}: Line 3 is not a message: ")
     assert says in failed.stderr
-    assert f"{good}: 1 remembered" in failed.stdout
+    assert f"{good}: 1 stored" in failed.stdout
     found = recalled(running.folder, "never said", "--user", user, "--kind", "chat_message")
     assert "Never said." not in [item["content"] for item in found]
 
@@ -135,4 +135,4 @@ def test_standard_input_is_a_file_like_others(running: Served, user: str) -> Non
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "standard input: 4 remembered, 0 known already.\n"
+    assert done.stdout == "standard input: 4 stored, 0 already known.\n"

@@ -21,7 +21,7 @@ from local.protocol.envelope import encode, seal
 from local.protocol.payloads import ToolResult
 
 LOST = "The connection to the stack was lost."
-AGAIN = "Ingest the file again: nothing is remembered twice."
+AGAIN = "Ingest the file again: nothing is stored twice."
 
 
 def lines(*messages: object) -> bytes:
@@ -86,7 +86,7 @@ def test_the_sums_of_a_file_are_those_of_its_parts() -> None:
         done = done.plus(part)
 
     assert done.summary() == (
-        "2 remembered, 1 changed, 1 known already, 2 left out (answered by this memory itself)."
+        "2 stored, 1 changed, 1 already known, 2 left out (answered by this memory itself)."
     )
 
 
@@ -147,8 +147,8 @@ async def test_a_stack_that_dies_is_not_waited_for(tmp_path: Path, talks: list[s
 
     assert (process.returncode, printed) == (1, b"")
     assert errors.decode().splitlines()[-2:] == [
-        f"long.jsonl: 999 remembered, 1 known already. Then: {LOST} {AGAIN}",
-        f"short.jsonl: 0 remembered, 0 known already. Then: {LOST} {AGAIN}",
+        f"long.jsonl: 999 stored, 1 already known. Then: {LOST} {AGAIN}",
+        f"short.jsonl: 0 stored, 0 already known. Then: {LOST} {AGAIN}",
     ]
 
 
@@ -163,5 +163,5 @@ async def test_ctrl_c_says_how_far_it_came(
 
     assert (process.returncode, printed) == (130, b"")
     assert errors.decode() == (
-        f"long.jsonl: 999 remembered, 1 known already. Then: It was interrupted. {AGAIN}\n"
+        f"long.jsonl: 999 stored, 1 already known. Then: It was interrupted. {AGAIN}\n"
     )

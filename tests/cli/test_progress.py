@@ -68,7 +68,7 @@ async def test_a_terminal_shows_how_far_it_is_and_is_clean_in_the_end(
 ) -> None:
     printed, shown = await ingested(folder, nats_url, *["talk.jsonl"] * count)
 
-    assert printed.startswith("talk.jsonl: 3 remembered, 0 known already.\n")
+    assert printed.startswith("talk.jsonl: 3 stored, 0 already known.\n")
     bars = re.findall(r"talk\.jsonl .*?(\d)/(\d)", shown)
     assert bars[-1] == (str(3 * count), str(3 * count))
     *_, after = shown.rpartition("/")

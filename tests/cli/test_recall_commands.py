@@ -48,7 +48,7 @@ def test_documents_are_kept_and_those_that_are_none_are_named(
         large: "The document has more than the maximum of 900,000 bytes",
     }.items():
         assert f"{file}: {problem}" in failed.stderr
-    assert failed.stdout.startswith(f"{guide}: Document kept in 1 chunk: ")
+    assert failed.stdout.startswith(f"{guide}: Document stored in 1 chunk: ")
     found = recalled(running.folder, "ficus", "--kind", "document_chunk")
     (chunk,) = [item for item in found if item["content"] == PLANTS.strip()]
     assert chunk["label"] == "guide › Plants"  # noqa: RUF001 - as labels have it

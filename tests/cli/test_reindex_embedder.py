@@ -76,7 +76,7 @@ def test_a_killed_stack_goes_on_and_a_second_run_waits_for_the_end(
         finished = in_a_fork(tmp_path, "reindex", "--embedder", NOMIC)
         said = " ".join(finished.stdout.split())
         assert finished.returncode == 0, finished.stderr
-        assert said.startswith(f"60 records are indexed by {NOMIC}; 0 replaced ones")
+        assert said.startswith(f"60 records are indexed by {NOMIC}; 0 replaced records")
         again = answer(tmp_path, "reindex", "--embedder", NOMIC)
         assert (again["embedder"], again["next"]) == (NOMIC, None)
         assert len(recalled(tmp_path, "dense osmium")) == 20

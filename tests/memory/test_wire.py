@@ -21,7 +21,7 @@ async def test_a_fact_is_answered_with_its_id_and_whether_it_was_new(bus: Connec
 
     assert first.data == {"id": first.data["id"], "was_new": True}
     assert again.data == {"id": first.data["id"], "was_new": False}
-    assert (first.content, again.content) == ("Fact remembered.", "Fact known already.")
+    assert (first.content, again.content) == ("Fact remembered.", "Fact already known.")
 
 
 async def test_history_lists_versions_newest_first_and_marks_the_replaced(
@@ -91,8 +91,8 @@ async def test_a_conversation_is_answered_with_what_became_of_it(bus: Connection
         "session_id": "s1", "ids": [], "added": 2, "changed": 0, "known": 0, "skipped": [],
         "erased": 0,
     }  # fmt: skip
-    assert first.content == "2 remembered, 0 known already (session s1)."
-    assert second.content == "1 remembered, 2 known already (session s1)."
+    assert first.content == "2 stored, 0 already known (session s1)."
+    assert second.content == "1 stored, 2 already known (session s1)."
 
 
 def message(**fields: object) -> Json:

@@ -34,7 +34,7 @@ def test_a_removed_tenant_keeps_the_key_of_what_it_remembers(folder: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(["add", "acme"], "has an agent agent already", id="added twice"),
+        pytest.param(["add", "acme"], "already has an agent agent", id="added twice"),
         pytest.param(["add", "Acme"], "is not a tenant name", id="capitals"),
         pytest.param(["add", "a.*"], "is not a tenant name", id="wildcard"),
         pytest.param(["remove", "beta"], "There is no tenant 'beta'", id="unknown"),

@@ -30,7 +30,7 @@ async def test_it_says_what_became_of_each_fact(memory: Memory) -> None:
     both = await add(memory, ADA, BOSS)
 
     told, retold = msgspec.to_builtins(first.data), msgspec.to_builtins(both.data)
-    assert both.content == "Facts remembered: 1 new, 1 known already."
+    assert both.content == "Facts stored: 1 new, 1 already known."
     assert retold["facts"][0] == {**told["facts"][0], "was_new": False}
     assert retold["facts"][1]["was_new"]
     assert (told["added"], retold["added"]) == (1, 1)

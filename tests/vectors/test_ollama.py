@@ -103,7 +103,7 @@ def test_a_server_that_is_down_is_an_error_until_it_answers_again(
         list(embedder.embed_documents(["x"]))
     assert len(embedder.embed_queries(["x"])) == 1
     ollama.stop()
-    with pytest.raises(VectorError, match="did not embed 1 texts") as caught:
+    with pytest.raises(VectorError, match="did not embed 1 text") as caught:
         embedder.embed_queries(["x"])
     assert caught.value.remedy is not None
     assert "ollama serve" in caught.value.remedy

@@ -186,7 +186,7 @@ def test_what_will_not_pass_is_one_clear_error_and_is_not_asked_again(
     says: str,
 ) -> None:
     openai.fail_next(failure)
-    with pytest.raises(VectorError, match=f"{MODEL} did not embed 1 texts: ") as caught:
+    with pytest.raises(VectorError, match=f"{MODEL} did not embed 1 text: ") as caught:
         list(embedder.embed_documents(["x"]))
     assert type(caught.value) is kind
     assert says in caught.value.message

@@ -131,5 +131,5 @@ def progress(output: Output) -> Progress:
         MofNCompleteColumn(),
         console=output.errors,
         transient=True,
-        disable=output.json or not output.errors.is_terminal,
+        disable=not output.shows_progress,
     )

@@ -80,7 +80,7 @@ async def _consolidate(
 async def _show_progress(bus: Connection, output: Output) -> None:
     """Show how many facts have been compared so far."""
     columns = (SpinnerColumn(), TextColumn("{task.completed} facts compared"))
-    hidden = output.json or not output.errors.is_terminal
+    hidden = not output.shows_progress
     with Progress(*columns, console=output.errors, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=None)
         while True:

@@ -39,7 +39,9 @@ def describe_counts(counts: dict[str, int]) -> str:
 
 
 def _plural(kind: str, count: int) -> str:
-    return kind if count == 1 or kind in {"audit", "access", "feedback"} else f"{kind}s"
+    if count == 1 or kind in {"audit", "feedback"}:
+        return kind
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 def export(

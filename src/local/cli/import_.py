@@ -60,7 +60,7 @@ class ImportOutcome:
         report = self.report
         done = "would be imported" if self.dry_run else "imported"
         known = sum(report.known.values())
-        parts = [f"{describe_counts(report.new)} {done}", f"{known} known already"]
+        parts = [f"{describe_counts(report.new)} {done}", f"{known} already known"]
         for count, what in (
             (report.replaced, "replaced by newer versions"),
             (report.erased, "left out because they were erased here"),
@@ -147,7 +147,9 @@ def import_(
         error = "It was interrupted."
     if error is not None:
         again = AGAIN if imported.report.new and not dry_run else ""
-        error = f"{imported.summary()} Then: {error} {again}".rstrip()
+        if imported.report != ImportReport():
+            error = f"{imported.summary()} Then: {error}"
+        error = f"{error} {again}".rstrip()
     _show_conflicts(output, imported.report.conflicts)
     outcome = Outcome(
         file=name_of(file), content=imported.summary(), data=imported.report, error=error

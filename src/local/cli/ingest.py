@@ -40,7 +40,7 @@ BATCH_MESSAGES = 1_000
 """Maximum messages in one request. They are written in one transaction, for which other saves
 wait."""
 INTERRUPTION = "It was interrupted."
-AGAIN = "Ingest the file again: nothing is remembered twice."
+AGAIN = "Ingest the file again: nothing is stored twice."
 
 
 class SessionField(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,10 +163,11 @@ def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationM
         RecursionError,
         InvalidArgumentsError,
     ) as error:
+        has_remedy = isinstance(error, InvalidArgumentsError) and error.remedy is not None
+        example = "" if has_remedy else ' A line looks like {"role": "user", "content": "…"}.'
         raise BadRequestError(
             f"Line {number} is not a message: {str(error).rstrip('.')}.",
-            remedy="Nothing of this file was sent. A line looks like "
-            '{"role": "user", "content": "…"}',
+            remedy=f"Nothing of this file was sent.{example}",
         ) from error
     return None if named is None else str(named), messages
 

@@ -33,6 +33,11 @@ class Output:
         self.console = Console(highlight=False)
         self.errors = Console(stderr=True, highlight=False)
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether progress is shown: only to people, and only on a terminal."""
+        return not self.json and self.errors.is_terminal
+
     def data(self, data: object) -> None:
         """Print one JSON document; do nothing without --json."""
         if self.json:

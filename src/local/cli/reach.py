@@ -91,7 +91,7 @@ def _confirm_and_apply(output: Output, plan: Plan, *, yes: bool) -> bool:
 def list_hooks(output: Output) -> None:
     found = [installed(client, scope) for client in CLIENTS.values() for scope in SCOPES]
     output.data(found)
-    table = Table("client", "scope", "hooks", "file")
+    table = Table("Client", "Scope", "Hooks", "File")
     for one in found:
         table.add_row(one.client, one.scope, _state(one), shown(one.file))
     output.table(table)

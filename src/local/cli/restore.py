@@ -53,7 +53,7 @@ def _show(output: Output, request: RestoreRequest, restored: Restored) -> None:
             f"{restored.forgotten} of its records were forgotten later, and were erased again."
         )
     if restored.aside:
-        output.text(f"The previous memory is in {restored.aside}; delete it when all is well.")
+        output.text(f"The previous memory is in {restored.aside}; delete it once everything works.")
     for warning in restored.warnings:
         output.failure(warning)
 

@@ -61,7 +61,7 @@ def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
     folder = settings.bus.accounts
     if Entries.read(folder) is not None:
         raise InvalidArgumentsError(
-            f"There are accounts in {folder} already.", remedy="`local2 tenants list` lists them."
+            f"There are already accounts in {folder}.", remedy="`local2 tenants list` lists them."
         )
     pair = new_key_pair()
     write_secret(folder / MEMORY_SEED_FILE, f"{pair.seed}\n")
@@ -99,7 +99,7 @@ def add(  # noqa: PLR0913 - one parameter an option
             remedy="Export it, add another tenant with --encrypt, and import it there.",
         )
     elif agent in entry.agents:
-        raise InvalidArgumentsError(f"The tenant {tenant} has an agent {agent} already.")
+        raise InvalidArgumentsError(f"The tenant {tenant} already has an agent {agent}.")
     made = {name: _with_key(folder, tenant, name, one) for name, one in wanted.items()}
     entry = msgspec.structs.replace(entry, agents={**entry.agents, **made})
     _write_entry(settings, entries, tenant, entry)

@@ -58,7 +58,8 @@ def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
 
     findings = run_async(run_checks(settings, deep=deep))
     output.data(findings)
-    table = Table("", "What", "Finding")
+    table = Table("", "What")
+    table.add_column("Finding", overflow="fold")
     table.add_column("What to do", overflow="fold")
     for finding in findings:
         mark = MARKS[finding.verdict]
@@ -84,7 +85,7 @@ def reindex(
     replaced = status.records - status.indexed
     output.text(
         f"{status.indexed} records are indexed by {status.embedder}; "
-        f"{replaced} replaced ones are kept in the ledger only."
+        f"{replaced} replaced records are only in the ledger."
     )
 
 
@@ -145,7 +146,7 @@ async def _show_progress(bus: Connection, output: Output, status: MemoryStatus) 
 
 def _progress(output: Output, doing: str) -> Progress:
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=output.errors, disable=output.json)
+    return Progress(*columns, console=output.errors, disable=not output.shows_progress)
 
 
 def ready(settings: Settings, output: Output) -> None:
@@ -203,7 +204,7 @@ async def _backup(settings: Settings, output: Output, request: BackupRequest) ->
 
 def _bytes_progress(output: Output) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    return Progress(*columns, console=output.errors, disable=output.json, transient=True)
+    return Progress(*columns, console=output.errors, disable=not output.shows_progress, transient=True)
 
 
 def _megabytes(size: int) -> str:

@@ -82,10 +82,10 @@ class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
 
     def summary(self) -> str:
         """Return a line for people: the counts, and why messages were left out."""
-        parts = [f"{self.added} remembered"]
+        parts = [f"{self.added} stored"]
         if self.changed:
             parts.append(f"{self.changed} changed")
-        parts.append(f"{self.known} known already")
+        parts.append(f"{self.known} already known")
         if self.erased:
             parts.append(f"{self.erased} erased before, and not stored again")
         reasons = Counter(one.reason for one in self.skipped)

@@ -22,7 +22,7 @@ _AROUND = " .,;:!?\"'“”«»"
 _WORD = re.compile(r"\w(?:[\w.&'\u2019+#-]*[\w+#])?")
 _POSSESSIVE = re.compile(r"['\u2019]s$")
 TOPIC_RULE = (
-    "A topic key starts with user., project. or constraint. and goes on in words of letters, "
+    "A topic key is user., project. or constraint., followed by words of letters, "
     "digits, hyphens and underscores, joined by dots, e.g. user.language_preference."
 )
 _TOPIC_PREFIXES = frozenset({"user", "project", "constraint"})

@@ -156,7 +156,7 @@ async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput
         )
     )
     return ToolOutput(
-        content="Fact remembered." if written.was_new else "Fact known already.",
+        content="Fact remembered." if written.was_new else "Fact already known.",
         data=RememberedFact(id=written.id, was_new=written.was_new),
     )
 

@@ -38,7 +38,7 @@ async def add_document(memory: MemoryService, args: AddDocument) -> ToolOutput:
         Document(title=args.title, source=source, content=args.content)
     )
     return ToolOutput(
-        content=f"Document kept in {_chunks(stored.chunks)}: {stored.added} new, "
+        content=f"Document stored in {_chunks(stored.chunks)}: {stored.added} added, "
         f"{stored.replaced} replaced, {stored.unchanged} unchanged, {stored.removed} removed.",
         data=AddedDocument(
             source=source,

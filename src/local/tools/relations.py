@@ -63,7 +63,7 @@ async def add_knowledge(memory: MemoryService, args: AddKnowledge) -> ToolOutput
     written = await memory.facts.store_triplets(triplets, args.scope)
     added = sum(one.was_new for one in written)
     return ToolOutput(
-        content=f"Facts remembered: {added} new, {len(written) - added} known already.",
+        content=f"Facts stored: {added} new, {len(written) - added} already known.",
         data=AddedKnowledge(
             facts=[KnownFact(id=one.id, was_new=one.was_new) for one in written], added=added
         ),

@@ -49,10 +49,12 @@ async def consolidate(memory: MemoryService, args: Consolidate) -> ToolOutput:
 
 def _consolidated(done: Consolidated, *, dry_run: bool) -> str:
     counts = Counter(change.action for change in done.changes)
-    changes = ", ".join(f"{count} {action}" for action, count in counts.items()) or "no change"
-    start = "It would make of" if dry_run else "Of"
-    run = f" (run {done.run})" if done.run and done.changes else ""
-    return f"{start} {done.facts} facts: {changes}{run}."
+    changes = ", ".join(f"{count} {action}" for action, count in counts.items())
+    if not changes:
+        return f"Facts checked: {done.facts}. Nothing to change."
+    verb = "Would change" if dry_run else "Changed"
+    run = f" (run {done.run})" if done.run else ""
+    return f"Facts checked: {done.facts}. {verb}: {changes}{run}."
 
 
 def _change(change: Change) -> ConsolidationChange:

@@ -192,13 +192,18 @@ class OpenAIEmbedder(ServedEmbedder):
     def _vector_error(self, error: EndpointError, texts: int) -> VectorError:
         """Convert an error: a refusal is the texts' fault, any other error the endpoint's."""
         kind = VectorFaultError if error.kind == "refused" else VectorError
+        failed_to_embed = f"{self._model} did not embed {_counted(texts)}"
         failed = kind(
-            f"{self._model} did not embed {texts} texts: {error.message}",
+            f"{failed_to_embed}: {error.message}",
             remedy=error.remedy or ENDPOINT_BROKEN,
-            logged=f"{self._model} did not embed {texts} texts: {error.logged}",
+            logged=f"{failed_to_embed}: {error.logged}",
         )
         failed.retry_after = error.retry_after
         return failed
+
+
+def _counted(texts: int) -> str:
+    return "1 text" if texts == 1 else f"{texts} texts"
 
 
 def _names_encoding(reply: str) -> bool:
@@ -232,7 +237,7 @@ class OllamaEmbedder(ServedEmbedder):
         self._client.close()  # type: ignore[no-untyped-call]
 
     def _embed(self, texts: list[str], *, query: bool) -> FloatMatrix:  # noqa: ARG002 - as long
-        failed = f"Ollama at {self._url} did not embed {len(texts)} texts with {self.name}"
+        failed = f"Ollama at {self._url} did not embed {_counted(len(texts))} with {self.name}"
         try:
             answer = self._client.embed(model=self.name, input=texts, truncate=True)
             with np.errstate(over="ignore"):  # becomes infinite, and is refused below
