@@ -51,7 +51,10 @@ def load_settings(
         ConfigError: A file cannot be read, a key is unknown, or a value is invalid.
     """
     if folder is not None and not folder.is_dir():
-        raise ConfigError(f"There is no folder {folder}.", remedy="Name one that holds bus.yaml.")
+        raise ConfigError(
+            f"There is no folder {folder}.",
+            remedy="Name the folder with bus.yaml and the other settings.",
+        )
     sections = {
         name: _read_file((folder or home / "config") / f"{name}.yaml")
         for name in Settings.__struct_fields__

@@ -217,12 +217,9 @@ class UnwritableError(StorageError):
     def __init__(
         self, path: Path, error: OSError, *, instead: str = "another folder in config/memory.yaml"
     ) -> None:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            what = "Make room"
-        elif error.errno == errno.ENOENT:
-            what = "Create its folder"
-        else:
-            what = "Change its permissions"
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+        missing = error.errno == errno.ENOENT
+        what = "Make room" if full else "Create it" if missing else "Change its permissions"
         super().__init__(
             f"{path.resolve()} cannot be written to: {error.strerror}.",
             remedy=f"{what}, or name {instead}.",

@@ -162,7 +162,7 @@ async def test_a_server_without_jetstream_is_a_clear_error(tmp_path: Path) -> No
         async with connect(await _url(tmp_path, server.pid), name="test") as bus:
             with pytest.raises(BusError, match="refuses JetStream"):
                 await ensure_streams(bus, "default")
-            with pytest.raises(BusError, match="gives no lease") as caught:
+            with pytest.raises(BusError, match="grants no lease") as caught:
                 await Lease(bus, Holder.of(tmp_path), in_memory=False).take()
             assert "It needs JetStream" in str(caught.value)
     finally:

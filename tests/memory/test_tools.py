@@ -338,7 +338,7 @@ def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
         "type": "integer",
         "minimum": 1,
         "maximum": 20,
-        "description": "How many memories to return at most.",
+        "description": "Maximum number of memories to return.",
     }
 
 

@@ -165,7 +165,9 @@ class HealthAgent(Participant):
         serves: Callable[[], bool],
         turns_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
-        super().__init__(bus, name="health", description="Says whether the memory serves, and how.")
+        super().__init__(
+            bus, name="health", description="Reports whether the memory serves, and its state."
+        )
         self._memories = memories
         self._serves = serves
         self._turns_problem = turns_problem

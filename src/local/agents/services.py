@@ -232,7 +232,7 @@ class OutputKeeper(Participant):
         except Local2Error as error:
             result = ToolResult.failed(error)
         else:
-            result = ToolResult(ok=True, content="Kept.")
+            result = ToolResult(ok=True, content="Stored.")
         await self.acknowledge(message, result)
 
 
@@ -240,7 +240,7 @@ class LetterKeeper(Participant):
     """Serves `memory.dead_letters`."""
 
     def __init__(self, bus: Connection, memories: Memories) -> None:
-        super().__init__(bus, name="letter_keeper", description="Shows what nobody could read.")
+        super().__init__(bus, name="letter_keeper", description="Returns and drops dead letters.")
         self._memories = memories
         self.answer(subjects.MEMORY_DEAD_LETTERS, self._find_letter)
 

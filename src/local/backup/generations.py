@@ -185,7 +185,7 @@ class Generation:
         """Read the manifest.
 
         Raises:
-            BackupError: It is damaged, is of a newer local2, or needs another key.
+            BackupError: It is damaged, is from a newer local2, or needs another key.
         """
         name = "manifest.age" if self.encrypted else "manifest.json"
         data = self._read(self.path / name, opener)
@@ -195,7 +195,7 @@ class Generation:
             raise BackupError(f"{self.path / name} is damaged.", remedy=USE_EARLIER) from error
         paths = [ledger.path for ledger in manifest.ledgers]
         if manifest.format != FORMAT or not all(map(is_ledger, paths)):
-            raise BackupError(f"{self.path} is of a newer local2.", remedy="Update local2.")
+            raise BackupError(f"{self.path} is from a newer local2.", remedy="Update local2.")
         return manifest
 
     def extract(self, ledger: CopiedFile, target: Path, opener: Decrypter) -> None:

@@ -79,7 +79,7 @@ async def restore(request: RestoreRequest) -> Restored:
             and must not be replaced.
         LedgerKeyError: A ledger in the backup is encrypted with another key than the present one.
         FolderLockedError: A stack runs on the data folder.
-        StorageError: There is not enough space, or the backup is of a newer local2.
+        StorageError: There is not enough space, or the backup is from a newer local2.
     """
     generation = await asyncio.to_thread(_chosen, request)
     manifest = await asyncio.to_thread(generation.manifest, request.opener)

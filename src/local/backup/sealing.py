@@ -45,7 +45,7 @@ class Seal:
             ) from error
         except (UnicodeDecodeError, pyrage.RecipientError) as error:
             raise InvalidArgumentsError(
-                f"The recipient is no key: {error}.", remedy=KEY_HELP
+                f"The recipient is not a key: {error}.", remedy=KEY_HELP
             ) from error
 
     @property

@@ -158,7 +158,7 @@ class Lease:
             ) from error
         except (nats.errors.Error, TimeoutError, msgspec.MsgspecError) as error:
             raise BusError(
-                f"The NATS server at {self._bus.url} gives no lease: {error!r}.",
+                f"The NATS server at {self._bus.url} grants no lease: {error!r}.",
                 remedy="It needs JetStream: start it with `jetstream { … }`, or leave `url` empty "
                 "for the embedded one.",
             ) from error

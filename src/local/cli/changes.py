@@ -220,7 +220,9 @@ def _forget(settings: Settings, args: Json, caller: Sender) -> ToolResult:
 
 def _confirm(output: Output, preview: Receipt) -> None:
     if output.json:
-        raise InvalidArgumentsError("With --json, nothing is asked.", remedy="Add --yes.")
+        raise InvalidArgumentsError(
+            "With --json, the command cannot ask for confirmation.", remedy="Add --yes."
+        )
     if preview.erased and not typer.confirm("Erase it for good?"):
         raise typer.Exit(FAILED)
 

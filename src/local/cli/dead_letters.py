@@ -87,7 +87,7 @@ def show(settings: Settings, output: Output, number: int) -> None:
         f"{letter.reason}\n\n{letter.message}"
     )
     if letter.cut:
-        output.text("\n(Cut: only the beginning was kept.)")
+        output.text("\n(Cut: only the beginning was stored.)")
 
 
 def retry(

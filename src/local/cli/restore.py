@@ -95,7 +95,9 @@ def _go_back(settings: Settings, output: Output, *, yes: bool) -> None:
 
 def _confirm(output: Output) -> None:
     if output.json:
-        raise InvalidArgumentsError("With --json, nothing is asked.", remedy="Add --yes.")
+        raise InvalidArgumentsError(
+            "With --json, the command cannot ask for confirmation.", remedy="Add --yes."
+        )
     if not typer.confirm("Go back?"):
         raise typer.Exit(FAILED)
 

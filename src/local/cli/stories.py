@@ -60,7 +60,9 @@ async def _play(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> list[StoryResult]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     results: list[StoryResult] = []
-    with Progress(*columns, console=output.errors, disable=not output.shows_progress, transient=True) as progress:
+    with Progress(
+        *columns, console=output.errors, disable=not output.shows_progress, transient=True
+    ) as progress:
         steps = sum(len(session.turns) for story in scripts for session in story.sessions)
         task = progress.add_task("", total=steps)
         for number, story in enumerate(scripts):

@@ -204,7 +204,9 @@ async def _backup(settings: Settings, output: Output, request: BackupRequest) ->
 
 def _bytes_progress(output: Output) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    return Progress(*columns, console=output.errors, disable=not output.shows_progress, transient=True)
+    return Progress(
+        *columns, console=output.errors, disable=not output.shows_progress, transient=True
+    )
 
 
 def _megabytes(size: int) -> str:

@@ -73,7 +73,7 @@ async def publish_again(bus: Connection, stored: StoredLetter) -> None:
     letter = stored.letter
     if letter.cut:
         raise BadRequestError(
-            f"Only the beginning of dead letter {stored.sequence} was kept.",
+            f"Only the beginning of dead letter {stored.sequence} was stored.",
             remedy="Let its source publish the message again, and drop the letter.",
         )
     if letter.subject not in RETRIED_SUBJECTS:

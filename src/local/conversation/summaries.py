@@ -204,7 +204,7 @@ async def _ask_model(
                 if len(text) > tokens * MAX_TOKEN_CHARACTERS:
                     break
     except TimeoutError as error:
-        raise ModelError(f"{model.name} was not done within {within:g} s.") from error
+        raise ModelError(f"{model.name} did not finish within {within:g} s.") from error
     if not text.strip():
         raise ModelError(f"{model.name} wrote nothing.")
     return text.strip()

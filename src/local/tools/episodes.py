@@ -96,7 +96,7 @@ class SearchMemory(Args, frozen=True):
     ]
     top_k: Annotated[
         Annotated[int, msgspec.Meta(ge=1, le=20)] | None,
-        msgspec.Meta(description="How many memories to return at most."),
+        msgspec.Meta(description="Maximum number of memories to return."),
     ] = None
 
 

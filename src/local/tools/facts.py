@@ -113,10 +113,10 @@ RECALL_TOPIC = MemoryTool[RecallTopic](
 
 REMEMBER_FACT_DESCRIPTION = (
     "Remember a fact across sessions, in a sentence that makes sense by itself, e.g. "
-    "remember_fact(content='Prefers metric units and dark mode.', scope='user'). Scope user: about "
-    "the user, in every session with any agent; agent: for this agent, with every user; tenant: "
-    "for everybody. A newer fact of the same topic replaces the older one; without a topic it does "
-    "so where a model judges that the two contradict each other."
+    "remember_fact(content='Prefers metric units and dark mode.', scope='user'). Scope user: "
+    "about the user, in every session with any agent; agent: for this agent, with every user; "
+    "tenant: for everybody. A newer fact of the same topic replaces the older one; without a "
+    "topic, it does so if a model judges that the two contradict each other."
 )
 
 

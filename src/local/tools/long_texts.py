@@ -68,9 +68,9 @@ ADD_DOCUMENT = MemoryTool(
 
 
 READ_TOOL_OUTPUT_DESCRIPTION = (
-    "Read the full output of a tool of which you have only seen a preview. Call this with the key "
-    "that the preview names, e.g. read_tool_output(tool_output_key='tout_5f0c…'), and again with "
-    "offset=next_offset for the piece after."
+    "Read the full output of a tool of which you have only seen a preview. Call this with the "
+    "key that the preview names, e.g. read_tool_output(tool_output_key='tout_5f0c…'), and again "
+    "with offset=next_offset for the next piece."
 )
 PIECE = 8_000
 """Default number of characters in a piece."""
@@ -79,7 +79,7 @@ MAX_PIECE = 64_000
 into a message even if JSON escapes every character."""
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="The first character to read.")]
 Limit = Annotated[
-    int, msgspec.Meta(ge=1, le=MAX_PIECE, description="How many characters to read at most.")
+    int, msgspec.Meta(ge=1, le=MAX_PIECE, description="Maximum number of characters to read.")
 ]
 
 
@@ -132,8 +132,8 @@ READ_TOOL_OUTPUT = MemoryTool(
 
 
 READ_DOCUMENT_DESCRIPTION = (
-    "Read a document that was stored with add_document, by its source, as recall names it. Call it "
-    "again with offset=next_offset for the piece after. To find something in it use recall."
+    "Read a document that was stored with add_document, by its source, as recall names it. Call "
+    "it again with offset=next_offset for the next piece. To find something in it use recall."
 )
 
 

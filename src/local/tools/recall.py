@@ -60,7 +60,7 @@ class Recall(Args, frozen=True):
         ),
     ]
     top_k: Annotated[
-        int, msgspec.Meta(ge=1, le=20, description="How many items to return at most.")
+        int, msgspec.Meta(ge=1, le=20, description="Maximum number of items to return.")
     ] = 5
     source_kinds: Annotated[
         Annotated[list[SourceKind], msgspec.Meta(min_length=1)] | None,
@@ -91,7 +91,7 @@ class Recall(Args, frozen=True):
     as_of: Annotated[
         str | None,
         msgspec.Meta(
-            description="Answer as at this date or time: 'last week' counts from there, and what "
+            description="Answer as of this date or time: 'last week' counts from there, and what "
             "happened later is left out."
         ),
     ] = None
@@ -108,7 +108,7 @@ class Recall(Args, frozen=True):
         bool, msgspec.Meta(description="Also answer the query from what was found.")
     ] = False
     explain: Annotated[
-        bool, msgspec.Meta(description="Also say what each item's score is made of.")
+        bool, msgspec.Meta(description="Also return the components of each item's score.")
     ] = False
 
 

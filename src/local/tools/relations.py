@@ -18,8 +18,8 @@ ADD_KNOWLEDGE_DESCRIPTION = (
     "Remember how people and things are connected, in triplets that read as sentences, e.g. "
     "add_knowledge(facts=[{'subject': 'Ada', 'predicate': 'works for', 'object': 'Northwind'}], "
     "scope='user'). Facts that name the same person or thing are linked, and recall follows the "
-    "links. Call it by one name everywhere, or say once what else it is called: 'Bob', 'is also "
-    "known as', 'Robert Smith'. Scopes are those of remember_fact."
+    "links. Use one name for each of them, or state another name once: 'Bob', 'is also known "
+    "as', 'Robert Smith'. The scopes are those of remember_fact."
 )
 MAX_FACTS = 100
 MAX_PART = 300
@@ -83,8 +83,9 @@ ADD_KNOWLEDGE = MemoryTool(
 
 
 RELATE_DESCRIPTION = (
-    "Store how one memory bears on another, by their ids: relate(source='…', type='depends_on', "
-    "target='…'). What contradicts or supersedes a memory is the newer one. Recall follows it."
+    "Store how one memory relates to another, by their ids: relate(source='…', "
+    "type='depends_on', target='…'). The source of 'contradicts' and 'supersedes' is the newer "
+    "memory. Recall follows relations."
 )
 
 Id = Annotated[Name, msgspec.Meta(min_length=1)]
@@ -95,7 +96,7 @@ class Relate(Args, frozen=True):
     type: RelationType
     target: Id
     remove: Annotated[
-        bool, msgspec.Meta(description="Take the relation back instead of storing it.")
+        bool, msgspec.Meta(description="Remove the relation instead of storing it.")
     ] = False
 
 
@@ -125,8 +126,8 @@ RELATE = MemoryTool[Relate](
 
 
 RELATIONS_DESCRIPTION = (
-    "List how a memory bears on others and they on it: what contradicts, supports, supersedes, "
-    "caused, depends on, is part of or implements what."
+    "List how a memory relates to others, in both directions: which one contradicts, supports, "
+    "supersedes, caused, depends on, is part of or implements the other."
 )
 EXCERPT_CHARACTERS = 120
 """Maximum characters shown of the other memory."""

@@ -41,12 +41,12 @@ class Ingest(Args, frozen=True):
     session_id: Annotated[
         Annotated[Name, msgspec.Meta(min_length=1)] | None,
         msgspec.Meta(
-            description="Which conversation this is; else the envelope says it, else it "
-            "is derived from the first messages."
+            description="The conversation's id; by default the envelope's session, else an id "
+            "derived from the first messages."
         ),
     ] = None
     allow_again: Annotated[
-        bool, msgspec.Meta(description="Also store what was erased on request before.")
+        bool, msgspec.Meta(description="Also store messages that were erased on request.")
     ] = False
 
 
@@ -82,7 +82,7 @@ INGEST = MemoryTool[Ingest](
 
 
 LOAD_SESSION_DESCRIPTION = (
-    "Load a session to go on with it: its newest messages in their order, with the tools called "
+    "Load a session to continue it: its newest messages in their order, with the tools called "
     "and what they answered; its notes; and the memories that matter most. To look for something "
     "in particular use recall."
 )
@@ -100,14 +100,14 @@ TEXT_MESSAGES = 20
 class LoadSession(Args, frozen=True):
     session_id: Annotated[
         Annotated[Name, msgspec.Meta(min_length=1)] | None,
-        msgspec.Meta(description="One of the user's sessions; else that of the envelope."),
+        msgspec.Meta(description="One of the user's sessions; by default the envelope's."),
     ] = None
     limit: Annotated[
         int,
         msgspec.Meta(
             ge=0,
             le=MAX_LIMIT,
-            description="How many messages to return at most; 0: notes and memories only.",
+            description="Maximum number of messages to return; 0: notes and memories only.",
         ),
     ] = DEFAULT_LIMIT
 
@@ -175,10 +175,10 @@ LOAD_SESSION = MemoryTool[LoadSession](
 
 
 NOTE_DESCRIPTION = (
-    "Note something for the rest of this session: a decision, a result, what is still to do, e.g. "
-    "note(content='Invoices are checked; shipping is still open.'). All notes of the session come "
-    "back, whoever made them. When they are many, the oldest are shortened into one. For what "
-    "matters beyond the session use remember_fact."
+    "Note something for the rest of this session: a decision, a result, what is still to do, "
+    "e.g. note(content='Invoices are checked; shipping is still open.'). All notes of the "
+    "session are returned, whoever made them. When they are many, the oldest are shortened into "
+    "one. For what matters beyond the session use remember_fact."
 )
 MAX_NOTE = 2_000
 MAX_ROLE = 64
@@ -191,7 +191,9 @@ class MakeNote(Args, frozen=True):
     ]
     role: Annotated[
         Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ROLE)] | None,
-        msgspec.Meta(description="In which role it is noted, e.g. 'planner'; else who calls."),
+        msgspec.Meta(
+            description="The role that makes the note, e.g. 'planner'; by default the caller."
+        ),
     ] = None
 
 
@@ -220,9 +222,9 @@ NOTE = MemoryTool(
 
 
 TOP_MEMORIES_DESCRIPTION = (
-    "List the memories that matter most: important or lasting facts, instructions and preferences "
-    "of the user, of the agent and for everybody, then what stands under a key. For agents to "
-    "begin each turn with; to look for something in particular use recall."
+    "List the memories that matter most: important or lasting facts, instructions and "
+    "preferences of the user, of the agent and for everybody, then other facts with a key. For "
+    "agents to begin each turn with; to look for something in particular use recall."
 )
 
 

@@ -22,7 +22,7 @@ from local.tools.base import DATA_BYTES, ERASES, READS, WRITES, Args, MemoryTool
 CONSOLIDATE_DESCRIPTION = (
     "Keep the caller's facts and those for everybody in order: archive what is stale, merge "
     "duplicates, resolve contradictions, raise the importance of what is recalled. Every change "
-    "is in the audit, and `undo` takes the whole run back."
+    "is in the audit, and `undo` reverses the whole run."
 )
 
 
@@ -86,14 +86,18 @@ CONSOLIDATE = MemoryTool[Consolidate](
 
 
 UNDO_DESCRIPTION = (
-    "Take back the changes that a run of `consolidate` made to what the caller may see: facts "
-    "are active again, importances as before. What was changed since stays, and is listed."
+    "Undo the changes that a run of `consolidate` made to what the caller may see: facts become "
+    "active again, importances return to their earlier values. What has changed since stays, and "
+    "is listed."
 )
 
 
 class Undo(Args, frozen=True):
     run: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=256, description="As the report or audit says.")
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=256, description="The run's id, from the report or the audit."
+        ),
     ]
 
 
@@ -135,18 +139,18 @@ NOTHING_CHANGED = "Nothing was changed."
 class Audit(Args, frozen=True):
     id: Annotated[
         Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None,
-        msgspec.Meta(description="Of this record only."),
+        msgspec.Meta(description="Only entries about this record."),
     ] = None
     run: Annotated[
         Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None,
-        msgspec.Meta(description="Of this run of several changes only."),
+        msgspec.Meta(description="Only entries of this consolidation run."),
     ] = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="How many entries at most.")] = (
-        100
-    )
+    limit: Annotated[
+        int, msgspec.Meta(ge=1, le=1_000, description="Maximum number of entries to return.")
+    ] = 100
     before: Annotated[
         Annotated[int, msgspec.Meta(ge=1, lt=2**53)] | None,
-        msgspec.Meta(description="Continue after the last page: its `next`."),
+        msgspec.Meta(description="`next` of the previous page, to continue after it."),
     ] = None
 
 
@@ -176,16 +180,16 @@ AUDIT = MemoryTool[Audit](
 
 
 FORGET_DESCRIPTION = (
-    "Erase for good what the caller said or stated: everything of the envelope's user, a session, "
-    "a topic or the record of an id, with all its versions and what was derived from nothing else. "
-    "Answers with a receipt; dry_run says what would go."
+    "Erase for good what the caller said or stated: everything of the envelope's user, a "
+    "session, a topic or the record of an id, with all its versions and what was derived from it "
+    "alone. Returns a receipt; with dry_run, only counts what would be erased."
 )
 Named = Annotated[Name, msgspec.Meta(min_length=1)]
 
 
 class Forget(Args, frozen=True):
     everything: Annotated[
-        bool, msgspec.Meta(description="All that the envelope's user said or stated.")
+        bool, msgspec.Meta(description="Everything that the envelope's user said or stated.")
     ] = False
     session_id: Named | None = None
     topic: Named | None = None
@@ -197,7 +201,7 @@ class Forget(Args, frozen=True):
     allow_again: Annotated[
         bool,
         msgspec.Meta(
-            description="Let a later import store it again, also if it is erased already."
+            description="Let a later import store it again, even if it is already erased."
         ),
     ] = False
 
