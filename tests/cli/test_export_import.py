@@ -131,7 +131,8 @@ def test_a_wrong_line_is_named_and_nothing_of_its_file_is_imported(
         assert failed.returncode == 1
         assert f"Line {number} " in failed.stderr
         assert says in failed.stderr
-        assert f"{wrong}: 0 imported" in failed.stderr
+        assert failed.stderr.startswith(f"{wrong}: Line {number} ")
+        assert failed.stderr.rstrip().endswith("Nothing was imported.")
 
 
 def test_a_file_that_was_cut_short_or_is_of_a_newer_local2_is_refused(

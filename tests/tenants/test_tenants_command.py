@@ -41,7 +41,7 @@ def test_a_removed_tenant_keeps_the_key_of_what_it_remembers(folder: Path) -> No
         pytest.param(["rotate", "acme", "--agent", "x"], "has no agent 'x'", id="no such agent"),
         pytest.param(["share", "acme", "t", "beta"], "There is no tenant 'beta'", id="shared"),
         pytest.param(["token", "beta", "--user", "ada"], "There is no tenant 'beta'", id="token"),
-        pytest.param(["init"], "There are accounts in", id="made twice"),
+        pytest.param(["init"], "There are already accounts in", id="made twice"),
     ],
 )
 def test_wrong_input_is_said_and_changes_nothing(folder: Path, words: list[str], said: str) -> None:

@@ -147,9 +147,10 @@ def import_(
         error = "It was interrupted."
     if error is not None:
         again = AGAIN if imported.report.new and not dry_run else ""
-        if imported.report != ImportReport():
-            error = f"{imported.summary()} Then: {error}"
-        error = f"{error} {again}".rstrip()
+        if imported.report == ImportReport():
+            error = f"{error} Nothing was imported."
+        else:
+            error = f"{imported.summary()} Then: {error} {again}".rstrip()
     _show_conflicts(output, imported.report.conflicts)
     outcome = Outcome(
         file=name_of(file), content=imported.summary(), data=imported.report, error=error
