@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from attacks.listening import life
+from attacks.listening import work_of_ada
 from attacks.world import ADAS, BETAS, ITEM, ITEMS, OUTPUT, QUERY, SESSION, SHARED, World, ask
 from commands import local2
 from local.app import open_stack
@@ -52,7 +52,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
             agents[nickname] = await resources.enter_async_context(connected)
         world = World(folder, stack.url, agents)
         await _store_content(world)
-        await life(world)
+        await work_of_ada(world)
         await eventually(lambda: _indexed(world), within=60)
         yield world
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import returned
+from hypothesis import given
 from hypothesis import strategies as st
 
 from local.conversation.compaction import MemoryState
@@ -497,7 +497,7 @@ class Recount:
 CHANGES = [name for name in vars(Recount) if not name.startswith("_") and name != "change"]
 
 
-@returned(
+@given(
     st.sampled_from(["compaction", "sliding_window"]),
     st.lists(st.tuples(st.sampled_from(["add", *CHANGES]), st.integers(0, 1_000)), max_size=40),
 )
