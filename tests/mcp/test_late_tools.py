@@ -35,6 +35,17 @@ async def test_a_client_with_a_handshake_is_told(
             assert not (await client.call_tool("note", {"text": "late"})).is_error
 
 
+async def test_a_call_waits_for_a_tool_that_is_about_to_be_announced(
+    settings: Settings, bus: Connection, notes: Notes
+) -> None:
+    """Its first announcement may be late, as on a busy machine."""
+    async with client_of(settings) as client:
+        await client.list_tools()
+        calling = asyncio.create_task(client.call_tool("note", {"text": "early"}))
+        async with ToolHost(bus, notes.tool()):
+            assert not (await calling).is_error
+
+
 async def test_a_client_without_one_listens(
     settings: Settings, bus: Connection, notes: Notes
 ) -> None:

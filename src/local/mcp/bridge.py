@@ -36,6 +36,8 @@ START_PATIENCE = 45.0
 """Seconds that a call waits for the stack to start. Clients give a server a minute."""
 RETRY_DELAY = 0.5
 """Seconds between two attempts to reach the stack."""
+LATE_TOOL_SECONDS = 1.0
+"""Seconds that a call of an unknown tool waits for its announcement: a busy stack may be late."""
 DEFAULT_TOOLS = frozenset(
     {
         "add_document",
@@ -218,7 +220,9 @@ class Bridge:
         return [tool for tool in self._known if self._offers(tool)]
 
     async def offers(self, name: str) -> bool:
-        """Return whether a tool of this name is in the profile."""
+        """Return whether the profile has a tool of this name; wait a second for an unknown one."""
+        if not any(tool.name == name for tool in await self.tools()):
+            await (await self._link.reached()).tools.find(name, within=LATE_TOOL_SECONDS)
         return any(tool.name == name for tool in await self.tools())
 
     async def call(

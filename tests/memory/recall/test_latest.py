@@ -78,6 +78,13 @@ async def test_somebody_elses_later_message_stays_where_it_is(bus: Connection) -
     assert not is_reordered(await recall(bus, HOW_MUCH))
 
 
+async def test_a_message_of_the_future_is_not_the_latest(bus: Connection) -> None:
+    for content, timestamp in ((LIMIT, None), (RAISED, "9999-01-01T00:00:00Z")):
+        await ingest(bus, {"role": "user", "content": content, "timestamp": timestamp})
+
+    assert not is_reordered(await recall(bus, HOW_MUCH))
+
+
 @pytest.mark.parametrize("correction", ["No, I meant Wednesday.", "Sorry - make that Wednesday!"])
 async def test_a_correction_is_before_the_message_that_it_corrects(
     bus: Connection, correction: str

@@ -176,13 +176,14 @@ class _Occurrence(NamedTuple):
 class Variants:
     """Compares the statements of candidates, and finds those that others replace."""
 
-    def __init__(self, view: View, caller: Caller) -> None:
+    def __init__(self, view: View, caller: Caller, now: float) -> None:
         self._view = view
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
-        strengths = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
-        self._strengths = strengths[view.column["source"]]
-        self.own_words: Flags = (view.column["principal"] >= 0) & (self._strengths >= USER_STRENGTH)
-        """Whether a known person stated each record."""
+        by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
+        column, self._strengths = view.column, by_source[view.column["source"]]
+        self.own_words: Flags = (column["principal"] >= 0) & (self._strengths >= USER_STRENGTH)
+        self.own_words &= column["time"] <= now
+        """Whether a known person stated each record, and not in the future."""
         self._compared: set[int] = set()
         self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
@@ -193,8 +194,7 @@ class Variants:
 
     def compare(self, positions: Iterable[int]) -> Choice[None]:
         """Compare the statements of these records with one another and with earlier ones."""
-        new = [position for position in positions if position not in self._compared]
-        if not new:
+        if not (new := [one for one in positions if one not in self._compared]):
             return
         self._compared.update(new)
         rows = self._view.column["row"][new].tolist()
