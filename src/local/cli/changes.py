@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import msgspec
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
-from rich.table import Column, Table
+from rich.table import Table
 
 from local.background import running_task
 from local.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
-from local.cli.output import FAILED, Output, printable, run_async, shown
+from local.cli.output import FAILED, Output, printable, run_async, shown, uncut
 from local.client import Connection
 from local.client.access import connected
 from local.client.maintenance import memory_status
@@ -94,7 +94,7 @@ async def _show_progress(bus: Connection, output: Output) -> None:
 
 
 def _changes(changes: Sequence[ConsolidationChange]) -> Table:
-    table = Table("What", "Scope", _uncut("Memory"), _uncut("Why"))
+    table = Table("What", "Scope", uncut("Memory"), uncut("Why"))
     for change in changes:
         about = [change.id, change.topic or change.memory_type or "", _beginning(change.content)]
         why = change.reason
@@ -105,11 +105,6 @@ def _changes(changes: Sequence[ConsolidationChange]) -> Table:
         cells = (ACTION_LABELS[change.action], change.scope, "\n".join(filter(None, about)), why)
         table.add_row(*map(shown, cells))
     return table
-
-
-def _uncut(heading: str) -> Column:
-    """Return a column that wraps its content instead of cutting it, so that ids can be copied."""
-    return Column(heading, overflow="fold")
 
 
 def _beginning(content: str, characters: int = 100) -> str:
@@ -145,7 +140,7 @@ def audit(  # noqa: PLR0913 - one parameter an option
     if not trail.entries:
         output.text("Nothing was changed.")
         return
-    table = Table("When", "What", _uncut("Memory"), "By", _uncut("Why"), _uncut("Run"))
+    table = Table("When", "What", uncut("Memory"), "By", uncut("Why"), uncut("Run"))
     for entry in trail.entries:
         table.add_row(*map(shown, _row(entry)))
     output.table(table)
@@ -236,8 +231,7 @@ def _show(output: Output, receipt: Receipt) -> None:
     output.table(table)
     if receipt.dry_run:
         return
-    table = Table(f"Checked at {receipt.at:%Y-%m-%d %H:%M} UTC", "Found")
-    table.add_column("What to do", overflow="fold")
+    table = Table(f"Checked at {receipt.at:%Y-%m-%d %H:%M} UTC", "Found", uncut("What to do"))
     for check in receipt.checks:
         table.add_row(shown(check.name), f"{check.found:,}", shown(check.note or ""))
     output.table(table)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from local.config_files import load_settings
 from local.errors import Local2Error
@@ -80,6 +80,11 @@ def printable(text: str) -> str:
 def shown(text: str) -> str:
     """Return the text printable and escaped, for a line or a table with markup."""
     return escape(printable(text))
+
+
+def uncut(heading: str) -> Column:
+    """Return a column that wraps its content instead of cutting it, so that ids can be copied."""
+    return Column(heading, overflow="fold")
 
 
 class GlobalOptions(NamedTuple):

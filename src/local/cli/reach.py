@@ -7,7 +7,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from local.cli.output import Output, run_async, shown
+from local.cli.output import Output, run_async, shown, uncut
 from local.errors import ConfigError
 from local.hooks.clients import CLIENTS
 from local.hooks.clients.client import Scope
@@ -91,7 +91,7 @@ def _confirm_and_apply(output: Output, plan: Plan, *, yes: bool) -> bool:
 def list_hooks(output: Output) -> None:
     found = [installed(client, scope) for client in CLIENTS.values() for scope in SCOPES]
     output.data(found)
-    table = Table("Client", "Scope", "Hooks", "File")
+    table = Table("Client", "Scope", "Hooks", uncut("File"))
     for one in found:
         table.add_row(one.client, one.scope, _state(one), shown(one.file))
     output.table(table)

@@ -7,7 +7,7 @@ import msgspec
 from rich.table import Table
 
 from local.cli.answers import NAME, answer_on, fail
-from local.cli.output import FAILED, Output, printable, run_async, shown
+from local.cli.output import FAILED, Output, printable, run_async, shown, uncut
 from local.client import Connection
 from local.client.access import connected
 from local.client.queries import QueryClient
@@ -111,7 +111,7 @@ def _show(output: Output, text: str) -> None:
 def list_tools(settings: Settings, output: Output) -> None:
     schemas = run_async(_announced(settings))
     output.data(schemas)
-    table = Table("Tool", "Arguments", "When to call it")
+    table = Table("Tool", "Arguments", uncut("When to call it"))
     for schema in schemas:
         parameters = schema.tool_schema.function.parameters
         required = parameters.get("required", [])

@@ -20,7 +20,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from local.cli.output import FAILED, Output, run_async, shown
+from local.cli.output import FAILED, Output, run_async, shown, uncut
 from local.client import Connection
 from local.client.access import connected
 from local.client.maintenance import (
@@ -58,9 +58,7 @@ def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
 
     findings = run_async(run_checks(settings, deep=deep))
     output.data(findings)
-    table = Table("", "What")
-    table.add_column("Finding", overflow="fold")
-    table.add_column("What to do", overflow="fold")
+    table = Table("", "What", uncut("Finding"), uncut("What to do"))
     for finding in findings:
         mark = MARKS[finding.verdict]
         table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))

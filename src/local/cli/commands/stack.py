@@ -71,7 +71,7 @@ def call(  # noqa: PLR0913, PLR0917 - one parameter an option
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="The tool's arguments.")
     ] = None,
-    session: Session = None,
+    session: Annotated[str | None, typer.Option(help="Call it in this session.")] = None,
     user: User = None,
     agent: Agent = "cli",
     json: Json = False,
