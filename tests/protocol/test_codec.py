@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from local.errors import BadRequestError, InvalidArgumentsError, RequestError
 from local.protocol.envelope import decode, encode, header_of, is_past, seal, utc_now
+from local.protocol.maintenance import Reindex
 from local.protocol.payloads import Feedback, Generation, Query, ToolRequest, ToolResult, ToolSchema
 from local.protocol.vectors import VectorItem, VectorUpsert
 
@@ -124,6 +125,14 @@ def test_what_is_no_request_is_a_bad_request_and_says_where(data: bytes, names: 
 
     assert names in caught.value.message
     assert caught.value.remedy == 'A request looks like {"payload": {"args": {…}}}.'
+
+
+@pytest.mark.parametrize("data", [b"[]", b"no JSON", b'{"payload": {"embedder": 5}}'])
+def test_an_error_about_a_message_that_calls_no_tool_shows_no_arguments(data: bytes) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        decode(data, Reindex)
+
+    assert caught.value.remedy == 'A message looks like {"payload": {…}}.'
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class GeneratorAgent(Participant):
             await self.acknowledge(message, ToolResult.failed(error))
             return
         self._replace_session(Sender(user=caller.user, agent=NAME, session_id=session_id))
-        await self.acknowledge(message, ToolResult(ok=True, content="The session begins anew."))
+        await self.acknowledge(message, ToolResult(ok=True, content="The session was cleared."))
 
     async def _forget(self, message: BusMessage) -> None:
         """Drop conversations of which a part was erased; their next turn restores the rest."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
 
 import msgspec
 import uuid_utils
@@ -28,7 +28,8 @@ Name = Annotated[str, msgspec.Meta(max_length=256)]
 """The name or id of a thing or a person. Names become keys and are part of every answer, so their
 length is limited; 256 characters suffice for any id, path or address in use."""
 
-REQUEST_EXAMPLE = 'A request looks like {"payload": {"args": {…}}}.'
+CALL_EXAMPLE = 'A request looks like {"payload": {"args": {…}}}.'
+MESSAGE_EXAMPLE = 'A message looks like {"payload": {…}}.'
 WRONG_TYPE = "A field is not of its type."
 
 _encoder = msgspec.json.Encoder()
@@ -158,7 +159,8 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         BadRequestError: It is not JSON, or not an envelope with such a payload.
         InvalidArgumentsError: The tool's arguments do not match its schema.
     """
-    with json_errors(REQUEST_EXAMPLE):
+    example = _example(payload)  # type: ignore[arg-type]
+    with json_errors(example):
         try:
             envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
         except msgspec.ValidationError as error:
@@ -167,8 +169,15 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
                 raise InvalidArgumentsError(
                     problem.replace("$.payload.args", "args"), logged=WRONG_TYPE
                 ) from error
-            raise BadRequestError(problem, remedy=REQUEST_EXAMPLE, logged=WRONG_TYPE) from error
+            raise BadRequestError(problem, remedy=example, logged=WRONG_TYPE) from error
     return envelope
+
+
+@cache
+def _example(payload: Hashable) -> str:
+    """Return an example of the message: a call of a tool has arguments, any other message none."""
+    fields = getattr(get_origin(payload) or payload, "__struct_fields__", ())
+    return CALL_EXAMPLE if "args" in fields else MESSAGE_EXAMPLE
 
 
 @cache

@@ -222,7 +222,9 @@ def _receipt_text(receipt: Receipt) -> str:
         return f"Would erase {what}."
     left = [one for one in receipt.checks if one.found]
     rest = [f"{one.name}: {one.found} left. {one.note or ''}".strip() for one in left]
-    return "\n".join([f"Erased {what}.", *rest] if rest else [f"Erased {what}; nothing is found."])
+    if not left:
+        return f"Erased {what}; the checks found nothing left."
+    return "\n".join([f"Erased {what}.", *rest])
 
 
 FORGET = MemoryTool[Forget](
