@@ -95,7 +95,7 @@ def lent(model: ChatModel | None = None, *, provider: str | None = None) -> Comp
 
 
 class Heard:
-    """An event bus that keeps the events it receives."""
+    """An event bus that stores the events it receives."""
 
     def __init__(self) -> None:
         self.events: list[MemoryEvent] = []

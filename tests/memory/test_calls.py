@@ -16,7 +16,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.tools import sessions
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 from turns import rows
 
 
@@ -27,11 +27,13 @@ def richard(memory: Memory) -> MemoryService:
 
 def calls(name: str, **fields: Any) -> Any:
     """An assistant's message that calls a tool by an id that every reply begins with."""
-    return said(None, "assistant", tool_calls=[ToolCallRecord(name=name, id="call_0", **fields)])
+    return chat_message(
+        None, "assistant", tool_calls=[ToolCallRecord(name=name, id="call_0", **fields)]
+    )
 
 
 def answers(content: str, **fields: Any) -> Any:
-    return said(content, "tool", tool_call_id="call_0", **fields)
+    return chat_message(content, "tool", tool_call_id="call_0", **fields)
 
 
 async def kept(database: Database) -> list[tuple[Any, ...]]:
@@ -49,10 +51,10 @@ async def kept(database: Database) -> list[tuple[Any, ...]]:
 async def test_a_call_id_used_again_changes_nothing_of_what_was_told_before(
     richard: MemoryService, database: Database
 ) -> None:
-    first = [said("Find osmium"), calls("search"), answers("A page.")]
+    first = [chat_message("Find osmium"), calls("search"), answers("A page.")]
     await richard.intake.store_conversation(first, "s1")
 
-    longer = [*first, said("Compute"), calls("calc", args={"x": 1}), answers("42")]
+    longer = [*first, chat_message("Compute"), calls("calc", args={"x": 1}), answers("42")]
     grown = await richard.intake.store_conversation(longer, "s1")
 
     assert grown.added == 3
@@ -88,7 +90,7 @@ async def test_a_result_told_by_its_call_and_by_a_message_is_one_record(
     richard: MemoryService, database: Database
 ) -> None:
     told = await richard.intake.store_conversation(
-        [said("Find"), calls("search", content="A page."), answers("A page.", id="m2")]
+        [chat_message("Find"), calls("search", content="A page."), answers("A page.", id="m2")]
     )
 
     assert (len(told.ids), told.added) == (2, 2)
@@ -98,7 +100,9 @@ async def test_a_result_told_by_its_call_and_by_a_message_is_one_record(
 async def test_the_reference_of_a_tools_message_without_a_call_is_its_own_id(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.intake.store_conversation([said("22 g", "tool", name="weigh", id="m7")], "s1")
+    await richard.intake.store_conversation(
+        [chat_message("22 g", "tool", name="weigh", id="m7")], "s1"
+    )
 
     assert await kept(database) == [("weigh", "22 g", "m7")]
 
@@ -170,8 +174,8 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
 
 
 FORECASTS = [
-    said("And in Bern?"), calls("weather", args={"city": "Bern"}), answers("Sunny."),
-    said("And in Basel?"), calls("weather", args={"city": "Basel"}), answers("Sunny."),
+    chat_message("And in Bern?"), calls("weather", args={"city": "Bern"}), answers("Sunny."),
+    chat_message("And in Basel?"), calls("weather", args={"city": "Basel"}), answers("Sunny."),
 ]  # fmt: skip
 
 

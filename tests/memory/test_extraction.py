@@ -28,7 +28,7 @@ from local.protocol.envelope import utc_now
 from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
-from recalling import DAY, recall, remember, said
+from recalling import DAY, chat_message, recall, remember
 from waiting import eventually
 
 HOME = {"topic": "user.home"}
@@ -106,7 +106,7 @@ async def tell(memory: Memory, service: MemoryService, *contents: str, **fields:
     """Store messages of a user in a session, and wait until they are read; their ids."""
     session = fields.pop("session", "s1")
     report = await service.intake.store_conversation(
-        [said(content, **fields) for content in contents], session
+        [chat_message(content, **fields) for content in contents], session
     )
     await all_read(memory)
     return report.ids
@@ -315,7 +315,11 @@ async def test_only_what_users_say_is_read(
 
     await richard.intake.store_turn(turn)
     await richard.intake.store_conversation(
-        [said("I answer.", "assistant"), said("42", "tool", name="sum"), said("Be kind.", "system")]
+        [
+            chat_message("I answer.", "assistant"),
+            chat_message("42", "tool", name="sum"),
+            chat_message("Be kind.", "system"),
+        ]
     )
     await all_read(memory)
 
@@ -342,7 +346,7 @@ async def test_while_the_model_is_away_messages_are_found_and_wait(
     extractor.known["I live in Bath."] = HOME
     extractor.away = True
 
-    report = await richard.intake.store_conversation([said("I live in Bath.")], "s1")
+    report = await richard.intake.store_conversation([chat_message("I live in Bath.")], "s1")
     assert report.added == 1
     assert await recall(richard, "Bath") == ["I live in Bath."]
     extractor.away = False
@@ -416,7 +420,7 @@ async def test_what_is_forgotten_while_it_is_read_leaves_no_fact(
 ) -> None:
     extractor.known["I live in Bath."] = HOME
     extractor.away = True
-    await richard.intake.store_conversation([said("I live in Bath.")], "s1")
+    await richard.intake.store_conversation([chat_message("I live in Bath.")], "s1")
     (task,) = await memory.ledger.backlog.claim({"extract": 9}, now=utc_now())
     (group,) = await memory.ledger.extraction.messages([task])
     extractor.away = False
@@ -464,6 +468,6 @@ async def test_a_full_batch_does_not_wait_for_more(
     monkeypatch.setattr(extraction, "GATHERING", 3_600)
     texts = [f"Statement {number}." for number in range(extraction.BATCH_MESSAGES)]
 
-    await memory.of(RICHARD).intake.store_conversation([said(text) for text in texts])
+    await memory.of(RICHARD).intake.store_conversation([chat_message(text) for text in texts])
 
     await eventually(lambda: sorted(extractor.messages()) == sorted(texts))

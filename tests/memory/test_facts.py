@@ -14,7 +14,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import OwnerScope
 from local.protocol.payloads import MemoryChange
-from recalling import recall, said
+from recalling import chat_message, recall
 
 EDITOR = "user.editor"
 SCOPES: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
@@ -256,7 +256,7 @@ async def test_nobody_sees_the_history_of_another_user(
 ) -> None:
     fact = await remember(richard, "Edits with Vim.", topic=EDITOR)
     mine = await remember(richard, "For the shell.", scope="agent")
-    message = (await richard.intake.store_conversation([said("I edit with Vim.")])).ids[0]
+    message = (await richard.intake.store_conversation([chat_message("I edit with Vim.")])).ids[0]
     shared = await remember(richard, "We edit with Vim.", scope="tenant", topic="project.editor")
 
     for secret in (EDITOR, fact.id, mine.id, message):

@@ -21,7 +21,7 @@ from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
-from recalling import contents, said
+from recalling import chat_message, contents
 from waiting import eventually
 from workers import vector_worker
 
@@ -46,7 +46,7 @@ async def write(service: MemoryService, where: str) -> None:
     elif where == "note":
         await service.intake.store_episode(GOLD)
     else:
-        await service.intake.store_conversation([said(GOLD)], where)
+        await service.intake.store_conversation([chat_message(GOLD)], where)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ async def test_what_waits_degrades_the_scopes_that_it_is_in(
     searchable: Memory, where: str, degraded: set[str]
 ) -> None:
     await searchable.of(RICHARD).intake.store_conversation(
-        [said("The moon pulls at the oceans.")], "s3"
+        [chat_message("The moon pulls at the oceans.")], "s3"
     )
     await indexed(searchable)
     await eventually(lambda: searchable.indexer.problem is None)
@@ -101,7 +101,7 @@ async def test_what_waits_of_a_kind_not_asked_for_degrades_nothing(
     await eventually(lambda: searchable.indexer.problem is None)
 
     async with paused_indexing(searchable):
-        await searchable.of(RICHARD).intake.store_conversation([said(GOLD)])
+        await searchable.of(RICHARD).intake.store_conversation([chat_message(GOLD)])
         assert (await ask(searchable.of(RICHARD), kinds=kinds)).degraded is degraded
 
 
@@ -112,7 +112,7 @@ async def test_what_waits_in_a_class_that_weighs_nothing_degrades_nothing(
     weights = Weights.of(MemorySettings(weight_session=0))
 
     async with paused_indexing(searchable):
-        await searchable.of(RICHARD).intake.store_conversation([said(GOLD)], "s1")
+        await searchable.of(RICHARD).intake.store_conversation([chat_message(GOLD)], "s1")
         assert not (await ask(searchable.of(RICHARD), weights=weights)).degraded
 
 
@@ -123,7 +123,7 @@ async def test_what_waits_is_found_by_its_words_and_the_reason_is_told(
     await eventually(lambda: searchable.indexer.problem is None)
 
     async with paused_indexing(searchable):
-        await richard.intake.store_conversation([said(GOLD)])
+        await richard.intake.store_conversation([chat_message(GOLD)])
         recalled = await ask(richard)
 
     assert contents(recalled) == [GOLD]
@@ -147,7 +147,9 @@ async def test_a_replaced_fact_that_never_was_indexed_degrades_nothing(
 
 async def test_without_a_worker_recall_goes_by_words_and_says_why(memory: Memory) -> None:
     richard = memory.of(RICHARD)
-    await richard.intake.store_conversation([said(GOLD), said("The moon pulls at the oceans.")])
+    await richard.intake.store_conversation(
+        [chat_message(GOLD), chat_message("The moon pulls at the oceans.")]
+    )
     await eventually(lambda: "worker" in str(memory.indexer.problem))
 
     recalled = await ask(richard)
@@ -169,7 +171,7 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_tells_its_reason(
 ) -> None:
     """The worker serves, and every record is in the index: the question has no vector."""
     richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([said(GOLD)])
+    await richard.intake.store_conversation([chat_message(GOLD)])
     await indexed(searchable)
 
     def down(texts: Sequence[str]) -> FloatMatrix:
@@ -196,7 +198,7 @@ async def test_records_that_an_embedder_refuses_keep_recall_degraded(
 
     with monkeypatch.context() as patch:
         patch.setattr(embedder, "embed_documents", down)
-        await richard.intake.store_conversation([said(GOLD)])
+        await richard.intake.store_conversation([chat_message(GOLD)])
         recalled = await ask(richard)
     await indexed(searchable)
 
@@ -210,7 +212,7 @@ async def test_a_worker_that_ended_leaves_the_words(
     richard = memory.of(RICHARD)
     async with vector_worker(await connect_bus(), embedder, tmp_path / "chroma") as store:
         memory.indexer.worker_started(store.id)
-        await richard.intake.store_conversation([said(GOLD)])
+        await richard.intake.store_conversation([chat_message(GOLD)])
         await indexed(memory)
         assert not (await ask(richard)).degraded
 
@@ -228,11 +230,11 @@ async def test_an_index_full_of_others_hides_nothing_of_ones_own(
     monkeypatch.setattr(searches, "OWN_RECORDS", few)
     eve = searchable.of(Caller(tenant="default", user="eve"))
     await eve.intake.store_conversation(
-        [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
+        [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
     )
     richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([said(GOLD)], "s1")
-    await richard.intake.store_conversation([said("The moon pulls at the oceans.")], "s2")
+    await richard.intake.store_conversation([chat_message(GOLD)], "s1")
+    await richard.intake.store_conversation([chat_message("The moon pulls at the oceans.")], "s2")
     await indexed(searchable)
 
     recalled = await ask(richard, "Which letters stand for that precious stuff?")
@@ -249,11 +251,11 @@ async def test_a_further_look_into_the_index_that_fails_hides_nothing(
     monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)
     eve = searchable.of(Caller(tenant="default", user="eve"))
     await eve.intake.store_conversation(
-        [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
+        [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
     )
     richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([said(GOLD)], "s1")
-    await richard.intake.store_conversation([said("The moon pulls at the oceans.")], "s2")
+    await richard.intake.store_conversation([chat_message(GOLD)], "s1")
+    await richard.intake.store_conversation([chat_message("The moon pulls at the oceans.")], "s2")
     await indexed(searchable)
     search = searchable.vectors.search
     asked: list[int] = []

@@ -18,14 +18,14 @@ from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.tools.catalog import TOOLS
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 
 TALK = [
-    said("Which metal is the densest?", timestamp=DAY),
-    said("Osmium:\n\n  22.59 g/cm³  ", "assistant", timestamp=DAY),
-    said("yes", timestamp=DAY),
-    said("Shall I go on?", "assistant", timestamp=DAY),
-    said("yes", timestamp=DAY),
+    chat_message("Which metal is the densest?", timestamp=DAY),
+    chat_message("Osmium:\n\n  22.59 g/cm³  ", "assistant", timestamp=DAY),
+    chat_message("yes", timestamp=DAY),
+    chat_message("Shall I go on?", "assistant", timestamp=DAY),
+    chat_message("yes", timestamp=DAY),
 ]
 
 
@@ -82,7 +82,7 @@ async def test_the_same_conversation_changes_nothing(
 async def test_a_longer_version_adds_what_is_new(memory: Memory, richard: MemoryService) -> None:
     first = await richard.intake.store_conversation(TALK)
     longer = await richard.intake.store_conversation(
-        [*TALK, said("yes", timestamp=DAY), said("Thanks.")]
+        [*TALK, chat_message("yes", timestamp=DAY), chat_message("Thanks.")]
     )
 
     assert longer.added == 2
@@ -102,13 +102,14 @@ async def test_a_conversation_of_one_message_may_grow(
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param([said("Another metal?", timestamp=DAY), *TALK[1:]], id="words"),
+        pytest.param([chat_message("Another metal?", timestamp=DAY), *TALK[1:]], id="words"),
         pytest.param(
-            [said("Which metal is the densest?", timestamp=DAY.replace(day=3)), *TALK[1:]],
+            [chat_message("Which metal is the densest?", timestamp=DAY.replace(day=3)), *TALK[1:]],
             id="time",
         ),
         pytest.param(
-            [said("Which metal is the densest?", timestamp=DAY, name="Ann"), *TALK[1:]], id="name"
+            [chat_message("Which metal is the densest?", timestamp=DAY, name="Ann"), *TALK[1:]],
+            id="name",
         ),
     ],
 )
@@ -155,7 +156,7 @@ async def test_pieces_of_a_conversation_fit_together_where_messages_have_ids(
 async def test_an_id_of_one_session_is_another_message_in_another(richard: MemoryService) -> None:
     for session in ("s1", "s2"):
         assert (
-            await richard.intake.store_conversation([said("Hello.", id="1")], session)
+            await richard.intake.store_conversation([chat_message("Hello.", id="1")], session)
         ).added == 1
 
 
@@ -172,7 +173,9 @@ async def test_two_users_with_the_same_conversation_have_one_each(memory: Memory
 async def test_speaker_reference_and_time_stay_with_the_message(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.intake.store_conversation([said("Hello.", name="Ann", id="D1:3", timestamp=DAY)])
+    await richard.intake.store_conversation(
+        [chat_message("Hello.", name="Ann", id="D1:3", timestamp=DAY)]
+    )
 
     (row,) = await rows(database)
     assert (row["label"], row["source_ref"]) == ("Ann", "D1:3")
@@ -205,7 +208,7 @@ async def test_a_time_outside_the_calendar_is_refused_and_nothing_is_kept(
 ) -> None:
     impossible = datetime.fromisoformat("0001-01-01T00:00:00+23:59")
     with pytest.raises(InvalidArgumentsError, match="is outside the calendar"):
-        await richard.intake.store_conversation([*TALK, said("Hm.", timestamp=impossible)])
+        await richard.intake.store_conversation([*TALK, chat_message("Hm.", timestamp=impossible)])
 
     assert (await memory.ledger.counts()).records == 0
 
@@ -220,11 +223,13 @@ async def test_what_tools_answered_is_kept_with_the_calls_id(
     """Inside the call or in a message of its own, which may name the tool or only the call."""
     await richard.intake.store_conversation(
         [
-            said(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
-            said("  ", "assistant", tool_calls=[call("count", id="c2"), call("wait", id="c3")]),
-            said("17 pieces", "tool", tool_call_id="c2"),
-            said("It is noon.", "tool", tool_call_id="c9", name="clock"),
-            said("Whoever said so.", "tool"),
+            chat_message(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
+            chat_message(
+                "  ", "assistant", tool_calls=[call("count", id="c2"), call("wait", id="c3")]
+            ),
+            chat_message("17 pieces", "tool", tool_call_id="c2"),
+            chat_message("It is noon.", "tool", tool_call_id="c9", name="clock"),
+            chat_message("Whoever said so.", "tool"),
         ]
     )
 
@@ -245,8 +250,8 @@ async def test_a_result_told_in_the_call_and_in_a_message_is_one(
 ) -> None:
     await richard.intake.store_conversation(
         [
-            said(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
-            said("22.59 g", "tool", tool_call_id="c1"),
+            chat_message(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
+            chat_message("22.59 g", "tool", tool_call_id="c1"),
         ]
     )
 
@@ -258,10 +263,10 @@ async def test_the_same_result_of_two_calls_is_kept_twice(
 ) -> None:
     await richard.intake.store_conversation(
         [
-            said(None, "assistant", tool_calls=[call("weigh", "1 g", id="c1")]),
-            said(None, "assistant", tool_calls=[call("weigh", "1 g", id="c2")]),
-            said("1 g", "tool", name="weigh"),
-            said("1 g", "tool", name="weigh"),
+            chat_message(None, "assistant", tool_calls=[call("weigh", "1 g", id="c1")]),
+            chat_message(None, "assistant", tool_calls=[call("weigh", "1 g", id="c2")]),
+            chat_message("1 g", "tool", name="weigh"),
+            chat_message("1 g", "tool", name="weigh"),
         ]
     )
 
@@ -275,10 +280,12 @@ async def test_what_the_memory_itself_answered_is_left_out_and_said_so(
     memory.answer_log.add(richard.caller, tool, "Echo.", ())
     ingested = await richard.intake.store_conversation(
         [
-            said(None, "assistant", tool_calls=[call(tool, "Echo.", id="c1"), call(tool, id="c2")]),
-            said("Echo.", "tool", tool_call_id="c2"),
-            said("Echo.", "tool", name=tool),
-            said("An answer of somebody else's.", "tool", name=tool),
+            chat_message(
+                None, "assistant", tool_calls=[call(tool, "Echo.", id="c1"), call(tool, id="c2")]
+            ),
+            chat_message("Echo.", "tool", tool_call_id="c2"),
+            chat_message("Echo.", "tool", name=tool),
+            chat_message("An answer of somebody else's.", "tool", name=tool),
         ]
     )
 
@@ -292,7 +299,9 @@ async def test_results_that_may_be_the_memorys_own_of_an_earlier_time_are_kept_a
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
     before = memory.answer_log.since.replace(year=2020)
-    results = [said("Echo.", "tool", name=name, timestamp=before) for name in ("recall", "weigh")]
+    results = [
+        chat_message("Echo.", "tool", name=name, timestamp=before) for name in ("recall", "weigh")
+    ]
     ingested = await richard.intake.store_conversation(results)
 
     assert (ingested.added, ingested.skipped) == (2, [])
@@ -305,12 +314,12 @@ async def test_prompts_and_blanks_are_kept_and_not_searched(
 ) -> None:
     ingested = await richard.intake.store_conversation(
         [
-            said("You are a helpful assistant.", "system"),
-            said(""),
-            said(" \n\t", "assistant"),
-            said(None, "assistant"),
-            said("", "tool"),
-            said("\u2003", "tool", name="weigh"),
+            chat_message("You are a helpful assistant.", "system"),
+            chat_message(""),
+            chat_message(" \n\t", "assistant"),
+            chat_message(None, "assistant"),
+            chat_message("", "tool"),
+            chat_message("\u2003", "tool", name="weigh"),
         ]
     )
 
@@ -328,7 +337,7 @@ async def test_a_changed_system_prompt_leaves_the_ids_of_a_session_alone(
     richard: MemoryService,
 ) -> None:
     for prompt in ("Be kind.", "Be brief."):
-        await richard.intake.store_conversation([said(prompt, "system"), *TALK], "s1")
+        await richard.intake.store_conversation([chat_message(prompt, "system"), *TALK], "s1")
     last = await richard.intake.store_conversation(TALK, "s1")
 
     assert last.added == 0
@@ -347,7 +356,9 @@ async def test_message_ids_are_stable_across_releases(richard: MemoryService) ->
 async def test_a_message_without_an_id_has_no_reference(
     database: Database, richard: MemoryService
 ) -> None:
-    await richard.intake.store_conversation([said("Osmium is dense."), said("It is.", id="D1:2")])
+    await richard.intake.store_conversation(
+        [chat_message("Osmium is dense."), chat_message("It is.", id="D1:2")]
+    )
 
     assert [row["source_ref"] for row in await rows(database)] == [None, "D1:2"]
 
@@ -356,7 +367,7 @@ async def test_nobodys_write_waits_behind_all_of_a_long_conversation(
     memory: Memory, database: Database
 ) -> None:
     talk = Conversation(
-        messages=[said(f"Page {number}") for number in range(2 * RECORDS_PER_TRANSACTION)],
+        messages=[chat_message(f"Page {number}") for number in range(2 * RECORDS_PER_TRANSACTION)],
         owner="ann",
         agent="shell",
         session_id="s1",

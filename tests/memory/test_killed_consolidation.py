@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import consolidation_process
-from backlog_process import all_done, open_memory
+from backlog_process import open_memory, wait_until_done
 from consolidation_process import FACTS, STEPS
 from forking import exit_code
 from local.ledger.sqlite.database import Database, SqlConnection
@@ -61,6 +61,6 @@ async def test_a_kill_leaves_nothing_half_changed_and_the_next_run_goes_on(
         assert done.changed > 0
         after = await retired_and_noted(database)
         assert before < after <= before + 3
-        await all_done(memory)
+        await wait_until_done(memory)
         indexed = await memory.vectors.ids(0, 999, tenant="default")
         assert len(indexed) == FACTS - after

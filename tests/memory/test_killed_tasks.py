@@ -9,16 +9,16 @@ import pytest
 import backlog_process
 from backlog_process import (
     BERLIN,
+    FIRST_MESSAGE,
+    LATER_MESSAGE,
     OTHER,
     PIANO,
     ROME,
-    SAID,
-    SAID_SINCE,
     STEPS,
     STEPS_OF_EMBEDDING,
     STEPS_OF_READING,
-    all_done,
     open_memory,
+    wait_until_done,
 )
 from forking import exit_code
 from local.ledger.sqlite.database import Database, SqlConnection
@@ -51,7 +51,7 @@ async def test_a_kill_loses_no_task_and_has_none_done_twice(
     assert await exit_code(backlog_process.run, tmp_path, kind, step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
-        await all_done(memory)
+        await wait_until_done(memory)
         found = dict(await rows(database, "SELECT content, id FROM record"))
         replaced = await rows(database, "SELECT id, superseded_by FROM record ORDER BY row")
         supports = await rows(database, "SELECT source, type, target FROM relation")
@@ -72,15 +72,15 @@ async def test_a_kill_loses_no_message_and_reads_no_fact_twice(tmp_path: Path, s
     assert await exit_code(backlog_process.run, tmp_path, "extract", step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
-        await all_done(memory)
+        await wait_until_done(memory)
         messages = await rows(database, "SELECT content FROM record WHERE kind = 'chat_message'")
         facts = await rows(
             database, "SELECT content, superseded_by IS NULL FROM record WHERE kind = 'fact'"
         )
         sources = await rows(database, "SELECT 1 FROM relation WHERE type = 'derived_from'")
 
-    assert messages == [(SAID,), (SAID_SINCE,)]
-    assert facts == [(SAID, 0), (SAID_SINCE, 1)]
+    assert messages == [(FIRST_MESSAGE,), (LATER_MESSAGE,)]
+    assert facts == [(FIRST_MESSAGE, 0), (LATER_MESSAGE, 1)]
     assert len(sources) == 2
 
 
@@ -92,7 +92,7 @@ async def test_a_kill_while_another_embedder_comes_to_serve_only_delays_it(
 
     async with open_memory(tmp_path) as (memory, database):
         await eventually(lambda: memory.indexer.embedder == OTHER, within=30)
-        await all_done(memory)
+        await wait_until_done(memory)
         active = "SELECT id FROM record WHERE superseded_by IS NULL"
         facts = sorted(id_ for (id_,) in await rows(database, active))
 

@@ -12,7 +12,7 @@ from local.memory.intake.conversations import Turn
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.text.features import features
-from recalling import DAY, said
+from recalling import DAY, chat_message
 
 RICHARD = Caller(tenant="default", user="richard", session_id="s1")
 TEXT = "I bought osmium in May, and gold. " * (LONG_TEXT // 30)
@@ -34,7 +34,9 @@ async def test_a_long_text_is_not_read_by_the_writer(
     await service.intake.store_turn(
         Turn(query="What did I buy?", answer=TEXT, at=DAY, query_id="1")
     )
-    await service.intake.store_conversation([said(TEXT, id="m1"), said("Gold.", id="m2")], "s2")
+    await service.intake.store_conversation(
+        [chat_message(TEXT, id="m1"), chat_message("Gold.", id="m2")], "s2"
+    )
 
     by_the_writer = [length for thread, length in read if thread == "writer"]
     assert max(by_the_writer) < LONG_TEXT

@@ -12,7 +12,7 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import recall, said
+from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")
 
@@ -32,8 +32,10 @@ async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(module, "WIDER_LIMIT", MUCH - 20)
     richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
     other = [f"The letter {n} for that precious stuff was sent." for n in range(MUCH)]
-    await richard.intake.store_conversation([said(text, timestamp=OLD) for text in other], "s2")
-    await richard.intake.store_conversation([said(GOLD, timestamp=NEW)], "s1")
+    await richard.intake.store_conversation(
+        [chat_message(text, timestamp=OLD) for text in other], "s2"
+    )
+    await richard.intake.store_conversation([chat_message(GOLD, timestamp=NEW)], "s1")
     await indexed(searchable)
     return richard
 
@@ -59,8 +61,10 @@ async def test_a_time_is_searched_by_words_however_often_they_were_said_at_other
 ) -> None:
     richard = memory.of(Caller(tenant="default", user="richard"))
     often = [f"Osmium {n}." for n in range(800)]
-    await richard.intake.store_conversation([said(text, timestamp=OLD) for text in often], "s1")
-    await richard.intake.store_conversation([said(LONG, timestamp=NEW)], "s2")
+    await richard.intake.store_conversation(
+        [chat_message(text, timestamp=OLD) for text in often], "s1"
+    )
+    await richard.intake.store_conversation([chat_message(LONG, timestamp=NEW)], "s2")
 
     assert await recall(richard, "osmium", since=BETWEEN) == [LONG]
     assert LONG not in await recall(richard, "osmium", until=BETWEEN)
@@ -70,15 +74,19 @@ async def test_past_sessions_are_searched_by_words_whatever_was_said_in_this_one
     memory: Memory,
 ) -> None:
     richard = memory.of(Caller(tenant="default", user="richard", session_id="now"))
-    await richard.intake.store_conversation([said(f"Osmium {n}.") for n in range(MUCH * 4)], "now")
-    await richard.intake.store_conversation([said(LONG)], "past")
+    await richard.intake.store_conversation(
+        [chat_message(f"Osmium {n}.") for n in range(MUCH * 4)], "now"
+    )
+    await richard.intake.store_conversation([chat_message(LONG)], "past")
 
     assert await recall(richard, "osmium", scope="history") == [LONG]
 
 
 async def test_what_was_retired_does_not_hide_what_holds(memory: Memory) -> None:
     richard = memory.of(Caller(tenant="default", user="richard"))
-    await richard.intake.store_conversation([said(f"Ann walks, {n}.") for n in range(MUCH * 4)])
+    await richard.intake.store_conversation(
+        [chat_message(f"Ann walks, {n}.") for n in range(MUCH * 4)]
+    )
     versions = [f"Osmium {n}." for n in range(MUCH * 2)]
     for version in versions:
         await richard.facts.store(Fact(content=version, scope="user", topic="user.metal"))
@@ -94,11 +102,11 @@ async def test_what_others_said_does_not_hide_what_most_of_the_ledgers_owner_sai
         memory.of(Caller(tenant="default", user="eve")),
         memory.of(Caller(tenant="default", user="richard")),
     )
-    await eve.intake.store_conversation([said(f"Osmium {n}.") for n in range(MUCH * 4)])
+    await eve.intake.store_conversation([chat_message(f"Osmium {n}.") for n in range(MUCH * 4)])
     await richard.intake.store_conversation(
-        [said(f"Ann walks, {n}.") for n in range(MUCH * 8)], "s1"
+        [chat_message(f"Ann walks, {n}.") for n in range(MUCH * 8)], "s1"
     )
-    await richard.intake.store_conversation([said(LONG)], "s2")
+    await richard.intake.store_conversation([chat_message(LONG)], "s2")
 
     assert await recall(richard, "osmium") == [LONG]
 
@@ -118,11 +126,11 @@ async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
     eve = searchable.of(Caller(tenant="default", user="eve"))
     nearer = "These letters stand for that precious stuff"
     await eve.intake.store_conversation(
-        [said(f"{nearer}, number {n}.") for n in range(searches.NEAREST + 30)]
+        [chat_message(f"{nearer}, number {n}.") for n in range(searches.NEAREST + 30)]
     )
     richard = searchable.of(Caller(tenant="default", user="richard"))
     for number, text in enumerate(texts):
-        await richard.intake.store_conversation([said(text)], f"s{number}")
+        await richard.intake.store_conversation([chat_message(text)], f"s{number}")
     await indexed(searchable)
     return richard
 

@@ -22,7 +22,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.vectors import VectorHits
 from local.tools import recall as recall_tool
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 
 
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
@@ -37,7 +37,7 @@ async def test_an_item_says_what_it_is_and_where_it_comes_from(
     calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="call-7")]
     (id_,) = (
         await richard.intake.store_conversation(
-            [said(None, "assistant", tool_calls=calls, timestamp=DAY)]
+            [chat_message(None, "assistant", tool_calls=calls, timestamp=DAY)]
         )
     ).ids
 
@@ -126,7 +126,9 @@ async def test_wrong_arguments_are_clear_errors(
 async def test_top_k_is_five_unless_said(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.intake.store_conversation([said(f"Osmium weighs {n} grams.") for n in range(30)])
+    await richard.intake.store_conversation(
+        [chat_message(f"Osmium weighs {n} grams.") for n in range(30)]
+    )
 
     for args, total in (({}, 5), ({"top_k": 1}, 1), ({"top_k": 20}, 20)):
         result = await over_the_bus(bus, memory, {"query": "osmium", **args})
@@ -144,7 +146,9 @@ async def test_nothing_found_is_said(bus: Connection, memory: Memory) -> None:
 async def test_without_a_model_the_answer_is_the_best_item_marked_as_such(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    (id_,) = (await richard.intake.store_conversation([said("Osmium is the densest metal.")])).ids
+    (id_,) = (
+        await richard.intake.store_conversation([chat_message("Osmium is the densest metal.")])
+    ).ids
 
     result = await over_the_bus(bus, memory, {"query": "densest metal", "synthesize": True})
 
@@ -160,9 +164,9 @@ async def test_an_items_shares_add_up_to_its_score(
 ) -> None:
     await richard.intake.store_conversation(
         [
-            said("Which metal is the densest?", name="Ann"),
-            said("Osmium is.", "assistant"),
-            said("Is osmium a rare metal, too?", name="Ann"),
+            chat_message("Which metal is the densest?", name="Ann"),
+            chat_message("Osmium is.", "assistant"),
+            chat_message("Is osmium a rare metal, too?", name="Ann"),
         ]
     )
     fact = Fact(content="The densest metal is osmium.", scope="user", importance=1)
@@ -202,7 +206,7 @@ async def test_nothing_from_outside_the_times_asked_for_is_found(
     """Not even as what was said before and after."""
     days = {day: datetime(2026, 5, day, tzinfo=UTC) for day in (1, 2, 3)}
     await richard.intake.store_conversation(
-        [said(f"Osmium, day {day}.", timestamp=moment) for day, moment in days.items()]
+        [chat_message(f"Osmium, day {day}.", timestamp=moment) for day, moment in days.items()]
     )
 
     found = await recall(richard, "osmium", **bounds)
@@ -212,7 +216,7 @@ async def test_nothing_from_outside_the_times_asked_for_is_found(
 
 @pytest.mark.parametrize("hours", [-5, 0, 5])
 async def test_the_offset_of_a_time_changes_nothing(richard: MemoryService, hours: int) -> None:
-    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([chat_message("Osmium.", timestamp=DAY)])
     moment = DAY.astimezone(timezone(timedelta(hours=hours)))
 
     assert await recall(richard, "osmium", since=moment, until=DAY.replace(tzinfo=None))
@@ -224,7 +228,7 @@ async def test_the_offset_of_a_time_changes_nothing(richard: MemoryService, hour
 async def test_times_with_an_offset_are_compared_as_moments(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([chat_message("Osmium.", timestamp=DAY)])
 
     async def found(**times: str) -> int:
         result = await over_the_bus(bus, memory, {"query": "osmium", **times})
@@ -276,13 +280,13 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
 async def test_texts_that_say_the_same_take_one_place(richard: MemoryService) -> None:
     for session in ("s1", "s2", "s3"):
         await richard.intake.store_conversation(
-            [said("Osmium is the densest of all metals.")], session
+            [chat_message("Osmium is the densest of all metals.")], session
         )
     await richard.intake.store_conversation(
-        [said("OSMIUM is the densest of all metals!", name="Ann")]
+        [chat_message("OSMIUM is the densest of all metals!", name="Ann")]
     )
     await richard.facts.store(Fact(content="Osmium is the densest of all metals", scope="user"))
-    await richard.intake.store_conversation([said("Iridium comes next to osmium.")])
+    await richard.intake.store_conversation([chat_message("Iridium comes next to osmium.")])
 
     found = await recall(richard, "densest metal osmium")
 
@@ -301,7 +305,7 @@ async def test_the_same_words_under_two_topics_are_recalled_as_two_facts(
 
 async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryService) -> None:
     invoices = [f"The invoice {n} for the osmium was paid on Monday." for n in (17, 18)]
-    await richard.intake.store_conversation([said(invoice) for invoice in invoices])
+    await richard.intake.store_conversation([chat_message(invoice) for invoice in invoices])
 
     assert sorted(await recall(richard, "osmium invoice")) == invoices
 
@@ -325,17 +329,19 @@ async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryServi
 async def test_texts_that_say_the_opposite_do_not_say_the_same(
     richard: MemoryService, one: str, other: str
 ) -> None:
-    await richard.intake.store_conversation([said(one)], "s1")
-    await richard.intake.store_conversation([said(other)], "s2")
+    await richard.intake.store_conversation([chat_message(one)], "s1")
+    await richard.intake.store_conversation([chat_message(other)], "s2")
 
     assert sorted(await recall(richard, "osmium")) == sorted([one, other])
 
 
 async def test_repetitions_leave_room_for_what_comes_after_them(richard: MemoryService) -> None:
     for session in range(50):
-        await richard.intake.store_conversation([said("Osmium, osmium, osmium!")], f"s{session}")
+        await richard.intake.store_conversation(
+            [chat_message("Osmium, osmium, osmium!")], f"s{session}"
+        )
     others = [f"Osmium {word}." for word in ("shines", "stinks", "burns", "breaks")]
-    await richard.intake.store_conversation([said(other) for other in others], "others")
+    await richard.intake.store_conversation([chat_message(other) for other in others], "others")
 
     found = await recall(richard, "osmium", top_k=5)
 
@@ -345,7 +351,7 @@ async def test_repetitions_leave_room_for_what_comes_after_them(richard: MemoryS
 async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
     richard = searchable.of(RICHARD)
     await richard.intake.store_conversation(
-        [said("Osmium is the densest metal."), said("The moon pulls at the sea.")]
+        [chat_message("Osmium is the densest metal."), chat_message("The moon pulls at the sea.")]
     )
     await indexed(searchable)
 
@@ -357,7 +363,7 @@ async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
 
 async def test_what_nothing_of_the_question_is_in_is_not_found(searchable: Memory) -> None:
     richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([said("Osmium is the densest metal.")])
+    await richard.intake.store_conversation([chat_message("Osmium is the densest metal.")])
     await indexed(searchable)
 
     assert await recall(richard, "Which team won the ice hockey final?") == []
@@ -367,7 +373,7 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     await richard.intake.store_conversation(
-        [said(f"Osmium {n} " + "\u8a18\x01" * 100_000) for n in range(8)]
+        [chat_message(f"Osmium {n} " + "\u8a18\x01" * 100_000) for n in range(8)]
     )
 
     result = await over_the_bus(bus, memory, {"query": "osmium", "top_k": 20})
@@ -380,7 +386,7 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
 async def test_a_date_is_its_beginning_or_its_end(
     richard: MemoryService, memory: Memory, bus: Connection
 ) -> None:
-    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([chat_message("Osmium.", timestamp=DAY)])
 
     async def found(**times: str) -> int:
         result = await over_the_bus(bus, memory, {"query": "osmium", **times})

@@ -15,7 +15,7 @@ from local.ledger.records import Fact
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
 from local.tools import recall as recall_tool
-from recalling import said
+from recalling import chat_message
 
 DAYS = (1, 8, 15, 22)
 """Of May 2026, a Friday each: what was said of the pump, a week apart."""
@@ -48,7 +48,7 @@ async def days(bus: Connection, query: str = "the pump", **args: Any) -> list[st
 async def say_weekly(service: MemoryService) -> None:
     await service.intake.store_conversation(
         [
-            said(
+            chat_message(
                 f"The pump was checked, day {day}.",
                 timestamp=datetime(2026, 5, day, 12, tzinfo=UTC),
             )
@@ -109,7 +109,7 @@ async def test_yesterday_is_a_day_of_its_zone(
     """Both are the same moment, at which it is Saturday in London, and Sunday in Auckland."""
     times = (datetime(2026, 5, day, 10, tzinfo=UTC) for day in (15, 16))
     await richard.intake.store_conversation(
-        [said(f"The pump was checked, day {time.day}.", timestamp=time) for time in times]
+        [chat_message(f"The pump was checked, day {time.day}.", timestamp=time) for time in times]
     )
 
     assert (await days(bus, "Was the pump checked yesterday?", as_of=as_of))[0] == day
@@ -165,7 +165,7 @@ async def test_items_far_below_the_best_are_left_out_as_wished(
     richard = searchable.of(RICHARD)
     texts = ("The pump of hall 3 leaks oil.", "The pump was painted.", "The hall has two doors.")
     for text in texts:
-        await richard.intake.store_conversation([said(text)], session_id=text)
+        await richard.intake.store_conversation([chat_message(text)], session_id=text)
     await indexed(searchable)
     whole = await recalled(bus, "Which pump leaks oil in hall 3?")
     best = whole[0]["score"]

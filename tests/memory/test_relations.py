@@ -16,7 +16,7 @@ from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import ItemRelation, RelationType
-from recalling import recall, remember, said
+from recalling import chat_message, recall, remember
 
 EVE = Caller(tenant="default", user="eve", agent="robot", session_id="s9")
 TYPES: tuple[RelationType, ...] = (
@@ -86,7 +86,7 @@ async def test_a_relation_is_stored_once_listed_from_both_sides_and_taken_back(
 async def test_messages_and_documents_are_related_as_facts_are(
     bus: Connection, richard: MemoryService
 ) -> None:
-    stored = await richard.intake.store_conversation([said("The pump broke.")], "s1")
+    stored = await richard.intake.store_conversation([chat_message("The pump broke.")], "s1")
     await call(bus, "add_document", {"content": "The pump needs oil.", "title": "Manual"})
     (chunk,) = (await found(richard, "oil")).values()
 
@@ -135,7 +135,8 @@ async def test_nobody_supersedes_what_another_stated_or_what_weighs_more(
     bus: Connection, richard: MemoryService, eve: MemoryService
 ) -> None:
     stored = await richard.intake.store_conversation(
-        [said("I moved to Rome."), said("You live in Oslo.", role="assistant")], "s1"
+        [chat_message("I moved to Rome."), chat_message("You live in Oslo.", role="assistant")],
+        "s1",
     )
     user, assistant = stored.ids
     theirs = await remember(eve, "Tea is at four.", scope="tenant")
@@ -235,7 +236,9 @@ async def test_what_is_newer_does_not_lift_what_it_replaced_or_denied(
 async def test_what_several_memories_lead_to_is_found_once_with_what_was_said_around_it(
     richard: MemoryService,
 ) -> None:
-    talk = [said(f"{word}.") for word in ("Hello", "Look", "Aluminium", "Indeed", "Goodbye")]
+    talk = [
+        chat_message(f"{word}.") for word in ("Hello", "Look", "Aluminium", "Indeed", "Goodbye")
+    ]
     ids = (await richard.intake.store_conversation(talk)).ids
     for name in ("Ann", "Bob"):
         leading = await remember(richard, f"{name} collects osmium.")

@@ -18,7 +18,7 @@ from local.protocol.memories import RecalledItem, RecalledItems
 from local.protocol.portable import RecordLine, stored_line
 from local.tools.recall import Recall
 from local.tools.recall import recall as recall_tool
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 
 POSTGRES = "We chose Postgres for the orders."
 MEANT = "Which database stores purchases?"
@@ -99,7 +99,7 @@ async def test_a_turn_is_recalled_once_beside_a_note_and_searched_with_it(
 
 
 async def test_a_note_in_the_words_of_a_message_is_recalled_once(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said(POSTGRES)])
+    await richard.intake.store_conversation([chat_message(POSTGRES)])
     await save(richard)
 
     assert await recall(richard, "Postgres") == [POSTGRES]

@@ -11,7 +11,7 @@ from local.protocol.envelope import Caller
 from local.protocol.memories import Kind, Scope
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 
 RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="now")
 EVE = Caller(tenant="default", user="eve", agent="robot", session_id="now")
@@ -25,11 +25,13 @@ async def everything_of(memory: Memory, caller: Caller, name: str) -> None:
     calls = [{"name": "weigh", "id": f"{name}-call", "content": f"{name} now tool osmium"}]
     await service.intake.store_conversation(
         [
-            said(f"{name} now osmium"),
-            said(None, "assistant", tool_calls=msgspec.convert(calls, list[ToolCallRecord])),
+            chat_message(f"{name} now osmium"),
+            chat_message(
+                None, "assistant", tool_calls=msgspec.convert(calls, list[ToolCallRecord])
+            ),
         ]
     )
-    await service.intake.store_conversation([said(f"{name} past osmium")], "past")
+    await service.intake.store_conversation([chat_message(f"{name} past osmium")], "past")
     await service.intake.store_episode(f"{name} note osmium")
     if caller.user is not None:
         await service.facts.store(Fact(content=f"{name} user osmium", scope="user"))

@@ -12,7 +12,7 @@ from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import OwnerScope
-from recalling import contents, remember, said
+from recalling import chat_message, contents, remember
 
 CTO = Caller(tenant="default", user="richard", agent="cto", session_id="s1")
 
@@ -55,7 +55,7 @@ async def test_everybodys_and_an_agents_are_searched_apart(
 ) -> None:
     for scope in ("user", "agent", "tenant"):
         await state(cto, scope, 1)
-    await cto.intake.store_conversation([said("Osmium is mine.")], "s1")
+    await cto.intake.store_conversation([chat_message("Osmium is mine.")], "s1")
     cfo = memory.of(Caller(tenant="default", user="eve", agent="cfo"))
 
     assert contents(await cto.search_tenant("osmium")) == ["Osmium lot 0 of the tenant."]
@@ -132,9 +132,9 @@ async def test_a_prompt_gets_a_section_a_scope_with_the_source_of_every_line(
 ) -> None:
     eve = memory.of(Caller(tenant="default", user="eve", agent="cto"))
     talk = [
-        said("Osmium is mine.", name="Ann"),
-        said("Osmium is heavy.", role="assistant"),
-        said("Osmium: 22.59", role="tool", name="scales"),
+        chat_message("Osmium is mine.", name="Ann"),
+        chat_message("Osmium is heavy.", role="assistant"),
+        chat_message("Osmium: 22.59", role="tool", name="scales"),
     ]
     await cto.intake.store_conversation(talk, "s0")
     await remember(eve, "Osmium is rare.", scope="tenant")

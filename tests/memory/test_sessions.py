@@ -21,7 +21,7 @@ from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
-from recalling import DAY, said
+from recalling import DAY, chat_message
 
 WEATHER = ToolCallRecord(
     id="call-1", name="weather", args={"city": "Rome"}, content="Rain in Rome."
@@ -94,9 +94,9 @@ async def test_a_turns_tool_results_follow_the_call_that_asked_for_them(
 
 async def test_a_message_that_asked_in_words_keeps_its_calls(richard: MemoryService) -> None:
     await richard.intake.store_conversation([
-        said("Rain?", id="m1"),
-        said("Let me look.", "assistant", id="m2", tool_calls=[WEATHER]),
-        said("Yes.", "assistant", id="m3"),
+        chat_message("Rain?", id="m1"),
+        chat_message("Let me look.", "assistant", id="m2", tool_calls=[WEATHER]),
+        chat_message("Yes.", "assistant", id="m3"),
     ])  # fmt: skip
 
     session = await load(richard)
@@ -115,10 +115,10 @@ async def test_calls_and_answers_in_messages_of_their_own_find_each_other(
     richard: MemoryService,
 ) -> None:
     await richard.intake.store_conversation([
-        said("Rain?"),
-        said(None, "assistant", tool_calls=[msgspec.structs.replace(WEATHER, content="")]),
-        said("Rain in Rome.", "tool", tool_call_id="call-1"),
-        said("Yes.", "assistant"),
+        chat_message("Rain?"),
+        chat_message(None, "assistant", tool_calls=[msgspec.structs.replace(WEATHER, content="")]),
+        chat_message("Rain in Rome.", "tool", tool_call_id="call-1"),
+        chat_message("Yes.", "assistant"),
     ])  # fmt: skip
 
     session = await load(richard)
@@ -197,7 +197,7 @@ async def test_reading_stops_where_there_is_more_than_an_answer_carries(
 ) -> None:
     size = 50_000
     await richard.intake.store_conversation(
-        [said(f"{number} ".ljust(size, "x"), id=f"m{number}") for number in range(20)]
+        [chat_message(f"{number} ".ljust(size, "x"), id=f"m{number}") for number in range(20)]
     )
 
     session = await load(richard, 1_000)
@@ -208,7 +208,9 @@ async def test_reading_stops_where_there_is_more_than_an_answer_carries(
 
 
 async def test_one_huge_message_leaves_room_for_those_before_it(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("Small.", id="m1"), said("x" * 600_000, id="m2")])
+    await richard.intake.store_conversation(
+        [chat_message("Small.", id="m1"), chat_message("x" * 600_000, id="m2")]
+    )
 
     assert [m.source_ref for m in (await load(richard)).messages] == ["m1", "m2"]
 
@@ -400,7 +402,9 @@ async def test_what_is_read_is_found_by_an_index(
 
 
 async def test_a_message_says_nothing_that_is_not_known(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("Hello.", id="m1", name="Vera", timestamp=DAY)])
+    await richard.intake.store_conversation(
+        [chat_message("Hello.", id="m1", name="Vera", timestamp=DAY)]
+    )
 
     (message,) = (await load(richard)).messages
     assert isinstance(message, SessionMessage)

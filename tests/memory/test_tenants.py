@@ -31,7 +31,7 @@ from local.memory.upkeep.indexing import Indexer
 from local.protocol.envelope import Caller, new_id
 from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
-from recalling import DAY, contents, said
+from recalling import DAY, chat_message, contents
 
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
 SOURCE = Path(local.__file__).parent
@@ -84,7 +84,7 @@ async def other(searchable: Memory, database: Database, bus: Connection) -> Othe
     """With the default tenant's records of every kind in the index."""
     richard = searchable.of(RICHARD)
     await richard.intake.store_conversation(
-        [said("Osmium is the densest metal."), said("And iridium?")]
+        [chat_message("Osmium is the densest metal."), chat_message("And iridium?")]
     )
     await richard.intake.store_episode("Osmium is the densest metal.")
     await richard.write_topic("project.deadline", "Friday")
@@ -147,7 +147,7 @@ async def test_what_another_tenant_says_in_between_comes_between_nothing(
     searchable: Memory, other: Other
 ) -> None:
     await other.ledger.records.store([message("Which one is liquid?")])
-    await searchable.of(RICHARD).intake.store_conversation([said("Not gold.")])
+    await searchable.of(RICHARD).intake.store_conversation([chat_message("Not gold.")])
     await other.ledger.records.store([message("Mercury.")])
 
     found = {item.record.content: item for item in (await other.recall("liquid")).items}

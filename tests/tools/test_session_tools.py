@@ -17,7 +17,7 @@ from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.tool import parameters_of
 from local.tools import sessions
 from local.tools.sessions import MAX_LIMIT, MAX_NOTE, MAX_ROLE, LoadSession, MakeNote
-from recalling import DAY, said
+from recalling import DAY, chat_message
 
 WIDE = "\x01"
 """A character that takes six bytes of JSON."""
@@ -148,7 +148,7 @@ async def test_a_session_is_loaded_with_its_notes_and_memories(
 
 
 async def test_another_users_session_is_empty(bus: Connection, richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("A secret.")])
+    await richard.intake.store_conversation([chat_message("A secret.")])
     await richard.sessions.note("A secret.")
 
     result = await ask(
@@ -165,7 +165,7 @@ async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
 ) -> None:
     for number in range(60):
         content = f"{number} ".ljust(40_000, filling)
-        await richard.intake.store_conversation([said(content, id=f"m{number}")])
+        await richard.intake.store_conversation([chat_message(content, id=f"m{number}")])
     for number in range(10):
         content = f"{number} ".ljust(60_000, filling)
         await richard.facts.store(Fact(content=content, scope="user", importance=1))
@@ -187,7 +187,9 @@ async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
 async def test_a_message_longer_than_the_rest_is_cut_and_marked(
     bus: Connection, richard: MemoryService
 ) -> None:
-    await richard.intake.store_conversation([said("Small.", id="m1"), said("x" * 300_000, id="m2")])
+    await richard.intake.store_conversation(
+        [chat_message("Small.", id="m1"), chat_message("x" * 300_000, id="m2")]
+    )
 
     small, large = (await ask(bus, "load_session", {})).data["messages"]
 

@@ -19,7 +19,7 @@ from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
-from recalling import recall, said
+from recalling import chat_message, recall
 
 RICHARD = Caller(tenant="default", user="richard")
 MESSAGES = reach("history", RECALLED_KINDS, RICHARD, EQUAL_WEIGHTS).places
@@ -46,7 +46,9 @@ async def talk(service: MemoryService, *texts: str, about_osmium: int = 0, rows:
         f"{COMMON[:-1]} {n}." if n % 2 else f"Bob sleeps, {n}." for n in range(2 * about_osmium)
     ]
     filler = [f"Ann walks, {n}." for n in range(rows - len(texts) - len(osmium))]
-    await service.intake.store_conversation([said(text) for text in (*texts, *osmium, *filler)])
+    await service.intake.store_conversation(
+        [chat_message(text) for text in (*texts, *osmium, *filler)]
+    )
 
 
 async def search(memory: Memory, full_text: FullText, question: str) -> list[str]:
@@ -57,8 +59,8 @@ async def search(memory: Memory, full_text: FullText, question: str) -> list[str
 
     def find(connection: SqlConnection) -> list[str]:
         found = full_text.search(connection, asked, filter_, limit=99)
-        said = dict(connection.execute("SELECT row, content FROM record").fetchall())
-        return [said[row] for row in found]
+        chat_message = dict(connection.execute("SELECT row, content FROM record").fetchall())
+        return [chat_message[row] for row in found]
 
     return await memory.ledger._rows.read(find)
 
@@ -129,7 +131,7 @@ async def test_a_message_is_found_by_the_day_it_was_said(richard: MemoryService)
     for number, day in enumerate(days):
         moment = datetime(*day, 12, tzinfo=UTC)
         await richard.intake.store_conversation(
-            [said(f"Ann walks, {number}.", timestamp=moment)], f"s{number}"
+            [chat_message(f"Ann walks, {number}.", timestamp=moment)], f"s{number}"
         )
 
     assert await recall(richard, "8 May 2023") == ["Ann walks, 0.", "Ann walks, 1."]
@@ -139,8 +141,10 @@ async def test_a_message_is_found_by_the_day_it_was_said(richard: MemoryService)
 
 async def test_names_that_stand_in_no_content_are_found(richard: MemoryService) -> None:
     weighed = [ToolCallRecord(name="scales", content="22.59 g", id="c1")]
-    await richard.intake.store_conversation([said("Only iridium.", name="Melanie")], "s1")
-    await richard.intake.store_conversation([said(None, "assistant", tool_calls=weighed)], "s2")
+    await richard.intake.store_conversation([chat_message("Only iridium.", name="Melanie")], "s1")
+    await richard.intake.store_conversation(
+        [chat_message(None, "assistant", tool_calls=weighed)], "s2"
+    )
     await richard.facts.store(Fact(content="Vim", scope="user", topic="user.editor"))
     await richard.documents.store(
         Document(title="Gardening", source="a.md", content=f"# Ficus\n\n{'Water it. ' * 200}")

@@ -9,7 +9,7 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import said
+from recalling import chat_message
 
 ASKED = (
     "Which metal is the densest?",
@@ -44,7 +44,9 @@ async def everything(service: MemoryService) -> bytes:
 async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
     richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
     for session, texts in TALK.items():
-        await richard.intake.store_conversation([said(text, name="Ann") for text in texts], session)
+        await richard.intake.store_conversation(
+            [chat_message(text, name="Ann") for text in texts], session
+        )
         await richard.write_episodic(" ".join(texts))
     await indexed(searchable)
     before = await everything(richard)
@@ -54,7 +56,7 @@ async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
     far = [f"Number {n} of the tax forms." for n in range(50)]
     copies = [f"{text} {n}" for n in range(10) for text in near]
     await eve.intake.store_conversation(
-        [said(text, name="Ann") for text in (*near, *copies, *far)], "s1"
+        [chat_message(text, name="Ann") for text in (*near, *copies, *far)], "s1"
     )
     for text in (*near, *far[:20]):
         await eve.write_episodic(text)

@@ -11,7 +11,7 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import recall, said
+from recalling import chat_message, recall
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -121,9 +121,11 @@ async def test_an_identifier_is_found_among_others_with_its_parts(
     parts = ["foo", "bar", "path", "file", "py", "err", "user", "host", "x86", "bayes"]
     for part in parts:
         await richard.intake.store_conversation(
-            [said(f"There was {part} and 1 and 2 and 10 and 64 in it.")], part
+            [chat_message(f"There was {part} and 1 and 2 and 10 and 64 in it.")], part
         )
-    await richard.intake.store_conversation([said(f"There was {identifier} in it.")], "wanted")
+    await richard.intake.store_conversation(
+        [chat_message(f"There was {identifier} in it.")], "wanted"
+    )
 
     found = await recall(richard, f"What about {identifier}?")
 
@@ -132,10 +134,10 @@ async def test_an_identifier_is_found_among_others_with_its_parts(
 
 async def test_quoted_words_are_found_where_they_stand_together(richard: MemoryService) -> None:
     await richard.intake.store_conversation(
-        [said("The cheese is old, and so is the moon: it is cold there.")], "s1"
+        [chat_message("The cheese is old, and so is the moon: it is cold there.")], "s1"
     )
     await richard.intake.store_conversation(
-        [said("They say that the moon cheese is cold, and so is the air.")], "s2"
+        [chat_message("They say that the moon cheese is cold, and so is the air.")], "s2"
     )
 
     found = await recall(richard, 'Who said "moon cheese"?')
@@ -148,7 +150,7 @@ async def test_words_are_found_however_their_accents_are_written(
     richard: MemoryService, question: str
 ) -> None:
     text = "İstanbul has many cafés."
-    await richard.intake.store_conversation([said(text)])
+    await richard.intake.store_conversation([chat_message(text)])
 
     (item,) = (await richard.recall(RecallRequest(query=question, top_k=5))).items
 
@@ -161,7 +163,7 @@ async def test_words_are_found_however_their_accents_are_written(
 async def test_words_cover_a_question_however_their_accents_are_written(
     richard: MemoryService, text: str, question: str
 ) -> None:
-    await richard.intake.store_conversation([said(text)])
+    await richard.intake.store_conversation([chat_message(text)])
 
     (item,) = (await richard.recall(RecallRequest(query=question, top_k=5))).items
 
@@ -169,7 +171,7 @@ async def test_words_cover_a_question_however_their_accents_are_written(
 
 
 async def test_words_are_found_in_other_endings(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("We migrated both databases.")])
+    await richard.intake.store_conversation([chat_message("We migrated both databases.")])
 
     assert await recall(richard, "database migrations") == ["We migrated both databases."]
 
@@ -178,7 +180,7 @@ async def test_words_are_found_in_other_endings(richard: MemoryService) -> None:
 async def test_a_question_without_words_finds_nothing_by_words(
     richard: MemoryService, question: str
 ) -> None:
-    await richard.intake.store_conversation([said("What did I say about the moon?")])
+    await richard.intake.store_conversation([chat_message("What did I say about the moon?")])
 
     assert await recall(richard, question) == []
 
@@ -196,7 +198,7 @@ SYNTAX = st.text(alphabet="\"*^:(){}+-~AND OR NOT NEAR'_\x00,;%.[]\\“”«»",
 @example(question="\u0345_\u0300 ²³ ①② \U0001d7d8\U0001d7d9")
 async def test_no_question_upsets_the_search(memory: Memory, question: str) -> None:
     service = memory.of(Caller(tenant="default", user="richard"))
-    await service.intake.store_conversation([said("The moon is a cheese.")])
+    await service.intake.store_conversation([chat_message("The moon is a cheese.")])
 
     if question.isspace():
         return
@@ -221,6 +223,6 @@ async def test_no_name_and_no_content_upset_the_search(
 ) -> None:
     service = memory.of(Caller(tenant="default", user=name, agent=name, session_id=name))
     if not content.isspace():
-        await service.intake.store_conversation([said(f"{content} osmium", name=name)])
+        await service.intake.store_conversation([chat_message(f"{content} osmium", name=name)])
 
         assert "osmium" in str(await recall(service, "osmium", scope="session"))

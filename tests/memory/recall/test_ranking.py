@@ -12,7 +12,7 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import remember, said
+from recalling import chat_message, remember
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ async def test_the_more_of_the_question_a_message_has_the_better_it_is(
 ) -> None:
     texts = ["Osmium.", "Osmium is a metal.", "Osmium is a very dense metal."]
     for number, text in enumerate(texts):
-        await richard.intake.store_conversation([said(text)], f"s{number}")
+        await richard.intake.store_conversation([chat_message(text)], f"s{number}")
 
     found = await items(richard, "dense metal osmium")
 
@@ -52,9 +52,9 @@ async def test_the_more_of_the_question_a_message_has_the_better_it_is(
 
 async def test_a_short_message_answers_for_the_one_before_it(richard: MemoryService) -> None:
     await richard.intake.store_conversation(
-        [said("Which metal does Ann collect?"), said("Only iridium.")], "s1"
+        [chat_message("Which metal does Ann collect?"), chat_message("Only iridium.")], "s1"
     )
-    await richard.intake.store_conversation([said("Only tungsten.")], "s2")
+    await richard.intake.store_conversation([chat_message("Only tungsten.")], "s2")
 
     found = await shares(richard, "Which metal does Ann collect?")
 
@@ -67,10 +67,10 @@ async def test_a_short_message_answers_for_the_one_before_it(richard: MemoryServ
 async def test_a_long_message_has_little_from_those_around_it(richard: MemoryService) -> None:
     long = "Only iridium. " + "Here is more of it. " * 300
     await richard.intake.store_conversation(
-        [said("Which metal does Ann collect?"), said("Only iridium.")], "s1"
+        [chat_message("Which metal does Ann collect?"), chat_message("Only iridium.")], "s1"
     )
     await richard.intake.store_conversation(
-        [said("Which metal does Ann collect?"), said(long)], "s2"
+        [chat_message("Which metal does Ann collect?"), chat_message(long)], "s2"
     )
 
     found = await shares(richard, "Which metal does Ann collect?")
@@ -82,9 +82,9 @@ async def test_a_long_message_has_little_from_those_around_it(richard: MemorySer
 async def test_what_is_next_to_a_message_in_another_session_lends_nothing(
     richard: MemoryService,
 ) -> None:
-    await richard.intake.store_conversation([said("Which metal does Ann collect?")], "s1")
-    await richard.intake.store_conversation([said("Only iridium.")], "s2")
-    await richard.intake.store_conversation([said("Has anybody seen Bob?")], "s1")
+    await richard.intake.store_conversation([chat_message("Which metal does Ann collect?")], "s1")
+    await richard.intake.store_conversation([chat_message("Only iridium.")], "s2")
+    await richard.intake.store_conversation([chat_message("Has anybody seen Bob?")], "s1")
 
     found = await shares(richard, "Which metal does Ann collect?")
 
@@ -94,10 +94,10 @@ async def test_what_is_next_to_a_message_in_another_session_lends_nothing(
 async def test_a_session_that_has_more_of_the_question_lifts_its_messages(
     richard: MemoryService,
 ) -> None:
-    await richard.intake.store_conversation([said("Osmium 1.")], "poor")
-    filler = [said(f"Nothing at all, {n}.") for n in range(5)]
+    await richard.intake.store_conversation([chat_message("Osmium 1.")], "poor")
+    filler = [chat_message(f"Nothing at all, {n}.") for n in range(5)]
     await richard.intake.store_conversation(
-        [said("Osmium 2."), *filler, said("It is dense, and a metal.")], "rich"
+        [chat_message("Osmium 2."), *filler, chat_message("It is dense, and a metal.")], "rich"
     )
 
     found = await shares(richard, "dense metal osmium")
@@ -107,8 +107,8 @@ async def test_a_session_that_has_more_of_the_question_lifts_its_messages(
 
 
 async def test_who_is_named_in_the_question_is_preferred(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("Osmium 1.", name="Bob")], "s1")
-    await richard.intake.store_conversation([said("Osmium 2.", name="Ann Lee")], "s2")
+    await richard.intake.store_conversation([chat_message("Osmium 1.", name="Bob")], "s1")
+    await richard.intake.store_conversation([chat_message("Osmium 2.", name="Ann Lee")], "s2")
 
     found = await shares(richard, "What did Ann say about osmium?")
 
@@ -118,9 +118,9 @@ async def test_who_is_named_in_the_question_is_preferred(richard: MemoryService)
 
 
 async def test_what_people_said_comes_before_what_machines_said(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("Osmium 1.", "tool", name="weigh")], "s1")
-    await richard.intake.store_conversation([said("Osmium 2.", "assistant")], "s2")
-    await richard.intake.store_conversation([said("Osmium 3.", "user")], "s3")
+    await richard.intake.store_conversation([chat_message("Osmium 1.", "tool", name="weigh")], "s1")
+    await richard.intake.store_conversation([chat_message("Osmium 2.", "assistant")], "s2")
+    await richard.intake.store_conversation([chat_message("Osmium 3.", "user")], "s3")
 
     found = await shares(richard, "osmium")
 
@@ -193,7 +193,7 @@ async def test_what_is_newer_comes_first_among_equals(richard: MemoryService) ->
     for number, days in enumerate((300, 0, 30)):
         moment = NOW - timedelta(days=days)
         await richard.intake.store_conversation(
-            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+            [chat_message(f"Osmium {number}.", timestamp=moment)], f"s{number}"
         )
 
     assert list(await items(richard, "osmium")) == ["Osmium 1.", "Osmium 2.", "Osmium 0."]
@@ -205,7 +205,7 @@ async def test_what_is_said_to_come_from_the_future_is_as_new_as_now(
     for number, days in enumerate((0, 4_000)):
         moment = NOW + timedelta(days=days)
         await richard.intake.store_conversation(
-            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+            [chat_message(f"Osmium {number}.", timestamp=moment)], f"s{number}"
         )
 
     found = await shares(richard, "osmium")
@@ -215,7 +215,7 @@ async def test_what_is_said_to_come_from_the_future_is_as_new_as_now(
 
 async def test_a_topic_key_in_the_question_finds_its_fact(richard: MemoryService) -> None:
     await richard.intake.store_conversation(
-        [said("The user opened the editor. The user likes the editor.")], "s1"
+        [chat_message("The user opened the editor. The user likes the editor.")], "s1"
     )
     await remember(richard, "Vim", topic="user.editor_preference")
 
@@ -269,7 +269,7 @@ async def test_the_time_that_a_question_names_is_preferred_and_not_required(
     for number, month in enumerate((3, 5, 7)):
         moment = datetime(2023, month, 15, tzinfo=UTC)
         await richard.intake.store_conversation(
-            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+            [chat_message(f"Osmium {number}.", timestamp=moment)], f"s{number}"
         )
 
     found = await shares(richard, "What did I say about osmium in May 2023?")
@@ -282,9 +282,9 @@ async def test_beyond_the_surest_places_sessions_that_have_none_are_preferred(
     richard: MemoryService,
 ) -> None:
     long = "Here is more of it. " * 300
-    talk = [said(f"Osmium {n}. {long}", timestamp=NOW) for n in range(30)]
+    talk = [chat_message(f"Osmium {n}. {long}", timestamp=NOW) for n in range(30)]
     await richard.intake.store_conversation(talk, "talkative")
-    older = said(f"Osmium 99. {long}", timestamp=NOW - timedelta(days=400))
+    older = chat_message(f"Osmium 99. {long}", timestamp=NOW - timedelta(days=400))
     await richard.intake.store_conversation([older], "quiet")
 
     found = [item.record.session_id for item in (await items(richard, "osmium")).values()]

@@ -14,7 +14,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import Answer
 from local.protocol.payloads import ToolCallRecord
-from recalling import said
+from recalling import chat_message
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Where does Ada live?"
@@ -57,13 +57,18 @@ async def test_the_model_sees_the_question_and_the_items_with_time_and_speaker(
 
     await synthesis.answer(QUESTION, ITEMS[:2])
 
-    said = "2026-05-01T00:00:00Z"
+    chat_message = "2026-05-01T00:00:00Z"
     assert ollama.materials() == [
         {
             "question": QUESTION,
             "items": [
-                {"number": 1, "said": said, "speaker": "Bob", "text": "Ada lives in Berlin."},
-                {"number": 2, "said": said, "text": "Ada likes tea."},
+                {
+                    "number": 1,
+                    "said": chat_message,
+                    "speaker": "Bob",
+                    "text": "Ada lives in Berlin.",
+                },
+                {"number": 2, "said": chat_message, "text": "Ada likes tea."},
             ],
         }
     ]
@@ -76,9 +81,11 @@ async def test_who_said_what_and_of_which_topic_reaches_the_model(
     calls = [ToolCallRecord(name="atlas", content="Ada: Berlin.")]
     service = memory.of(Caller(tenant="default", user="richard"))
     await service.intake.store_conversation(
-        [said("Ada lives in Berlin.", name="Bob"), said("And Ada?")]
+        [chat_message("Ada lives in Berlin.", name="Bob"), chat_message("And Ada?")]
     )
-    await service.intake.store_conversation([said("Ada does.", "assistant", tool_calls=calls)])
+    await service.intake.store_conversation(
+        [chat_message("Ada does.", "assistant", tool_calls=calls)]
+    )
     await service.facts.store(Fact(content="Ada is a cat.", scope="user"))
     await service.facts.store_topic("user.friend", "Ada")
     ollama.script_json({"answer": "", "numbers": []})

@@ -11,7 +11,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
-from recalling import recall, said
+from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")
 
@@ -34,7 +34,7 @@ async def test_a_word_is_found_in_its_endings_only(
     memory: Memory, query: str, text: str, *, found: bool
 ) -> None:
     richard = memory.of(RICHARD)
-    await richard.intake.store_conversation([said(text)], "s1")
+    await richard.intake.store_conversation([chat_message(text)], "s1")
     await richard.write_episodic(text)
 
     assert bool(await recall(richard, query)) is found
@@ -63,7 +63,7 @@ async def test_what_shares_no_word_and_lies_under_min_score_is_not_returned(
     asked = "What is the data about?"
     near, far = "All of the figures are about sales.", "The database's summer sale starts soon."
     for number, text in enumerate((near, far, "Data on sales.")):
-        await strict.intake.store_conversation([said(text)], f"s{number}")
+        await strict.intake.store_conversation([chat_message(text)], f"s{number}")
         await strict.write_episodic(text)
     searchable.backlog.wake("index")
     await indexed(searchable)
@@ -77,7 +77,9 @@ async def test_what_shares_no_word_and_lies_under_min_score_is_not_returned(
 async def test_what_stands_next_to_a_word_and_lies_under_min_score_is_not_returned(
     searchable: Memory, strict: MemoryService
 ) -> None:
-    await strict.intake.store_conversation([said("Who keeps the data?"), said("Sleep well.")], "s1")
+    await strict.intake.store_conversation(
+        [chat_message("Who keeps the data?"), chat_message("Sleep well.")], "s1"
+    )
     searchable.backlog.wake("index")
     await indexed(searchable)
 
