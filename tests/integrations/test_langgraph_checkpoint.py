@@ -160,7 +160,7 @@ class Delta(TypedDict):
 
 
 async def test_a_delta_channel_keeps_its_value_when_its_thread_is_pruned(saver: LocalSaver) -> None:
-    """Its value derives from the writes since its last snapshot, so checkpoints back to that stay."""
+    """Its value derives from writes since its last snapshot, so checkpoints back to that stay."""
     builder = StateGraph(Delta)
     builder.add_node("answer", lambda state: {"said": [f"answer {len(state['said'])}"]})
     builder.add_edge(START, "answer")

@@ -57,18 +57,18 @@ async def test_the_model_sees_the_question_and_the_items_with_time_and_speaker(
 
     await synthesis.answer(QUESTION, ITEMS[:2])
 
-    chat_message = "2026-05-01T00:00:00Z"
+    spoken_at = "2026-05-01T00:00:00Z"
     assert ollama.materials() == [
         {
             "question": QUESTION,
             "items": [
                 {
                     "number": 1,
-                    "said": chat_message,
+                    "said": spoken_at,
                     "speaker": "Bob",
                     "text": "Ada lives in Berlin.",
                 },
-                {"number": 2, "said": chat_message, "text": "Ada likes tea."},
+                {"number": 2, "said": spoken_at, "text": "Ada likes tea."},
             ],
         }
     ]
