@@ -1,4 +1,4 @@
-"""A tenant that is closed, and a stack that is stopped meanwhile."""
+"""A tenant is closed, and its stack is stopped during that."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -8,8 +8,8 @@ import pytest
 from local.tenancy import in_background
 
 
-async def test_who_closes_a_tenant_can_be_cancelled_meanwhile() -> None:
-    """Whoever follows the directory would go on for ever, and its stack would never stop."""
+async def test_closing_a_tenant_can_be_cancelled() -> None:
+    """Otherwise the task that follows the directory never ends, and its stack never stops."""
     running, ending, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def job() -> None:
