@@ -23,7 +23,7 @@ UNREADABLE = {"source": "critic", "payload": {"query": "What is gold?", "answer"
 
 
 async def run_command(folder: Path, *words: str) -> Any:
-    """Return what a command prints with --json; it runs in a thread, since the loop is the stack's."""
+    """Return what a command prints with --json; it needs a thread, since the stack has the loop."""
     return await asyncio.to_thread(answer, folder, *words)
 
 

@@ -1,4 +1,4 @@
-"""What others stored changes neither what I find, nor its order, nor its explanation."""
+"""Other users' records change neither a user's results, nor their order, nor their explanation."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from recalling import chat_message
 
-ASKED = (
+QUERIES = (
     "Which metal is the densest?",
     "osmium density",
     "When did Ann buy iridium?",
@@ -25,9 +25,9 @@ TALK = {
 
 
 async def everything(service: MemoryService) -> bytes:
-    """All that is found, with every share of it."""
+    """Return everything that is found, with all of its score components."""
     found: list[Any] = []
-    for query in ASKED:
+    for query in QUERIES:
         for ask in (
             RecallRequest(query=query, top_k=20),
             RecallRequest(query=query, top_k=20, scope="session"),
@@ -41,7 +41,7 @@ async def everything(service: MemoryService) -> bytes:
     return msgspec.json.encode(found)
 
 
-async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
+async def test_records_of_other_users_do_not_change_a_users_results(searchable: Memory) -> None:
     richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
     for session, texts in TALK.items():
         await richard.intake.store_conversation(
