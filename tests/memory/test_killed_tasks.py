@@ -1,4 +1,4 @@
-"""A memory that is killed between any two steps of a task does each task's effect once."""
+"""A memory that is killed between any two steps of a task does each task exactly once."""
 
 import signal
 from pathlib import Path
@@ -45,9 +45,7 @@ async def in_index(memory: Memory) -> list[str]:
         for step in steps
     ],
 )
-async def test_a_kill_loses_no_task_and_has_none_done_twice(
-    tmp_path: Path, kind: str, step: str
-) -> None:
+async def test_a_kill_loses_no_task_and_repeats_none(tmp_path: Path, kind: str, step: str) -> None:
     assert await exit_code(backlog_process.run, tmp_path, kind, step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
@@ -68,7 +66,9 @@ async def test_a_kill_loses_no_task_and_has_none_done_twice(
 
 
 @pytest.mark.parametrize("step", STEPS_OF_READING)
-async def test_a_kill_loses_no_message_and_reads_no_fact_twice(tmp_path: Path, step: str) -> None:
+async def test_a_kill_loses_no_message_and_extracts_no_fact_twice(
+    tmp_path: Path, step: str
+) -> None:
     assert await exit_code(backlog_process.run, tmp_path, "extract", step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
@@ -85,9 +85,7 @@ async def test_a_kill_loses_no_message_and_reads_no_fact_twice(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("step", STEPS_OF_EMBEDDING)
-async def test_a_kill_while_another_embedder_comes_to_serve_only_delays_it(
-    tmp_path: Path, step: str
-) -> None:
+async def test_a_kill_during_a_change_of_embedder_only_delays_it(tmp_path: Path, step: str) -> None:
     assert await exit_code(backlog_process.run, tmp_path, "embed", step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
@@ -96,10 +94,10 @@ async def test_a_kill_while_another_embedder_comes_to_serve_only_delays_it(
         active = "SELECT id FROM record WHERE superseded_by IS NULL"
         facts = sorted(id_ for (id_,) in await rows(database, active))
 
-        async def alone() -> bool:
+        async def only_next_index() -> bool:
             return await rows(database, "SELECT DISTINCT embedder FROM vector") == [(OTHER,)]
 
-        await eventually(alone)
+        await eventually(only_next_index)
         vectors = await rows(
             database, "SELECT id FROM vector JOIN record ON record.row = vector.record ORDER BY id"
         )

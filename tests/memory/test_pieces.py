@@ -37,7 +37,9 @@ def records(messages: Sequence[ConversationMessage]) -> list[NewRecord]:
 
 
 @given(st.lists(MESSAGES, max_size=12), st.integers(1, 12))
-def test_wherever_it_is_cut(messages: list[ConversationMessage], size: int) -> None:
+def test_a_conversation_makes_the_same_records_wherever_it_is_cut(
+    messages: list[ConversationMessage], size: int
+) -> None:
     whole = list(numbered(messages))
     pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
 
@@ -47,7 +49,7 @@ def test_wherever_it_is_cut(messages: list[ConversationMessage], size: int) -> N
 
 
 @given(st.lists(MESSAGES, max_size=12))
-def test_what_is_added_at_the_end_leaves_what_was_before(
+def test_messages_added_at_the_end_leave_the_earlier_records_unchanged(
     messages: list[ConversationMessage],
 ) -> None:
     ids = [record.id for record in records(messages)]
@@ -57,13 +59,13 @@ def test_what_is_added_at_the_end_leaves_what_was_before(
     assert longer[: len(ids)] == ids
 
 
-def test_what_is_said_twice_is_two_records() -> None:
+def test_a_repeated_message_is_two_records() -> None:
     first, second = records([chat_message("Yes."), chat_message("Yes.")])
 
     assert first.id != second.id
 
 
-def test_the_senders_ids_are_references_and_made_up_ones_are_not() -> None:
+def test_only_the_senders_ids_become_references() -> None:
     references = [
         r.source_ref for r in records([chat_message("Yes.", id="D1:3"), chat_message("No.")])
     ]
@@ -71,14 +73,14 @@ def test_the_senders_ids_are_references_and_made_up_ones_are_not() -> None:
     assert references == ["D1:3", None]
 
 
-def test_empty_ids_are_none() -> None:
+def test_empty_ids_are_ignored() -> None:
     first, second = records([chat_message("alpha", id=""), chat_message("beta", id="")])
 
     assert first.id != second.id
     assert (first.source_ref, second.source_ref) == (None, None)
 
 
-def test_a_text_that_comes_again_under_its_id_is_one_record_and_another_text_is_another() -> None:
-    told = [chat_message(text, id="m1") for text in ("alpha", "alpha", "beta", "alpha")]
+def test_a_repeated_text_under_one_id_is_one_record_and_a_changed_text_is_another() -> None:
+    messages = [chat_message(text, id="m1") for text in ("alpha", "alpha", "beta", "alpha")]
 
-    assert [record.content for record in records(told)] == ["alpha", "beta", "alpha"]
+    assert [record.content for record in records(messages)] == ["alpha", "beta", "alpha"]

@@ -1,4 +1,4 @@
-"""The tool `recall`: what it answers, what it refuses, and that nothing is found twice."""
+"""The tool `recall`: its answers, its refusals, and that nothing is returned twice."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta, timezone
@@ -26,12 +26,12 @@ from recalling import DAY, chat_message, recall
 
 
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
-    """The tool's result as a client gets it."""
+    """Return the tool's result as a client receives it."""
     async with ToolHost(bus, recall_tool.RECALL.bind(Memories(memory))):
         return await call_tool(bus, "recall", args, caller=RICHARD)
 
 
-async def test_an_item_says_what_it_is_and_where_it_comes_from(
+async def test_an_item_names_its_kind_and_its_source(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="call-7")]
@@ -84,7 +84,7 @@ async def test_an_item_of_a_fact_has_its_topic_and_type(
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         pytest.param({}, "query", id="no query"),
         pytest.param({"query": ""}, "args.query", id="empty query"),
@@ -113,17 +113,17 @@ async def test_an_item_of_a_fact_has_its_topic_and_type(
     ],
 )
 async def test_wrong_arguments_are_clear_errors(
-    bus: Connection, memory: Memory, args: Json, says: str
+    bus: Connection, memory: Memory, args: Json, message: str
 ) -> None:
     result = await over_the_bus(bus, memory, args)
 
     assert not result.ok
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
-    assert says in result.error.message
+    assert message in result.error.message
 
 
-async def test_top_k_is_five_unless_said(
+async def test_top_k_defaults_to_five(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     await richard.intake.store_conversation(
@@ -135,7 +135,7 @@ async def test_top_k_is_five_unless_said(
         assert (result.data["total"], len(result.data["items"])) == (total, total)
 
 
-async def test_nothing_found_is_said(bus: Connection, memory: Memory) -> None:
+async def test_an_empty_result_is_reported(bus: Connection, memory: Memory) -> None:
     result = await over_the_bus(bus, memory, {"query": "osmium", "synthesize": True})
 
     assert result.content.startswith("No memories found.")
@@ -143,7 +143,7 @@ async def test_nothing_found_is_said(bus: Connection, memory: Memory) -> None:
     assert result.data["answer"] == {"text": "", "ids": [], "by_model": False}
 
 
-async def test_without_a_model_the_answer_is_the_best_item_marked_as_such(
+async def test_without_a_model_the_answer_is_the_best_item_and_marked_as_such(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     (id_,) = (
@@ -200,10 +200,10 @@ async def test_an_items_shares_add_up_to_its_score(
         pytest.param({"since": datetime(2026, 6, 1, tzinfo=UTC)}, set(), id="nothing"),
     ],
 )
-async def test_nothing_from_outside_the_times_asked_for_is_found(
+async def test_nothing_outside_the_requested_time_is_found(
     richard: MemoryService, bounds: dict[str, datetime], expected: set[int]
 ) -> None:
-    """Not even as what was said before and after."""
+    """They are not even shown as the neighbours of a message."""
     days = {day: datetime(2026, 5, day, tzinfo=UTC) for day in (1, 2, 3)}
     await richard.intake.store_conversation(
         [chat_message(f"Osmium, day {day}.", timestamp=moment) for day, moment in days.items()]
@@ -240,7 +240,7 @@ async def test_times_with_an_offset_are_compared_as_moments(
     assert await found(until="2026-05-02T14:23:00") == 0
 
 
-async def test_a_turn_is_found_as_its_messages_and_not_as_its_episode_as_well(
+async def test_a_turn_is_found_as_its_messages_and_not_also_as_its_episode(
     richard: MemoryService,
 ) -> None:
     calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="c1")]
@@ -252,7 +252,7 @@ async def test_a_turn_is_found_as_its_messages_and_not_as_its_episode_as_well(
     assert sorted(found) == ["How dense is osmium?", "Osmium is densest.", "Osmium: 22.59 g/cm³"]
 
 
-async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
+async def test_a_record_retired_while_the_question_is_embedded_is_not_recalled(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     richard = searchable.of(RICHARD)
@@ -277,7 +277,7 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
     assert "Osmium" not in await recall(richard, "osmium")
 
 
-async def test_texts_that_say_the_same_take_one_place(richard: MemoryService) -> None:
+async def test_equivalent_texts_take_one_place(richard: MemoryService) -> None:
     for session in ("s1", "s2", "s3"):
         await richard.intake.store_conversation(
             [chat_message("Osmium is the densest of all metals.")], session
@@ -303,7 +303,7 @@ async def test_the_same_words_under_two_topics_are_recalled_as_two_facts(
     assert await recall(richard, "names of mother and daughter") == ["Anna", "Anna"]
 
 
-async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryService) -> None:
+async def test_texts_with_different_numbers_are_not_equivalent(richard: MemoryService) -> None:
     invoices = [f"The invoice {n} for the osmium was paid on Monday." for n in (17, 18)]
     await richard.intake.store_conversation([chat_message(invoice) for invoice in invoices])
 
@@ -326,7 +326,7 @@ async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryServi
         pytest.param("Osmium 5 g", "Osmium -5 g", id="a sign"),
     ],
 )
-async def test_texts_that_say_the_opposite_do_not_say_the_same(
+async def test_texts_with_opposite_meanings_are_not_equivalent(
     richard: MemoryService, one: str, other: str
 ) -> None:
     await richard.intake.store_conversation([chat_message(one)], "s1")
@@ -335,7 +335,7 @@ async def test_texts_that_say_the_opposite_do_not_say_the_same(
     assert sorted(await recall(richard, "osmium")) == sorted([one, other])
 
 
-async def test_repetitions_leave_room_for_what_comes_after_them(richard: MemoryService) -> None:
+async def test_repetitions_leave_room_for_the_next_items(richard: MemoryService) -> None:
     for session in range(50):
         await richard.intake.store_conversation(
             [chat_message("Osmium, osmium, osmium!")], f"s{session}"
@@ -348,7 +348,7 @@ async def test_repetitions_leave_room_for_what_comes_after_them(richard: MemoryS
     assert sorted(found) == sorted(["Osmium, osmium, osmium!", *others])
 
 
-async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
+async def test_a_record_found_by_words_and_meaning_is_returned_once(searchable: Memory) -> None:
     richard = searchable.of(RICHARD)
     await richard.intake.store_conversation(
         [chat_message("Osmium is the densest metal."), chat_message("The moon pulls at the sea.")]
@@ -361,7 +361,7 @@ async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
     assert len(found) == len(set(found))
 
 
-async def test_what_nothing_of_the_question_is_in_is_not_found(searchable: Memory) -> None:
+async def test_a_record_unrelated_to_the_question_is_not_found(searchable: Memory) -> None:
     richard = searchable.of(RICHARD)
     await richard.intake.store_conversation([chat_message("Osmium is the densest metal.")])
     await indexed(searchable)
@@ -383,7 +383,7 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
     assert len(result.content) < 10_000
 
 
-async def test_a_date_is_its_beginning_or_its_end(
+async def test_a_date_means_its_beginning_or_its_end(
     richard: MemoryService, memory: Memory, bus: Connection
 ) -> None:
     await richard.intake.store_conversation([chat_message("Osmium.", timestamp=DAY)])
@@ -397,22 +397,22 @@ async def test_a_date_is_its_beginning_or_its_end(
     assert await found(until="2026-05-01") == 0
 
 
-async def test_a_task_that_an_agent_stores_counts_less_outside_of_its_session(
+async def test_a_task_stored_by_an_agent_counts_less_outside_its_session(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.facts.store(
         Fact(content="Fix the osmium parser.", scope="user", memory_type="task")
     )
-    elsewhere = memory.of(msgspec.structs.replace(RICHARD, session_id="s2"))
+    in_other_session = memory.of(msgspec.structs.replace(RICHARD, session_id="s2"))
 
-    asked = RecallRequest(query="osmium parser", top_k=5)
-    (here,) = (await richard.recall(asked)).items
-    (there,) = (await elsewhere.recall(asked)).items
+    request = RecallRequest(query="osmium parser", top_k=5)
+    (here,) = (await richard.recall(request)).items
+    (outside,) = (await in_other_session.recall(request)).items
 
-    assert there.score < here.score
+    assert outside.score < here.score
 
 
-async def test_an_argument_that_is_null_is_left_out_if_it_is_known(
+async def test_a_known_argument_that_is_null_is_ignored(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     await richard.facts.store(Fact(content="Prefers tea.", scope="user"))
