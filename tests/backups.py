@@ -77,7 +77,7 @@ def generations(of: Path) -> list[Generation]:
     return BackupFolder(of).generations()
 
 
-async def bring_back(
+async def restore_backup(
     backups: Path,
     folder: Path,
     *,

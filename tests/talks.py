@@ -29,8 +29,8 @@ def user(text: str, *, images: list[str] | None = None) -> Message:
 
 
 def assistant(text: str | None = None, *, calls: Sequence[str] = ()) -> Message:
-    asked = [ToolCallMsg(call, call, "function", "look", "{}") for call in calls]
-    return Message(role="assistant", content=text, tool_calls=asked or None)
+    tool_calls = [ToolCallMsg(call, call, "function", "look", "{}") for call in calls]
+    return Message(role="assistant", content=text, tool_calls=tool_calls or None)
 
 
 def tool(call: str | None, text: str = "Found.") -> Message:
@@ -90,12 +90,14 @@ class Writer:
         """Close nothing."""
 
 
-def lent(model: ChatModel | None = None, *, provider: str | None = None) -> CompactionRuntime:
+def runtime_with(
+    model: ChatModel | None = None, *, provider: str | None = None
+) -> CompactionRuntime:
     return CompactionRuntime(model=model, provider=provider)
 
 
-class Heard:
-    """An event bus that stores the events it receives."""
+class RecordedEvents:
+    """An event bus that records the events it receives."""
 
     def __init__(self) -> None:
         self.events: list[MemoryEvent] = []

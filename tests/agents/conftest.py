@@ -1,4 +1,4 @@
-"""Each agent test gets its own NATS server, since the content of its streams outlives a test."""
+"""Fixtures for agents; each test gets its own NATS server, since streams outlive a test."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -35,16 +35,19 @@ async def memory_agent(bus: Connection, memory: Memory) -> AsyncIterator[MemoryA
 
 @pytest.fixture
 async def listener(bus: Connection, memory: Memory) -> AsyncIterator[Listener]:
-    async with Listener(bus, Memories(memory)) as listening:
-        yield listening
+    async with Listener(bus, Memories(memory)) as running:
+        yield running
 
 
 @pytest.fixture
 async def start(
     bus: Connection, ollama: OllamaStandIn, memory: Memory, memory_agent: MemoryAgent
 ) -> AsyncIterator[StartGenerator]:
-    """Start an agent that knows `tools` tools, by default the memory's, limited to `only`."""
-    assert memory_agent, "it makes the stream that turns are published to"
+    """Start generator agents.
+
+    Each waits until it knows `tools` tools, by default the memory's, and offers only `only`.
+    """
+    assert memory_agent, "it creates the stream that turns are published to"
     async with AsyncExitStack() as agents:
 
         async def start_one(
@@ -65,5 +68,5 @@ async def start(
 
 @pytest.fixture
 async def client(bus: Connection) -> AsyncIterator[QueryClient]:
-    async with QueryClient(bus) as asking:
-        yield asking
+    async with QueryClient(bus) as query_client:
+        yield query_client

@@ -1,4 +1,4 @@
-"""However often a question is asked, what answers it comes first, and not what was answered."""
+"""However often a question is asked, its source ranks above earlier answers to it."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from turns import GENERATION, all_done, turn
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools", "searchable", "either_size")
 
 CANBERRA = "The capital of Australia is Canberra, not Sydney."
-ASKED = "What do you remember about Australian geography?"
+QUESTION = "What do you remember about Australian geography?"
 PARAPHRASES = (
     "According to our chat of last week, Canberra serves as the capital city of Australia.",
     "Geography quiz time! Canberra, rather than Sydney, is what you named as Australia's capital.",
@@ -35,38 +35,42 @@ async def call(bus: Connection, tool: str, session: str, **args: Any) -> Any:
     return (await call_tool(bus, tool, args, caller=caller)).data
 
 
-async def found(bus: Connection, query: str = ASKED, session: str = "new") -> list[str]:
+async def recall_contents(
+    bus: Connection, query: str = QUESTION, session: str = "new"
+) -> list[str]:
     items = (await call(bus, "recall", session, query=query, top_k=5))["items"]
     return [item["content"] for item in items]
 
 
-async def remembered(bus: Connection, query: str = ASKED, session: str = "new") -> list[str]:
+async def search_contents(
+    bus: Connection, query: str = QUESTION, session: str = "new"
+) -> list[str]:
     hits = (await call(bus, "search_memory", session, query=query, top_k=5))["hits"]
     return [hit["content"] for hit in hits]
 
 
 @pytest.mark.parametrize("paraphrased", [False, True])
-async def test_asked_in_fifteen_sessions_the_statement_stays_first(
+async def test_a_statement_asked_for_in_fifteen_sessions_stays_first(
     bus: Connection, memory: Memory, *, paraphrased: bool
 ) -> None:
     await say(bus, memory, CANBERRA, "Understood.", "first")
 
     for number in range(15):
-        hits = await remembered(bus, session=f"s{number}")
+        hits = await search_contents(bus, session=f"s{number}")
         assert hits[0] == f"Q: {CANBERRA}\nA: Understood."
         quoted = f"Here is what I remember: {hits[0]}"
         answer = PARAPHRASES[number % 3] if paraphrased else quoted
-        await say(bus, memory, ASKED, answer, f"s{number}")
+        await say(bus, memory, QUESTION, answer, f"s{number}")
 
-    assert (await found(bus))[0] == CANBERRA
-    assert len([text for text in await remembered(bus) if ASKED in text]) <= 1
-    assert len([text for text in await found(bus) if text in PARAPHRASES]) <= 1
+    assert (await recall_contents(bus))[0] == CANBERRA
+    assert len([text for text in await search_contents(bus) if QUESTION in text]) <= 1
+    assert len([text for text in await recall_contents(bus) if text in PARAPHRASES]) <= 1
 
 
-async def test_what_is_told_after_refusals_comes_before_them(
+async def test_a_statement_made_after_refusals_ranks_above_them(
     bus: Connection, memory: Memory
 ) -> None:
-    asked = "What do you remember about my sister's allergy?"
+    question = "What do you remember about my sister's allergy?"
     for number, refusal in enumerate(
         (
             "I remember nothing about that.",
@@ -74,46 +78,50 @@ async def test_what_is_told_after_refusals_comes_before_them(
             "I could not find any record of an allergy.",
         )
     ):
-        await call(bus, "search_memory", f"s{number}", query=asked)
-        await say(bus, memory, asked, refusal, f"s{number}")
+        await call(bus, "search_memory", f"s{number}", query=question)
+        await say(bus, memory, question, refusal, f"s{number}")
 
     await say(bus, memory, "Ada must never eat peanuts.", "Understood.", "later")
 
-    assert (await found(bus, asked))[0] == "Ada must never eat peanuts."
-    assert (await remembered(bus, asked))[0] == "Q: Ada must never eat peanuts.\nA: Understood."
+    assert (await recall_contents(bus, question))[0] == "Ada must never eat peanuts."
+    assert (await search_contents(bus, question))[
+        0
+    ] == "Q: Ada must never eat peanuts.\nA: Understood."
 
 
-async def test_what_an_answer_adds_is_found_by_its_words(bus: Connection, memory: Memory) -> None:
+async def test_an_answer_is_found_by_what_it_adds(bus: Connection, memory: Memory) -> None:
     await say(bus, memory, CANBERRA, "Understood.", "first")
-    await remembered(bus, session="s1")
+    await search_contents(bus, session="s1")
     added = "Canberra is the capital, not Sydney. Your flight to Perth leaves on Tuesday."
-    await say(bus, memory, ASKED, added, "s1")
+    await say(bus, memory, QUESTION, added, "s1")
 
-    assert (await found(bus, "When does the flight to Perth leave?"))[0] == added
-    assert (await found(bus))[0] == CANBERRA
+    assert (await recall_contents(bus, "When does the flight to Perth leave?"))[0] == added
+    assert (await recall_contents(bus))[0] == CANBERRA
 
 
 async def test_an_answer_does_not_outlive_the_fact_it_came_from(
     bus: Connection, memory: Memory
 ) -> None:
-    asked = "What language do I prefer?"
+    question = "What language do I prefer?"
     await call(bus, "save_topic", "first", topic="user.language_preference", content="Elixir")
     await call(bus, "recall_topic", "s1", topic="user.language_preference")
-    await say(bus, memory, asked, "The language that you prefer is Elixir.", "s1")
+    await say(bus, memory, question, "The language that you prefer is Elixir.", "s1")
 
     await call(bus, "save_topic", "s2", topic="user.language_preference", content="Python")
     await indexed(memory)
 
-    assert (await found(bus, asked))[0] == "Python"
-    assert not any("Elixir" in text for text in await found(bus, asked))
+    assert (await recall_contents(bus, question))[0] == "Python"
+    assert not any("Elixir" in text for text in await recall_contents(bus, question))
 
 
-async def test_an_echo_is_explained_by_what_it_loses(bus: Connection, memory: Memory) -> None:
+async def test_the_explanation_of_an_echo_shows_its_penalty(
+    bus: Connection, memory: Memory
+) -> None:
     await say(bus, memory, CANBERRA, "Understood.", "first")
-    await remembered(bus, session="s1")
-    await say(bus, memory, ASKED, PARAPHRASES[0], "s1")
+    await search_contents(bus, session="s1")
+    await say(bus, memory, QUESTION, PARAPHRASES[0], "s1")
 
-    items = (await call(bus, "recall", "new", query=ASKED, explain=True))["items"]
+    items = (await call(bus, "recall", "new", query=QUESTION, explain=True))["items"]
 
     (echo,) = [item for item in items if item["content"] == PARAPHRASES[0]]
     assert echo["explanation"]["shares"]["echo"] < 0

@@ -1,4 +1,4 @@
-"""A chat model that hangs holds up nobody but the users who asked it, and no stop."""
+"""A chat model that hangs delays only the users who asked it, and does not prevent a stop."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -24,20 +24,20 @@ QUERIES = 260
 
 
 class Hanging:
-    """A model that answers at once, but "hang" only once it may."""
+    """A model that answers immediately, except for queries with "hang", which wait."""
 
     name = "hanging"
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     async def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
         del tools
         query = messages[-1].content
-        self.asked.append(query)
+        self.queries.append(query)
         if query.startswith("hang"):
             await self.may_answer.wait()
         yield ChatChunk(content=f"To {query}: {len(messages)} messages.")
@@ -66,7 +66,7 @@ def eve(session: int) -> Caller:
 
 
 async def publish(bus: Connection, text: str, caller: Caller) -> ToolResult:
-    """A query; returns what it is acknowledged with."""
+    """Publish a query and return its acknowledgement."""
     query = seal(
         Query(query=text), type="query", source="test", user=caller.user,
         session_id=caller.session_id,
@@ -76,28 +76,28 @@ async def publish(bus: Connection, text: str, caller: Caller) -> ToolResult:
 
 
 @pytest.mark.usefixtures("agent")
-async def test_260_queries_that_hang_leave_the_model_to_the_others(
+async def test_260_hanging_queries_of_a_user_leave_the_model_to_others(
     bus: Connection, model: Hanging, client: QueryClient
 ) -> None:
     for number in range(QUERIES):
         assert (await publish(bus, f"hang {number}", eve(number))).ok
-    await eventually(lambda: len(model.asked) == 2)
+    await eventually(lambda: len(model.queries) == 2)
 
     answer = await client.ask(
         "Hello?", caller=Caller(tenant="default", user="ann", session_id="s1"), timeout=20
     )
 
     assert answer.answer.startswith("To Hello?")
-    assert model.asked == ["hang 0", "hang 1", "Hello?"]
+    assert model.queries == ["hang 0", "hang 1", "Hello?"]
 
 
 @pytest.mark.usefixtures("agent")
-async def test_what_waits_for_its_session_takes_no_turn_from_the_users_others(
+async def test_queries_that_wait_for_their_session_do_not_block_the_users_others(
     bus: Connection, model: Hanging, client: QueryClient
 ) -> None:
     for number in range(9):
         await publish(bus, f"hang {number}", eve(1))
-    await eventually(lambda: model.asked)
+    await eventually(lambda: model.queries)
 
     assert (await client.ask("Hello?", caller=eve(2), timeout=20)).answer.startswith("To Hello?")
 
@@ -107,7 +107,7 @@ async def test_a_session_whose_model_hangs_is_cleared_at_once(
     bus: Connection, model: Hanging, client: QueryClient
 ) -> None:
     await publish(bus, "hang", eve(1))
-    await eventually(lambda: model.asked)
+    await eventually(lambda: model.queries)
     request = seal(ClearSession(session_id="s1"), type="request", source="test", user="eve")
 
     cleared = await bus.request(subjects.SESSION_CLEAR, encode(request), timeout=5)
@@ -116,26 +116,26 @@ async def test_a_session_whose_model_hangs_is_cleared_at_once(
     first = await client.ask("Hello?", caller=eve(1), timeout=20)
     model.may_answer.set()
     second = await client.ask("Hello?", caller=eve(1), timeout=20)
-    asked = [int(turn.answer.split()[2]) for turn in (first, second)]
-    assert asked[1] == asked[0] + 2, "what hung is not in the prompt"
+    message_counts = [int(turn.answer.split()[2]) for turn in (first, second)]
+    assert message_counts[1] == message_counts[0] + 2, "the query that hung is not in the prompt"
 
 
 async def test_a_stop_ends_every_query_with_an_error(
     agent: GeneratorAgent, bus: Connection, model: Hanging, listen: Listen
 ) -> None:
-    heard = await listen(subjects.RESPONSE_GENERATION)
+    generations = await listen(subjects.RESPONSE_GENERATION)
     for number in range(QUERIES):
         await publish(bus, f"hang {number}", eve(number % 50))
-    await eventually(lambda: len(model.asked) == 2)
+    await eventually(lambda: len(model.queries) == 2)
 
     await agent.__aexit__(None, None, None)
 
-    await eventually(lambda: len(heard) == QUERIES)
-    errors = [decode(message.data, Generation).payload.error for message in heard]
+    await eventually(lambda: len(generations) == QUERIES)
+    errors = [decode(message.data, Generation).payload.error for message in generations]
     assert all(error is not None and "stopped" in error.message for error in errors)
 
 
-async def test_queries_over_what_is_taken_are_refused(
+async def test_queries_over_the_limit_of_waiting_ones_are_refused(
     agent: GeneratorAgent, bus: Connection, client: QueryClient
 ) -> None:
     agent._turns._limits = replace(agent._turns._limits, user_waiting=3)

@@ -1,4 +1,4 @@
-"""Turns of other agents: whatever has a query and an answer is remembered, and nothing is lost."""
+"""Other agents' turns with a query and an answer are remembered; the rest are dead letters."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ from waiting import eventually
 pytestmark = pytest.mark.usefixtures("memory_agent")
 
 
-async def published(bus: Connection, *messages: object) -> None:
+async def publish(bus: Connection, *messages: object) -> None:
     for message in messages:
         data = message if isinstance(message, bytes) else json.dumps(message).encode()
         await publish_durably(bus, GENERATION, data)
@@ -38,14 +38,14 @@ async def published(bus: Connection, *messages: object) -> None:
         pytest.param({"tool_calls": ["weigh"], "thinking": {"text": "Easy."}}, id="names"),
         pytest.param({"session_id": 1, "query_id": 1}, id="numbers"),
         pytest.param({"answer": [{"type": "text", "text": "Au."}]}, id="parts"),
-        pytest.param({"error": "", "mood": {"good": True}}, id="fields of its own"),
+        pytest.param({"error": "", "mood": {"good": True}}, id="additional fields"),
         pytest.param({"error": "A tool was slow."}, id="an answer with an error"),
     ],
 )
-async def test_whatever_has_a_query_and_an_answer_is_remembered(
+async def test_a_turn_with_a_query_and_an_answer_is_remembered_in_any_form(
     bus: Connection, database: Database, payload: dict[str, Any]
 ) -> None:
-    await published(bus, turn(**payload))
+    await publish(bus, turn(**payload))
 
     (episode,) = await episodes(database)
     assert episode["content"] == "Q: What is the symbol of gold?\nA: Au."
@@ -60,7 +60,7 @@ async def test_tool_results_of_other_forms_are_recorded(
         {"id": "c1", "function": {"name": "weigh", "arguments": '{"of": "gold"}'}, "result": "1 g"},
         {"tool": "list", "args": {}, "result": ["gold", "lead"]},
     ]
-    await published(bus, turn(tool_calls=calls))
+    await publish(bus, turn(tool_calls=calls))
 
     outputs = [row for row in await rows(database) if row["kind"] == "tool_output"]
     assert [(row["label"], row["content"], json.loads(row["metadata"])) for row in outputs] == [
@@ -69,11 +69,11 @@ async def test_tool_results_of_other_forms_are_recorded(
     ]
 
 
-async def test_a_turn_without_an_envelope_or_a_readable_time_is_of_the_time_it_came(
+async def test_a_turn_without_a_readable_time_is_dated_when_it_arrives(
     bus: Connection, database: Database
 ) -> None:
     bare = {"query": "Gold?", "answer": "Au.", "query_id": 1}
-    await published(bus, bare, bare, {**TURN, "timestamp_utc": "yesterday"})
+    await publish(bus, bare, bare, {**TURN, "timestamp_utc": "yesterday"})
 
     first, second = await episodes(database)
     assert (first["content"], first["owner"], second["owner"]) == (
@@ -84,36 +84,36 @@ async def test_a_turn_without_an_envelope_or_a_readable_time_is_of_the_time_it_c
     assert first["event_time"] <= second["event_time"]
 
 
-async def test_what_could_not_be_read_is_logged_once_a_source_and_never_its_content(
+async def test_unreadable_parts_are_logged_once_per_source_without_their_content(
     bus: Connection, logs: Path
 ) -> None:
     before = len(logs.read_text())
     for number in range(3):
         for source in ("xenia", "yorick"):
             broken = turn(query_id=f"q{number}", tool_calls=[["sekret"]], thinking=42)
-            await published(bus, {**json.loads(broken), "source": source})
-    await published(bus, turn(answer=None, query="sekret"))
+            await publish(bus, {**json.loads(broken), "source": source})
+    await publish(bus, turn(answer=None, query="sekret"))
 
-    def told() -> list[dict[str, Any]]:
+    def unread_parts_logged() -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in logs.read_text()[before:].splitlines()]
         return [line for line in lines if line["event"] == "read_in_part"]
 
-    await eventually(lambda: len(told()) == 2)
-    assert {line["source"] for line in told()} == {"xenia", "yorick"}
-    assert told()[0]["unread"] == [
+    await eventually(lambda: len(unread_parts_logged()) == 2)
+    assert {line["source"] for line in unread_parts_logged()} == {"xenia", "yorick"}
+    assert unread_parts_logged()[0]["unread"] == [
         "payload.thinking: expected text, got a number",
         "payload.tool_calls[0]: expected a call, got a list",
     ]
     assert "sekret" not in logs.read_text()[before:]
 
 
-async def test_a_dead_letter_that_is_published_again_is_remembered_where_it_can_be(
+async def test_a_dead_letter_published_again_is_remembered_once_it_is_readable(
     bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after an upgrade that reads what an older release did not."""
-    with monkeypatch.context() as older:
-        older.setattr("local.protocol.generation.as_text", lambda _: None)
-        await published(bus, turn(answer=42))
+    """An upgrade may read what an older release could not."""
+    with monkeypatch.context() as older_release:
+        older_release.setattr("local.protocol.generation.as_text", lambda _: None)
+        await publish(bus, turn(answer=42))
     (letter,) = await letters(bus)
     assert (letter.letter.source, letter.letter.cut) == ("generator_agent", False)
     assert await episodes(database) == []
@@ -126,16 +126,16 @@ async def test_a_dead_letter_that_is_published_again_is_remembered_where_it_can_
 
 
 @pytest.mark.parametrize("filling", ['"', "x", "é"])
-async def test_a_message_as_large_as_the_bus_carries_is_one_letter_and_comes_no_more(
+async def test_an_unreadable_message_of_the_maximum_size_is_one_dead_letter(
     bus: Connection, filling: str
 ) -> None:
-    room = bus.client.max_payload - 100
+    size = bus.client.max_payload - 100
     text = json.dumps(
         {"payload": {"query": "Gold?", "answer": None, "text": ""}}, ensure_ascii=False
     )
     escaped = json.dumps(filling, ensure_ascii=False)[1:-1]
-    text = text.replace('""', f'"{escaped * (room // len(escaped.encode()) - 100)}"')
-    await published(bus, text.encode())
+    text = text.replace('""', f'"{escaped * (size // len(escaped.encode()) - 100)}"')
+    await publish(bus, text.encode())
 
     (letter,) = await letters(bus)
     assert letter.letter.reason.startswith("answer: expected text, got null")
@@ -144,11 +144,11 @@ async def test_a_message_as_large_as_the_bus_carries_is_one_letter_and_comes_no_
     assert letter.letter.cut == (letter.letter.message != text)
 
 
-async def test_a_message_that_is_delivered_again_is_one_letter(
+async def test_a_message_that_is_redelivered_is_one_dead_letter(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local.bus.streams.RETRY_DELAY", 0.01)
-    refusals = ["The letter is stored, but nobody hears of it."]
+    refusals = ["The letter is stored, but the answer is lost."]
 
     give_up = MemoryAgent._give_up
 
@@ -158,14 +158,14 @@ async def test_a_message_that_is_delivered_again_is_one_letter(
             raise BusError(refusals.pop())
 
     monkeypatch.setattr(MemoryAgent, "_give_up", lose_once)
-    await published(bus, b"no turn")
+    await publish(bus, b"no turn")
 
     assert refusals == []
     assert len(await letters(bus)) == 1
 
 
-async def test_a_client_hears_the_answer_of_another_generator(bus: Connection) -> None:
-    """One that answers in parts, with calls in OpenAI's form, and its ids in the envelope."""
+async def test_a_client_receives_the_answer_of_another_generator(bus: Connection) -> None:
+    """Its answer is in parts, its calls are in OpenAI's form, and its ids in the envelope."""
 
     async def answer(message: BusMessage) -> None:
         query = decode(message.data, Query)
@@ -183,7 +183,9 @@ async def test_a_client_hears_the_answer_of_another_generator(bus: Connection) -
         await bus.publish(GENERATION, json.dumps(turn).encode())
 
     await bus.subscribe(subjects.QUERY_RECEIVED, answer)
-    async with QueryClient(bus) as asking:
-        heard = await asking.ask("Symbol of gold?", caller=Caller(tenant="default"), timeout=10)
+    async with QueryClient(bus) as client:
+        generation = await client.ask(
+            "Symbol of gold?", caller=Caller(tenant="default"), timeout=10
+        )
 
-    assert (heard.answer, [call.name for call in heard.tool_calls]) == ("Au.", ["weigh"])
+    assert (generation.answer, [call.name for call in generation.tool_calls]) == ("Au.", ["weigh"])

@@ -1,4 +1,4 @@
-"""What was erased is in no prompt any more, although the generator held the conversation."""
+"""The generator drops conversations that it holds once something in them was erased."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from stand_ins.ollama_server import OllamaStandIn
 
 
 @pytest.mark.parametrize(
-    ("sender", "kept"),
+    ("sender", "expected_earlier"),
     [
         (Sender(user="richard"), 0),
         (Sender(user="richard", session_id="s1"), 0),
@@ -20,15 +20,15 @@ from stand_ins.ollama_server import OllamaStandIn
         (Sender(user="eve"), 2),
     ],
 )
-async def test_a_session_of_which_something_was_erased_is_not_held(  # noqa: PLR0917 - fixtures
+async def test_a_session_is_dropped_when_something_in_it_was_erased(  # noqa: PLR0917 - fixtures
     bus: Connection,
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
     sender: Sender,
-    kept: int,
+    expected_earlier: int,
 ) -> None:
-    """Nobody restores it here: no memory is on this bus."""
+    """No memory on this bus restores it."""
     await start(tools=0)
     await client.ask("The key hangs behind the clock.", caller=RICHARD)
 
@@ -38,4 +38,4 @@ async def test_a_session_of_which_something_was_erased_is_not_held(  # noqa: PLR
 
     system, *messages = ollama.bodies("/api/chat")[-1]["messages"]
     assert system["role"] == "system"
-    assert len(messages) == kept + 1
+    assert len(messages) == expected_earlier + 1

@@ -1,4 +1,4 @@
-"""The GeneratorAgent: from a query over models and tools to one finished turn."""
+"""The GeneratorAgent answers a query with a model and tools, and publishes one turn."""
 
 import asyncio
 import json
@@ -34,13 +34,13 @@ SAVE_NAME = ("save_topic", {"topic": "user.name", "content": "Richard"})
 RECALL_NAME = ("recall_topic", {"topic": "user.name"})
 
 
-def chats(ollama: OllamaStandIn) -> list[list[dict[str, Any]]]:
-    """The messages that the model was given, chat by chat."""
+def message_lists(ollama: OllamaStandIn) -> list[list[dict[str, Any]]]:
+    """Return the messages of each request to the model."""
     return [body["messages"] for body in ollama.bodies("/api/chat")]
 
 
 def offered(ollama: OllamaStandIn) -> list[list[str]]:
-    """The names of the tools that the model was offered, chat by chat."""
+    """Return the names of the tools in each request to the model."""
     return [
         [tool["function"]["name"] for tool in body.get("tools") or []]
         for body in ollama.bodies("/api/chat")
@@ -48,19 +48,19 @@ def offered(ollama: OllamaStandIn) -> list[list[str]]:
 
 
 @pytest.mark.usefixtures("tools")
-async def test_a_turn_says_everything_about_itself(
+async def test_a_published_turn_is_complete(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
     await start()
-    heard = await listen("response.generation")
+    generations = await listen("response.generation")
     ollama.script(
         Reply(thinking="A name.", tool_calls=(SAVE_NAME,)), Reply(content="Nice to meet you.")
     )
 
     turn = await client.ask("I am Richard.", caller=RICHARD)
 
-    await eventually(lambda: heard)
-    envelope = decode(heard[0].data, Generation)
+    await eventually(lambda: generations)
+    envelope = decode(generations[0].data, Generation)
     assert envelope.payload == turn
     assert (envelope.user, envelope.session_id) == ("richard", "s1")
     assert envelope.query_id == turn.query_id
@@ -82,11 +82,11 @@ async def test_a_turn_says_everything_about_itself(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_the_pieces_of_an_answer_come_in_order_and_make_it_up(
+async def test_the_deltas_of_an_answer_are_in_order_and_complete(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
     await start()
-    heard = await listen("response.delta")
+    deltas_published = await listen("response.delta")
     ollama.script(
         Reply(content="Let me see. ", tool_calls=(RECALL_NAME,)),
         Reply(content="One two three four five."),
@@ -94,7 +94,7 @@ async def test_the_pieces_of_an_answer_come_in_order_and_make_it_up(
     shown: list[str] = []
 
     turn = await client.ask("Count!", caller=RICHARD, on_delta=shown.append)
-    deltas = [decode(message.data, Delta).payload for message in heard]
+    deltas = [decode(message.data, Delta).payload for message in deltas_published]
 
     assert [delta.index for delta in deltas] == list(range(len(deltas)))
     assert {(delta.session_id, delta.query_id) for delta in deltas} == {("s1", turn.query_id)}
@@ -105,7 +105,7 @@ async def test_the_pieces_of_an_answer_come_in_order_and_make_it_up(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_several_tools_are_called_at_once_and_answered_in_order(
+async def test_concurrent_tool_calls_are_answered_in_order(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start()
@@ -117,8 +117,8 @@ async def test_several_tools_are_called_at_once_and_answered_in_order(
 
     turn = await client.ask("Who am I?", caller=RICHARD)
 
-    answered = [m for m in chats(ollama)[-1] if m["role"] == "tool"]
-    assert [m["content"] for m in answered] == [
+    tool_messages = [m for m in message_lists(ollama)[-1] if m["role"] == "tool"]
+    assert [m["content"] for m in tool_messages] == [
         "Memory saved: user.name",
         "[Memory: user.name] Richard",
         "No memories found.",
@@ -138,7 +138,7 @@ async def test_a_failing_and_a_missing_tool_become_messages_to_the_model(
 
     turn = await client.ask("Open the door.", caller=RICHARD)
 
-    failing, missing = (m for m in chats(ollama)[-1] if m["role"] == "tool")
+    failing, missing = (m for m in message_lists(ollama)[-1] if m["role"] == "tool")
     assert failing["content"].startswith("Error (invalid_arguments): Object ")
     assert failing["tool_name"] == "recall_topic"
     names = ", ".join(sorted(_offered_tools(memory)))
@@ -151,7 +151,7 @@ class NoArgs(msgspec.Struct):
     pass
 
 
-async def test_a_tool_that_takes_too_long_becomes_a_message_to_the_model(
+async def test_a_tool_timeout_becomes_a_message_to_the_model(
     bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     may_finish = asyncio.Event()
@@ -168,31 +168,34 @@ async def test_a_tool_that_takes_too_long_becomes_a_message_to_the_model(
         turn = await client.ask("Try it.", caller=RICHARD)
         may_finish.set()
 
-    (told,) = (m for m in chats(ollama)[-1] if m["role"] == "tool")
-    assert told["content"] == "Error (unavailable): The tool 'slow' did not answer within 0.1 s."
+    (tool_message,) = (m for m in message_lists(ollama)[-1] if m["role"] == "tool")
+    assert (
+        tool_message["content"]
+        == "Error (unavailable): The tool 'slow' did not answer within 0.1 s."
+    )
     assert turn.answer == "It hangs."
 
 
-async def test_tools_that_say_a_lot_do_not_keep_a_turn_from_being_published(
+async def test_long_tool_results_do_not_prevent_the_publication_of_a_turn(
     bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
-    async def tell(_: Caller, args: NoArgs) -> ToolOutput:
+    async def read_book(_: Caller, args: NoArgs) -> ToolOutput:
         return ToolOutput(content="word " * 100_000, data=args)
 
-    tool = Tool(name="book", description="A book.", version="1.0.0", args=NoArgs, run=tell)
+    tool = Tool(name="book", description="A book.", version="1.0.0", args=NoArgs, run=read_book)
     async with ToolHost(bus, tool):
         await start(tools=1, context_size=1_000_000)
         ollama.script(Reply(tool_calls=(("book", {}),) * 3), Reply(content="I have read it."))
 
         turn = await client.ask("Read.", caller=RICHARD, timeout=20)
 
-    told = [m["content"] for m in chats(ollama)[-1] if m["role"] == "tool"]
-    assert [len(content) for content in told] == [500_000] * 3, "the model gets all of it"
+    results = [m["content"] for m in message_lists(ollama)[-1] if m["role"] == "tool"]
+    assert [len(content) for content in results] == [500_000] * 3, "the model gets all of it"
     assert turn.answer == "I have read it."
     assert all(call.content.startswith("word word") for call in turn.tool_calls)
 
 
-async def test_a_tool_that_left_the_bus_becomes_a_message_to_the_model(
+async def test_a_tool_gone_from_the_bus_becomes_a_message_to_the_model(
     bus: Connection,
     memory: Memory,
     start: StartGenerator,
@@ -209,7 +212,7 @@ async def test_a_tool_that_left_the_bus_becomes_a_message_to_the_model(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_after_the_last_round_the_model_has_to_answer_without_tools(
+async def test_after_the_last_round_the_model_must_answer_without_tools(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(max_rounds=2)
@@ -225,31 +228,31 @@ async def test_after_the_last_round_the_model_has_to_answer_without_tools(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_a_model_that_fails_ends_the_turn_with_an_error_and_the_question_is_remembered(
+async def test_a_model_failure_ends_the_turn_with_an_error_and_the_query_is_remembered(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start()
     ollama.fail_next(error="out of memory")
 
     failed = await client.ask("Hello?", caller=RICHARD)
-    answered = await client.ask("Hello again?", caller=RICHARD)
+    tool_messages = await client.ask("Hello again?", caller=RICHARD)
 
     assert failed.error is not None
     assert failed.error.code == ModelError.code
     assert "out of memory" in failed.error.message
     assert failed.answer == ""
-    assert answered.answer == "Understood."
-    assert [m["content"] for m in chats(ollama)[-1][1:]] == ["Hello again?"]
-    await eventually(lambda: _turns(memory, 1, failed=1))
+    assert tool_messages.answer == "Understood."
+    assert [m["content"] for m in message_lists(ollama)[-1][1:]] == ["Hello again?"]
+    await eventually(lambda: _turns_stored(memory, 1, failed=1))
 
 
-async def _turns(memory: Memory, expected: int, *, failed: int = 0) -> bool:
-    """A turn is an episode, a question and an answer; one that failed is a question."""
+async def _turns_stored(memory: Memory, expected: int, *, failed: int = 0) -> bool:
+    """A turn has three records (episode, question, answer); a failed turn only its question."""
     return (await memory.ledger.counts()).records == 3 * expected + failed
 
 
 def _offered_tools(memory: Memory) -> set[str]:
-    """What a model is offered of the memory's tools, unless settings say something else."""
+    """Return the memory's tools that models are offered by default."""
     return {tool.name for tool in memory_tools(Memories(memory)) if tool.for_models}
 
 
@@ -260,13 +263,13 @@ async def test_an_answered_turn_is_remembered(
     await start()
     ollama.script(Reply(content="Au."))
     await client.ask("Symbol of gold?", caller=RICHARD)
-    await eventually(lambda: _turns(memory, 1))
+    await eventually(lambda: _turns_stored(memory, 1))
 
     found = await memory.of(RICHARD).search_episodic("gold")
     assert [hit.content for hit in found.hits] == ["Q: Symbol of gold?\nA: Au."]
 
 
-async def test_a_turn_is_published_again_until_the_stream_takes_it(
+async def test_publication_of_a_turn_is_retried_until_the_stream_stores_it(
     bus: Connection, ollama: OllamaStandIn, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publication, "ATTEMPTS", 100)
@@ -287,24 +290,27 @@ async def test_a_turn_is_published_again_until_the_stream_takes_it(
     await model.close()
 
 
-async def test_a_session_has_a_history_of_its_own(
+async def test_each_session_has_its_own_history(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0)
     for text, session in (("one", "s1"), ("two", "s1"), ("three", "s2"), ("four", "s1")):
         await client.ask(text, caller=Caller(tenant="default", session_id=session))
 
-    said = [[m["content"] for m in messages if m["role"] != "system"] for messages in chats(ollama)]
-    assert said == [
+    texts = [
+        [m["content"] for m in messages if m["role"] != "system"]
+        for messages in message_lists(ollama)
+    ]
+    assert texts == [
         ["one"],
         ["one", "Understood.", "two"],
         ["three"],
         ["one", "Understood.", "two", "Understood.", "four"],
     ]
-    assert {messages[0]["role"] for messages in chats(ollama)} == {"system"}
+    assert {messages[0]["role"] for messages in message_lists(ollama)} == {"system"}
 
 
-async def test_a_session_of_the_same_id_is_another_one_for_another_user(
+async def test_two_users_sessions_with_the_same_id_are_separate(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0)
@@ -313,11 +319,11 @@ async def test_a_session_of_the_same_id_is_another_one_for_another_user(
         "What is my pin?", caller=Caller(tenant="default", user="eve", session_id="s1")
     )
 
-    assert [m["content"] for m in chats(ollama)[-1][1:]] == ["What is my pin?"]
+    assert [m["content"] for m in message_lists(ollama)[-1][1:]] == ["What is my pin?"]
 
 
 @pytest.mark.usefixtures("tools", "memory_agent")
-async def test_a_query_that_comes_at_once_has_the_tools_all_the_same(
+async def test_a_query_right_after_the_start_has_all_tools(
     bus: Connection, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     model = await OllamaModel.open("gemma4", temperature=0, context_size=8192, url=ollama.url)
@@ -328,14 +334,14 @@ async def test_a_query_that_comes_at_once_has_the_tools_all_the_same(
     assert set(offered(ollama)[0]) == _offered_tools(memory)
 
 
-async def test_turns_of_one_session_follow_each_other_and_others_do_not_wait(
+async def test_turns_of_one_session_run_in_order_and_other_sessions_do_not_wait(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0)
     may_finish = threading.Event()
     ollama.script(Reply(content="First answer.", hold=may_finish))
     first = asyncio.create_task(client.ask("first", caller=RICHARD))
-    await eventually(lambda: len(chats(ollama)) == 1)
+    await eventually(lambda: len(message_lists(ollama)) == 1)
     second = asyncio.create_task(client.ask("second", caller=RICHARD))
 
     other = await client.ask("other", caller=Caller(tenant="default", session_id="s2"))
@@ -344,11 +350,15 @@ async def test_turns_of_one_session_follow_each_other_and_others_do_not_wait(
     assert not second.done()
     may_finish.set()
     await asyncio.gather(first, second)
-    assert [m["content"] for m in chats(ollama)[-1][1:]] == ["first", "First answer.", "second"]
+    assert [m["content"] for m in message_lists(ollama)[-1][1:]] == [
+        "first",
+        "First answer.",
+        "second",
+    ]
 
 
 @pytest.mark.usefixtures("tools")
-async def test_the_settings_may_limit_the_tools(
+async def test_the_settings_can_limit_the_tools(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(only=("recall_topic", "search_memory"))
@@ -399,11 +409,11 @@ async def test_tools_act_for_the_user_of_the_query(
         pytest.param(b'{"payload": {"query": null}}', id="null"),
     ],
 )
-async def test_what_is_no_query_is_refused_and_no_turn(
+async def test_an_invalid_query_is_refused_and_starts_no_turn(
     bus: Connection, start: StartGenerator, ollama: OllamaStandIn, listen: Listen, query: bytes
 ) -> None:
     await start(tools=0)
-    heard = await listen("response.generation")
+    generations = await listen("response.generation")
 
     await bus.publish("query.received", query)
     answer = await bus.request("query.received", query)
@@ -412,50 +422,50 @@ async def test_what_is_no_query_is_refused_and_no_turn(
     assert refusal.error is not None
     assert refusal.error.code == "bad_request"
     assert refusal.error.message.endswith(QUERY_EXAMPLE)
-    assert chats(ollama) == []
-    assert heard == []
+    assert message_lists(ollama) == []
+    assert generations == []
 
 
-async def test_a_query_without_ids_gets_some(
+async def test_a_query_without_ids_is_given_ids(
     bus: Connection, start: StartGenerator, listen: Listen
 ) -> None:
     await start(tools=0)
-    heard = await listen("response.generation")
+    generations = await listen("response.generation")
 
     await bus.publish("query.received", b'{"payload": {"query": "Hello?"}}')
-    await eventually(lambda: heard)
+    await eventually(lambda: generations)
 
-    turn = decode(heard[0].data, Generation).payload
+    turn = decode(generations[0].data, Generation).payload
     assert turn.session_id
     assert turn.query_id
 
 
-async def test_the_ids_of_a_query_may_stand_in_its_envelope(
+async def test_the_ids_of_a_query_may_be_in_its_envelope(
     bus: Connection, start: StartGenerator, listen: Listen
 ) -> None:
     await start(tools=0)
-    heard = await listen("response.generation")
+    generations = await listen("response.generation")
     query = {"session_id": "s5", "query_id": "q5", "payload": {"query": "Hello?"}}
 
     await bus.publish("query.received", json.dumps(query).encode())
-    await eventually(lambda: heard)
+    await eventually(lambda: generations)
 
-    turn = decode(heard[0].data, Generation).payload
+    turn = decode(generations[0].data, Generation).payload
     assert (turn.session_id, turn.query_id) == ("s5", "q5")
 
 
-async def test_a_query_asked_twice_is_one_turn_in_the_stream(
+async def test_a_query_published_twice_is_one_turn_in_the_stream(
     bus: Connection, start: StartGenerator, listen: Listen, memory: Memory
 ) -> None:
     await start(tools=0)
-    heard: list[BusMessage] = await listen("response.generation")
+    generations: list[BusMessage] = await listen("response.generation")
     query = b'{"query_id": "q5", "session_id": "s5", "payload": {"query": "Hello?"}}'
 
     for _ in range(2):
         await bus.publish("query.received", query)
-    await eventually(lambda: len(heard) == 2)
+    await eventually(lambda: len(generations) == 2)
 
-    await eventually(lambda: _turns(memory, 1))
+    await eventually(lambda: _turns_stored(memory, 1))
 
 
 @pytest.mark.usefixtures("tools", "memory_agent")

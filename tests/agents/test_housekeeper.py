@@ -1,4 +1,4 @@
-"""The housekeeper says whether ledger and index agree, and mends it when asked."""
+"""The housekeeper reports whether ledger and index agree, and reindexes on request."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -27,12 +27,12 @@ NO_WORKER = "The vector worker does not answer: Nobody serves vector."
 
 
 @pytest.fixture(autouse=True)
-async def keeping(bus: Connection, memory: Memory) -> AsyncIterator[Housekeeper]:
+async def housekeeper(bus: Connection, memory: Memory) -> AsyncIterator[Housekeeper]:
     async with Housekeeper(bus, Memories(memory)) as running:
         yield running
 
 
-async def test_without_a_worker_the_status_says_what_waits_and_why(
+async def test_without_a_worker_the_status_names_the_waiting_records_and_the_problem(
     bus: Connection, memory: Memory
 ) -> None:
     before = utc_now()
@@ -52,11 +52,11 @@ async def test_without_a_worker_the_status_says_what_waits_and_why(
     )
 
 
-async def test_a_worker_that_hangs_does_not_keep_the_status_from_being_told(
+async def test_a_worker_that_hangs_does_not_block_the_status(
     bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hang(_: BusMessage) -> None:
-        """As a stopped process does, which is subscribed all the same."""
+        """Never answer, like a stopped process whose subscription remains."""
 
     monkeypatch.setattr(status_of, "WORKER_PATIENCE", 0.1)
     await bus.subscribe("vector.status", hang)
@@ -68,7 +68,7 @@ async def test_a_worker_that_hangs_does_not_keep_the_status_from_being_told(
     assert now.problem == "The vector worker did not answer within 0.1 s: it is busy, or hangs."
 
 
-async def test_without_a_worker_a_reindex_says_why_not_and_loses_nothing(
+async def test_without_a_worker_a_reindex_names_the_problem_and_loses_nothing(
     bus: Connection, memory: Memory, start_worker: StartWorker
 ) -> None:
     await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
@@ -80,7 +80,7 @@ async def test_without_a_worker_a_reindex_says_why_not_and_loses_nothing(
     await all_indexed(bus, records=1)
 
 
-async def test_a_worker_that_comes_is_noticed_at_once(
+async def test_a_new_worker_is_noticed_at_once(
     bus: Connection, memory: Memory, start_worker: StartWorker
 ) -> None:
     for n in range(20):
@@ -93,7 +93,7 @@ async def test_a_worker_that_comes_is_noticed_at_once(
     assert now.waiting_since is None
 
 
-async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(
+async def test_a_reindex_removes_vectors_without_a_record(
     bus: Connection, searchable: Memory
 ) -> None:
     ids = {
@@ -101,8 +101,8 @@ async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(
         for n in range(20)
     }
     await indexed(searchable)
-    stranger = VectorItem(id="stranger", text="A record that the ledger never had.")
-    await searchable.vectors.upsert([stranger], tenant="default")
+    unknown = VectorItem(id="stranger", text="A record that the ledger never had.")
+    await searchable.vectors.upsert([unknown], tenant="default")
 
     await status(bus, reindex=True)
     await all_indexed(bus, records=20)
@@ -110,7 +110,7 @@ async def test_a_reindex_removes_from_the_index_what_the_ledger_does_not_have(
     assert set(await searchable.vectors.ids(0, 100, tenant="default")) == ids
 
 
-async def test_a_record_that_the_embedder_fails_at_is_set_aside_and_the_others_are_indexed(
+async def test_a_record_that_the_embedder_fails_on_is_set_aside_and_the_others_indexed(
     bus: Connection,
     memory: Memory,
     start_worker: StartWorker,
@@ -119,28 +119,28 @@ async def test_a_record_that_the_embedder_fails_at_is_set_aside_and_the_others_a
 ) -> None:
     embed = embedder.embed_documents
 
-    def fails(texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+    def fail_on_note_7(texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
         if any("Note 7." in text for text in texts):
             raise RuntimeError(f"It failed at {texts}.")
         return embed(texts)
 
     monkeypatch.setattr(backlog, "FIRST_RETRY", timedelta(0))
-    monkeypatch.setattr(embedder, "embed_documents", fails)
+    monkeypatch.setattr(embedder, "embed_documents", fail_on_note_7)
     for n in range(20):
         await memory.of(Caller(tenant="default")).write_episodic(f"Note {n}.")
     await start_worker()
 
-    async def set_aside() -> bool:
+    async def is_set_aside() -> bool:
         return bool((await status(bus)).set_aside)
 
-    await eventually(set_aside)
+    await eventually(is_set_aside)
     await indexed(memory)
     now = await status(bus)
     assert (now.indexed, now.in_index, now.waiting, now.problem) == (19, 19, 0, None)
     failed = "The vector_worker failed: RuntimeError; its log says where."
     assert now.set_aside == [TasksSetAside(kind="index", aside=1, errors=[failed])]
     found = await memory.of(Caller(tenant="default")).search_episodic("Note 7.")
-    assert found.hits[0].content == "Note 7.", "it is found by its words"
+    assert found.hits[0].content == "Note 7.", "full-text search still finds it"
 
     monkeypatch.setattr(embedder, "embed_documents", embed)
     await status(bus, reindex=True)
@@ -148,7 +148,7 @@ async def test_a_record_that_the_embedder_fails_at_is_set_aside_and_the_others_a
     assert (await status(bus)).set_aside == []
 
 
-async def test_what_is_no_announcement_of_a_worker_is_a_line_in_the_log(
+async def test_a_malformed_announcement_of_a_worker_is_logged_in_one_line(
     bus: Connection, memory: Memory, start_worker: StartWorker, logs: Path
 ) -> None:
     def lines() -> list[str]:
@@ -160,15 +160,15 @@ async def test_what_is_no_announcement_of_a_worker_is_a_line_in_the_log(
         await bus.publish("vector.ready", garbage, headers=headers)
 
     await eventually(lambda: len(lines()) == before + 5)
-    said = [json.loads(line) for line in lines()[before:]]
-    assert {line["event"] for line in said} == {"message_failed"}
-    assert not [line for line in said if "exception" in line or len(str(line)) > 500]
+    logged = [json.loads(line) for line in lines()[before:]]
+    assert {line["event"] for line in logged} == {"message_failed"}
+    assert not [line for line in logged if "exception" in line or len(str(line)) > 500]
     await start_worker()
     await memory.of(Caller(tenant="default")).write_episodic("The symbol of gold is Au.")
     await indexed(memory)
 
 
-async def test_the_status_has_the_last_consolidation(bus: Connection, memory: Memory) -> None:
+async def test_the_status_includes_the_last_consolidation(bus: Connection, memory: Memory) -> None:
     assert (await status(bus)).consolidation is None
 
     done = await memory.consolidation.everything()

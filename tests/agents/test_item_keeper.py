@@ -1,4 +1,4 @@
-"""Items over the bus, as a client in any language asks for them: plain JSON in, plain JSON out."""
+"""Clients in any language store and read items over the bus as plain JSON."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,8 +26,8 @@ async def client(
 async def ask(client: Connection, verb: str, **payload: Any) -> dict[str, Any]:
     request = {"user": "ada", "payload": {"collection": "test", **payload}}
     answer = await client.request(f"memory.items.{verb}", json.dumps(request).encode(), timeout=10)
-    told: dict[str, Any] = json.loads(answer.data)["payload"]
-    return told
+    reply: dict[str, Any] = json.loads(answer.data)["payload"]
+    return reply
 
 
 async def test_an_item_is_stored_found_listed_and_deleted(client: Connection) -> None:
@@ -69,14 +69,14 @@ async def test_an_item_is_stored_found_listed_and_deleted(client: Connection) ->
         ("get", {"keys": "all"}, "bad_request"),
     ],
 )
-async def test_what_cannot_be_is_refused_with_its_code_and_nothing_is_stored(
+async def test_an_invalid_request_is_refused_with_a_code_and_stores_nothing(
     client: Connection, verb: str, payload: dict[str, Any], code: str
 ) -> None:
     assert (await ask(client, verb, **payload))["code"] == code
     assert await ask(client, "list") == {"namespaces": []}
 
 
-async def test_all_of_a_request_is_stored_or_nothing(client: Connection) -> None:
+async def test_a_request_is_stored_completely_or_not_at_all(client: Connection) -> None:
     large = {**CODE, "key": "large", "value": "x" * ITEM_BYTES}
     refused = await ask(client, "put", items=[{**CODE, "value": 1}, large])
 

@@ -1,4 +1,4 @@
-"""Facts extracted from what users say, where the settings ask for it."""
+"""Facts are extracted from users' statements if the settings ask for it."""
 
 from collections.abc import AsyncIterator
 
@@ -18,11 +18,11 @@ from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
 
-STATED = "Bob works for Northwind."
+STATEMENT = "Bob works for Northwind."
 
 
 @pytest.fixture
-async def adding(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+async def add_knowledge(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with ToolHost(bus, relations.ADD_KNOWLEDGE.bind(Memories(memory))):
         yield
 
@@ -31,12 +31,12 @@ async def facts(memory: Memory) -> list[str]:
     return await recall(memory.of(RICHARD), "Bob Northwind", kinds=("fact",))
 
 
-@pytest.mark.usefixtures("adding", "memory_agent")
-async def test_rules_extract_facts_where_there_is_no_model(
+@pytest.mark.usefixtures("add_knowledge", "memory_agent")
+async def test_without_a_model_rules_extract_facts(
     bus: Connection, client: QueryClient, memory: Memory
 ) -> None:
     async with GeneratorAgent(bus, RulesModel(), GeneratorSettings(knowledge=True)):
-        await client.ask(STATED, caller=RICHARD)
+        await client.ask(STATEMENT, caller=RICHARD)
 
         async def learned() -> bool:
             return await facts(memory) == ["Bob works for Northwind."]
@@ -44,50 +44,50 @@ async def test_rules_extract_facts_where_there_is_no_model(
         await eventually(learned)
 
 
-@pytest.mark.usefixtures("adding")
-async def test_the_model_extracts_facts_where_there_is_one(
+@pytest.mark.usefixtures("add_knowledge")
+async def test_a_chat_model_extracts_facts(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     triplet = {"subject": "Bob", "predicate": "is employed by", "object": "Northwind"}
     ollama.script_json({"facts": [triplet]})
     await start(tools=1, knowledge=True)
-    await client.ask(STATED, caller=RICHARD)
+    await client.ask(STATEMENT, caller=RICHARD)
 
     async def learned() -> bool:
         return await facts(memory) == ["Bob is employed by Northwind."]
 
     await eventually(learned)
-    assert ollama.materials()[0]["text"] == STATED
+    assert ollama.materials()[0]["text"] == STATEMENT
 
 
-@pytest.mark.usefixtures("adding")
-async def test_nothing_is_extracted_unless_the_settings_say_so(
+@pytest.mark.usefixtures("add_knowledge")
+async def test_nothing_is_extracted_by_default(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start(tools=1)
-    await client.ask(STATED, caller=RICHARD)
+    await client.ask(STATEMENT, caller=RICHARD)
     await client.ask("Hello", caller=RICHARD)
 
     assert ollama.materials() == []
     assert await facts(memory) == []
 
 
-@pytest.mark.usefixtures("adding")
-async def test_a_model_that_fails_to_extract_fails_no_turn(
+@pytest.mark.usefixtures("add_knowledge")
+async def test_a_failed_extraction_does_not_fail_the_turn(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     ollama.script_json("no facts at all", "none again")
     await start(tools=1, knowledge=True)
 
-    first = await client.ask(STATED, caller=RICHARD)
+    first = await client.ask(STATEMENT, caller=RICHARD)
     await eventually(lambda: len(ollama.materials()) == 2)
     second = await client.ask("Hello", caller=RICHARD)
 
     assert (first.error, second.error) == (None, None)
 
 
-@pytest.mark.usefixtures("adding")
-async def test_more_facts_than_the_tool_takes_at_once_are_all_kept_once(
+@pytest.mark.usefixtures("add_knowledge")
+async def test_more_facts_than_one_call_accepts_are_all_stored_once(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     triplets = [
@@ -97,10 +97,10 @@ async def test_more_facts_than_the_tool_takes_at_once_are_all_kept_once(
     ollama.script_json({"facts": triplets}, {"facts": triplets})
     await start(tools=1, knowledge=True)
 
-    async def kept() -> bool:
-        return (await memory.ledger.counts()).records == len(triplets) + 3 * asked
+    async def all_stored_once() -> bool:
+        return (await memory.ledger.counts()).records == len(triplets) + 3 * turns
 
-    for asked in (1, 2):
-        await client.ask(STATED, caller=RICHARD)
-        await eventually(lambda: len(ollama.materials()) == asked)  # noqa: B023 - at once
-        await eventually(kept)
+    for turns in (1, 2):
+        await client.ask(STATEMENT, caller=RICHARD)
+        await eventually(lambda: len(ollama.materials()) == turns)  # noqa: B023 - awaited in the loop
+        await eventually(all_stored_once)

@@ -1,4 +1,4 @@
-"""Questions and results are remembered when they are heard, and once."""
+"""The listener remembers queries and tool results once, as soon as it receives them."""
 
 import json
 from typing import Any
@@ -30,15 +30,15 @@ QUESTION = "What is the symbol of gold?"
 pytestmark = pytest.mark.usefixtures("listener", "memory_agent")
 
 
-async def asked(bus: Connection, database: Database, **message: Any) -> None:
-    """Publish a query, and wait until one more record is there."""
+async def publish_query(bus: Connection, database: Database, **message: Any) -> None:
+    """Publish a query, and wait until one more record is stored."""
     before = len(await rows(database))
     await bus.publish("query.received", json.dumps(message).encode())
     await eventually(lambda: _has(database, before + 1))
 
 
-async def answered(bus: Connection, database: Database, tool: str, **message: Any) -> None:
-    """Publish a tool's result, and wait until one more record is there."""
+async def publish_result(bus: Connection, database: Database, tool: str, **message: Any) -> None:
+    """Publish a tool's result, and wait until one more record is stored."""
     before = len(await rows(database))
     await bus.publish(f"tool.result.{tool}", json.dumps(message).encode())
     await eventually(lambda: _has(database, before + 1))
@@ -48,7 +48,7 @@ async def _has(database: Database, count: int) -> bool:
     return len(await rows(database)) == count
 
 
-async def kept(database: Database) -> list[tuple[Any, ...]]:
+async def stored(database: Database) -> list[tuple[Any, ...]]:
     columns = ("kind", "role", "content", "session_id", "query_id")
     return [tuple(row[name] for name in columns) for row in await rows(database)]
 
@@ -57,9 +57,9 @@ async def test_a_question_is_remembered_when_it_is_received(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
     query = {"query": "I moved to Basel. Where is the city hall?", "query_id": "q1"}
-    await asked(bus, database, user="richard", session_id="s1", payload=query)
+    await publish_query(bus, database, user="richard", session_id="s1", payload=query)
 
-    assert await kept(database) == [("chat_message", "user", query["query"], "s1", "q1")]
+    assert await stored(database) == [("chat_message", "user", query["query"], "s1", "q1")]
     assert await recall(memory.of(RICHARD), "Basel") == [query["query"]]
     loaded = await memory.of(RICHARD).sessions.load(None, 10)
     assert [message.content for message in loaded.messages] == [query["query"]]
@@ -70,24 +70,24 @@ async def test_a_question_is_remembered_when_it_is_received(
     [
         pytest.param({"payload": {"session_id": "s1", "query_id": "q1"}}, id="in the payload"),
         pytest.param({"session_id": "s1", "query_id": "q1"}, id="in the envelope"),
-        pytest.param({"session_id": "s1", "id": "q1"}, id="the envelope's own"),
-        pytest.param({"session_id": "s1", "id": "another"}, id="another than the turn's"),
+        pytest.param({"session_id": "s1", "id": "q1"}, id="the envelope's id"),
+        pytest.param({"session_id": "s1", "id": "another"}, id="an id that the turn does not have"),
         pytest.param({"session_id": "s1"}, id="no query id"),
         pytest.param({"id": "q1"}, id="no session"),
         pytest.param({}, id="neither"),
     ],
 )
-async def test_the_turn_adds_no_question_that_was_received(
+async def test_a_turn_does_not_repeat_a_question_already_received(
     bus: Connection, database: Database, message: dict[str, Any]
 ) -> None:
     payload = {**message.get("payload", {}), "query": QUESTION}
-    await asked(bus, database, **{**message, "user": "richard", "payload": payload})
+    await publish_query(bus, database, **{**message, "user": "richard", "payload": payload})
     for _ in range(2):
         await publish_durably(bus, GENERATION, turn(query=QUESTION, tool_calls=[]))
         await all_done(bus)
 
-    told = [(kind, role) for kind, role, *_ in await kept(database)]
-    assert sorted(told) == [
+    stored_roles = [(kind, role) for kind, role, *_ in await stored(database)]
+    assert sorted(stored_roles) == [
         ("chat_message", "assistant"),
         ("chat_message", "user"),
         ("episode", None),
@@ -97,19 +97,23 @@ async def test_the_turn_adds_no_question_that_was_received(
     assert "unnamed" not in json.loads(question["metadata"])
 
 
-async def test_a_question_without_ids_that_was_answered_is_another_when_it_comes_again(
+async def test_an_answered_question_without_ids_that_is_repeated_is_a_new_question(
     bus: Connection, database: Database
 ) -> None:
     for query_id in ("q1", "q2"):
-        await asked(bus, database, user="richard", session_id="s1", payload={"query": "yes"})
+        await publish_query(
+            bus, database, user="richard", session_id="s1", payload={"query": "yes"}
+        )
         await publish_durably(bus, GENERATION, turn(query="yes", query_id=query_id, tool_calls=[]))
         await all_done(bus)
 
-    assert [one[-1] for one in await kept(database) if one[1] == "user"] == ["q1", "q2"]
+    assert [one[-1] for one in await stored(database) if one[1] == "user"] == ["q1", "q2"]
 
 
-async def test_questions_of_others_are_theirs(bus: Connection, database: Database) -> None:
-    await asked(bus, database, user="eve", session_id="s1", payload={"query": QUESTION})
+async def test_a_question_belongs_to_the_user_who_asked_it(
+    bus: Connection, database: Database
+) -> None:
+    await publish_query(bus, database, user="eve", session_id="s1", payload={"query": QUESTION})
     await publish_durably(bus, GENERATION, turn(query=QUESTION, query_id="q9", tool_calls=[]))
     await all_done(bus)
 
@@ -117,16 +121,16 @@ async def test_questions_of_others_are_theirs(bus: Connection, database: Databas
     assert owners == ["eve", "richard"]
 
 
-async def test_turns_stand_together_whenever_their_parts_were_heard(
+async def test_the_parts_of_a_turn_are_loaded_together_whenever_they_arrived(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
     for number in (1, 2):
         query = {"query": f"Question {number}", "query_id": f"q{number}"}
-        await asked(bus, database, user="richard", session_id="s1", payload=query)
+        await publish_query(bus, database, user="richard", session_id="s1", payload=query)
     for number in (1, 2):
-        told = turn(query=f"Question {number}", answer=f"Answer {number}", query_id=f"q{number}",
+        data = turn(query=f"Question {number}", answer=f"Answer {number}", query_id=f"q{number}",
                     tool_calls=[])  # fmt: skip
-        await publish_durably(bus, GENERATION, told)
+        await publish_durably(bus, GENERATION, data)
     await all_done(bus)
 
     loaded = await memory.of(RICHARD).sessions.load(None, 10)
@@ -135,7 +139,7 @@ async def test_turns_stand_together_whenever_their_parts_were_heard(
     ]  # fmt: skip
 
 
-async def test_who_asks_by_request_learns_at_once_that_nobody_answers(
+async def test_a_query_that_no_generator_answers_is_refused_at_once(
     bus: Connection, database: Database
 ) -> None:
     assert not await has_other_subscribers(bus, "query.received")
@@ -145,19 +149,19 @@ async def test_who_asks_by_request_learns_at_once_that_nobody_answers(
     assert answer.payload.error is not None
     assert answer.payload.error.code == "unavailable"
     assert "Nobody on the bus answers queries" in answer.payload.error.message
-    assert [content for _, _, content, *_ in await kept(database)] == [QUESTION]
+    assert [content for _, _, content, *_ in await stored(database)] == [QUESTION]
     async with QueryClient(bus) as client:
         with pytest.raises(NoRespondersError):
             await client.ask("Anybody there?", caller=RICHARD)
 
 
-async def test_where_another_generator_answers_nobody_else_does(
+async def test_the_memory_does_not_answer_queries_of_another_generator(
     connect_bus: ConnectBus, bus: Connection, database: Database
 ) -> None:
     other = await connect_bus()
 
     async def answer(message: Any) -> None:
-        await eventually(lambda: _has(database, 1))  # so that the memory would have been first
+        await eventually(lambda: _has(database, 1))  # so the memory could have answered first
         await other.publish(message.reply, b"mine")
 
     await other.subscribe("query.received", answer, queue="theirs")
@@ -167,7 +171,7 @@ async def test_where_another_generator_answers_nobody_else_does(
     assert (await bus.request("query.received", query, timeout=5)).data == b"mine"
 
 
-async def test_a_question_that_cannot_be_read_is_refused_where_nobody_else_does(
+async def test_an_unreadable_question_that_no_generator_answers_is_refused(
     bus: Connection, database: Database
 ) -> None:
     answer = await bus.request("query.received", b"{}", timeout=5)
@@ -182,8 +186,8 @@ async def test_a_result_is_remembered_when_the_tool_returns(
     notes = Notes()
     notes.answer = "The scales say 19.3 g."
     async with ToolHost(bus, notes.tool()):
-        called = await call_tool(bus, "note", {"text": "gold"}, caller=RICHARD)
-        assert called.ok, called.content
+        result_ = await call_tool(bus, "note", {"text": "gold"}, caller=RICHARD)
+        assert result_.ok, result_.content
         await eventually(lambda: _has(database, 1))
 
     (row,) = await rows(database)
@@ -201,24 +205,24 @@ async def test_a_result_is_remembered_when_the_tool_returns(
         pytest.param({"payload": {"result": "19.3 g", "args": {"metal": "gold"}}}, id="with args"),
     ],
 )
-async def test_results_are_read_liberally(
+async def test_results_of_every_form_are_stored(
     bus: Connection, database: Database, message: dict[str, Any]
 ) -> None:
-    await answered(bus, database, "weigh", user="richard", session_id="s1", **message)
+    await publish_result(bus, database, "weigh", user="richard", session_id="s1", **message)
 
     (row,) = await rows(database)
     assert row["content"] == "19.3 g"
     assert json.loads(row["metadata"]).get("args") == message["payload"].get("args")
 
 
-async def test_a_structured_result_is_json(bus: Connection, database: Database) -> None:
+async def test_a_structured_result_is_stored_as_json(bus: Connection, database: Database) -> None:
     weight = {"content": {"gold": 19.3}}
-    await answered(bus, database, "weigh", user="richard", session_id="s1", payload=weight)
+    await publish_result(bus, database, "weigh", user="richard", session_id="s1", payload=weight)
 
     assert [row["content"] for row in await rows(database)] == ['{"gold":19.3}']
 
 
-async def test_results_without_a_session_or_words_and_those_of_the_memory_are_not_remembered(
+async def test_blank_results_and_those_without_a_session_or_of_the_memory_are_ignored(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
     for tool in memory_tools(Memories(memory)):
@@ -226,22 +230,24 @@ async def test_results_without_a_session_or_words_and_those_of_the_memory_are_no
             await ToolHost(bus, tool).__aenter__()
     await call_tool(bus, "recall", {"query": "gold"}, caller=RICHARD)
     await call_tool(bus, "recall", {"query": ""}, caller=RICHARD)
-    for lacking in ({"payload": {"ok": True, "content": "x"}},
+    for incomplete in ({"payload": {"ok": True, "content": "x"}},
                     {"session_id": "s1", "payload": {"ok": True, "content": " "}}):  # fmt: skip
-        await bus.publish("tool.result.weigh", json.dumps(lacking).encode())
+        await bus.publish("tool.result.weigh", json.dumps(incomplete).encode())
     await bus.publish("tool.result.weigh", b"\xff\xfe")
-    await answered(bus, database, "recall", session_id="s1", payload={"content": "Not the memory"})
+    await publish_result(
+        bus, database, "recall", session_id="s1", payload={"content": "Not the memory"}
+    )
 
     assert [row["content"] for row in await rows(database)] == ["Not the memory"]
 
 
-async def test_the_turn_adds_no_result_that_was_heard_and_names_its_call(
+async def test_a_turn_does_not_repeat_a_result_already_received_but_adds_its_call(
     bus: Connection, database: Database
 ) -> None:
     envelope = {"user": "richard", "session_id": "s1"}
     for number in range(2):
         result = {**envelope, "correlation_id": f"r{number}", "payload": {"content": "19.3 g"}}
-        await answered(bus, database, "weigh", **result)
+        await publish_result(bus, database, "weigh", **result)
     calls = [
         {"name": "weigh", "id": f"c{number}", "args": {"n": number}, "content": "19.3 g"}
         for number in range(3)
@@ -257,7 +263,7 @@ async def test_the_turn_adds_no_result_that_was_heard_and_names_its_call(
 
 
 @pytest.mark.parametrize(
-    "reported",
+    "shorten",
     [
         pytest.param(lambda text: text[:10_000], id="cut"),
         pytest.param(
@@ -268,13 +274,13 @@ async def test_the_turn_adds_no_result_that_was_heard_and_names_its_call(
         ),
     ],
 )
-async def test_a_long_result_that_the_turn_reports_shorter_is_one(
-    bus: Connection, database: Database, reported: Any
+async def test_a_long_result_that_the_turn_shortens_is_stored_once(
+    bus: Connection, database: Database, shorten: Any
 ) -> None:
     text = "".join(f"Line {number}\n" for number in range(3_000))
     payload = {"content": text}
-    await answered(bus, database, "weigh", user="richard", session_id="s1", payload=payload)
-    calls = [{"name": "weigh", "id": "c1", "content": reported(text)}]
+    await publish_result(bus, database, "weigh", user="richard", session_id="s1", payload=payload)
+    calls = [{"name": "weigh", "id": "c1", "content": shorten(text)}]
     for _ in range(2):
         await publish_durably(bus, GENERATION, turn(tool_calls=calls))
         await all_done(bus)
@@ -283,28 +289,28 @@ async def test_a_long_result_that_the_turn_reports_shorter_is_one(
     assert (row["source_ref"], row["pending"]) == ("c1", 0)
 
 
-async def test_a_result_heard_after_its_turn_is_no_other(
+async def test_a_result_received_after_its_turn_is_not_stored_again(
     bus: Connection, database: Database
 ) -> None:
     calls = [{"name": "weigh", "id": "c1", "content": "19.3 g"}]
     await publish_durably(bus, GENERATION, turn(tool_calls=calls))
     await all_done(bus)
-    heard = {"user": "richard", "session_id": "s1", "query_id": "q1", "correlation_id": "r1"}
-    late = json.dumps({**heard, "payload": {"content": "19.3 g"}}).encode()
+    envelope = {"user": "richard", "session_id": "s1", "query_id": "q1", "correlation_id": "r1"}
+    late = json.dumps({**envelope, "payload": {"content": "19.3 g"}}).encode()
     await bus.publish("tool.result.weigh", late)
-    await answered(bus, database, "weigh", **heard, payload={"content": "20 g"})
+    await publish_result(bus, database, "weigh", **envelope, payload={"content": "20 g"})
 
     contents = [row["content"] for row in await rows(database) if row["kind"] == "tool_output"]
     assert contents == ["19.3 g", "20 g"]
 
 
-async def test_ingested_results_that_were_heard_stand_where_they_were_told(
+async def test_results_already_received_are_placed_where_the_ingested_messages_have_them(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
-    await answered(
+    await publish_result(
         bus, database, "weigh", user="richard", session_id="s1", payload={"content": "1 g"}
     )
-    told = [
+    messages = [
         {"role": "user", "content": "How heavy?", "id": "m1"},
         {"role": "assistant", "id": "m2", "tool_calls": [{"id": "c1", "name": "weigh"}]},
         {"role": "tool", "tool_call_id": "c1", "content": "1 g", "id": "m3"},
@@ -312,7 +318,7 @@ async def test_ingested_results_that_were_heard_stand_where_they_were_told(
     ]
     async with ToolHost(bus, next(t for t in memory_tools(Memories(memory)) if t.name == "ingest")):
         for _ in range(2):
-            result = await call_tool(bus, "ingest", {"messages": told}, caller=RICHARD)
+            result = await call_tool(bus, "ingest", {"messages": messages}, caller=RICHARD)
             assert result.ok, result.content
 
     loaded = await memory.of(RICHARD).sessions.load(None, 10)
@@ -323,7 +329,7 @@ async def test_ingested_results_that_were_heard_stand_where_they_were_told(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_the_question_that_is_being_answered_is_neither_recalled_nor_asked_twice(
+async def test_the_question_being_answered_is_neither_recalled_nor_repeated_in_the_prompt(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, database: Database
 ) -> None:
     await start()
@@ -340,7 +346,7 @@ async def test_the_question_that_is_being_answered_is_neither_recalled_nor_asked
 
 
 @pytest.mark.usefixtures("tools")
-async def test_the_generator_and_the_memory_name_a_query_alike(
+async def test_the_generator_and_the_memory_give_a_query_the_same_id(
     bus: Connection, start: StartGenerator, database: Database
 ) -> None:
     await start()
@@ -360,7 +366,7 @@ async def test_after_a_restart_a_question_without_an_answer_is_part_of_the_conve
     database: Database,
 ) -> None:
     query = {"query": "My name is Vera.", "query_id": "q0"}
-    await asked(bus, database, user="richard", session_id="s1", payload=query)
+    await publish_query(bus, database, user="richard", session_id="s1", payload=query)
     await start()
     ollama.script(Reply(content="Vera."))
     await client.ask("What is my name?", caller=RICHARD)
@@ -388,19 +394,19 @@ async def test_after_a_restart_a_question_without_an_answer_is_part_of_the_conve
         ),
     ],
 )
-async def test_a_question_is_remembered_in_whatever_form_it_comes(
+async def test_a_question_of_any_form_is_remembered(
     bus: Connection, database: Database, message: dict[str, Any]
 ) -> None:
-    await asked(bus, database, **message)
+    await publish_query(bus, database, **message)
 
-    (question,) = await kept(database)
+    (question,) = await stored(database)
     assert question[:4] == ("chat_message", "user", QUESTION, "7")
 
 
-async def test_a_question_stands_before_results_that_were_heard_before_it_was_reported(
+async def test_a_question_precedes_results_that_arrived_before_it(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
-    await answered(
+    await publish_result(
         bus, database, "weigh", user="richard", session_id="s1", payload={"content": "19.3 g"}
     )
     calls = [{"name": "weigh", "content": "19.3 g"}]
@@ -416,12 +422,12 @@ async def test_a_question_stands_before_results_that_were_heard_before_it_was_re
     ]
 
 
-async def test_results_that_no_turn_reports_are_shown_as_far_as_they_fit(
+async def test_results_that_no_turn_reports_are_loaded_up_to_the_limit(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
     for number in range(7):
         reading = {"content": f"reading {number}"}
-        await answered(
+        await publish_result(
             bus, database, "weigh", session_id="s1", correlation_id=f"c{number}", payload=reading
         )
 
@@ -431,7 +437,7 @@ async def test_results_that_no_turn_reports_are_shown_as_far_as_they_fit(
             bus, tool.name, {"limit": 5}, caller=Caller(tenant="default", session_id="s1")
         )
 
-    asking, *answers = loaded.data["messages"]
+    request, *answers = loaded.data["messages"]
     assert loaded.data["earlier"]
     assert [answer["content"] for answer in answers] == [f"reading {n}" for n in range(3, 7)]
-    assert [call["id"] for call in asking["tool_calls"]] == [f"c{n}" for n in range(3, 7)]
+    assert [call["id"] for call in request["tool_calls"]] == [f"c{n}" for n in range(3, 7)]

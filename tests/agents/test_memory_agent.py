@@ -1,4 +1,4 @@
-"""The MemoryAgent remembers every turn once, and refuses what can never become a memory."""
+"""The MemoryAgent stores every turn once, and makes dead letters of invalid messages."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ async def test_a_turn_becomes_one_episode_with_its_metadata(
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_the_ids_of_a_turn_may_stand_in_its_envelope(
+async def test_the_ids_of_a_turn_may_be_in_its_envelope(
     bus: Connection, database: Database
 ) -> None:
     message = {
@@ -55,22 +55,22 @@ async def test_the_ids_of_a_turn_may_stand_in_its_envelope(
     assert (row["session_id"], row["query_id"], row["owner"]) == ("s9", "q9", "")
 
 
-async def test_a_turn_without_a_time_is_of_when_jetstream_took_it(
+async def test_a_turn_without_a_time_is_dated_when_jetstream_stored_it(
     bus: Connection, database: Database, memory: Memory
 ) -> None:
-    """However much later it is read."""
+    """It may be read much later."""
     await streams.ensure_streams(bus, "default")
     message = json.dumps({"query": "Symbol of gold?", "answer": "Au."}).encode()
     await publish_durably(bus, GENERATION, message)
     stream = streams.turns_stream("default")
-    taken = await bus.client.jetstream().get_last_msg(stream, GENERATION)
+    raw_message = await bus.client.jetstream().get_last_msg(stream, GENERATION)
 
     async with remembering(bus, Memories(memory)):
         await all_done(bus)
 
-    assert taken.time is not None
+    assert raw_message.time is not None
     (row,) = await episodes(database)
-    assert row["event_time"] == taken.time.isoformat(timespec="milliseconds")
+    assert row["event_time"] == raw_message.time.isoformat(timespec="milliseconds")
 
 
 @pytest.mark.usefixtures("memory_agent")
@@ -98,7 +98,7 @@ async def test_a_turn_without_jetstream_headers_is_remembered_too(
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_of_a_turn_that_failed_the_question_and_the_results_are_remembered(
+async def test_the_question_and_results_of_a_failed_turn_are_remembered(
     bus: Connection, database: Database
 ) -> None:
     error = {"code": "unavailable", "message": "The model is gone."}
@@ -108,9 +108,9 @@ async def test_of_a_turn_that_failed_the_question_and_the_results_are_remembered
         await publish_durably(bus, GENERATION, failed)
     await all_done(bus)
 
-    kept = [(row["kind"], row["content"]) for row in await rows(database)]
+    stored = [(row["kind"], row["content"]) for row in await rows(database)]
     question = TURN["payload"]["query"]
-    assert kept == [("chat_message", question), ("tool_output", "19.3 g")]
+    assert stored == [("chat_message", question), ("tool_output", "19.3 g")]
 
 
 @pytest.mark.parametrize(
@@ -141,32 +141,32 @@ async def test_of_a_turn_that_failed_the_question_and_the_results_are_remembered
         pytest.param(
             json.dumps({**TURN, "user": {"name": "richard"}}).encode(),
             "user: expected a name of at most 256 characters, got an object at user.",
-            id="nobody's",
+            id="an invalid user",
         ),
     ],
 )
 @pytest.mark.usefixtures("memory_agent")
-async def test_what_is_no_turn_is_a_dead_letter_and_no_memory(
+async def test_an_invalid_turn_is_a_dead_letter_and_no_memory(
     bus: Connection, database: Database, listen: Listen, message: bytes, reason: str
 ) -> None:
-    heard = await listen("memory.dead_letter")
+    dead_letters = await listen("memory.dead_letter")
 
     await publish_durably(bus, GENERATION, message)
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    await eventually(lambda: heard)
-    letter = decode(heard[0].data, DeadLetter).payload
+    await eventually(lambda: dead_letters)
+    letter = decode(dead_letters[0].data, DeadLetter).payload
     assert letter.subject == GENERATION
     assert reason in letter.reason
     assert letter.message == message.decode()
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
-    kept = await bus.client.jetstream().stream_info("local2-dead-letters-default")
-    assert kept.state.messages == 1
+    stream = await bus.client.jetstream().stream_info("local2-dead-letters-default")
+    assert stream.state.messages == 1
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_feedback_is_kept_with_its_query(bus: Connection, database: Database) -> None:
+async def test_feedback_is_stored_with_its_query(bus: Connection, database: Database) -> None:
     message = {"payload": {"query_id": "q1", "score": -0.5, "comment": "No."}}
     await publish_durably(bus, "response.feedback", json.dumps(message).encode())
     await all_done(bus)
@@ -185,17 +185,17 @@ async def test_feedback_is_kept_with_its_query(bus: Connection, database: Databa
 async def test_feedback_out_of_bounds_is_a_dead_letter(
     bus: Connection, listen: Listen, score: object, got: str
 ) -> None:
-    heard = await listen("memory.dead_letter")
+    dead_letters = await listen("memory.dead_letter")
     message = {"payload": {"query_id": "q1", "score": score}}
     await publish_durably(bus, "response.feedback", json.dumps(message).encode())
 
-    await eventually(lambda: heard)
-    reason = decode(heard[0].data, DeadLetter).payload.reason
+    await eventually(lambda: dead_letters)
+    reason = decode(dead_letters[0].data, DeadLetter).payload.reason
     assert reason == f"score: expected a number from -1 to 1, got {got} at payload.score."
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_turn_that_the_ledger_refuses_is_tried_again(
+async def test_storing_a_turn_is_retried_after_a_ledger_failure(
     bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
@@ -215,7 +215,7 @@ async def test_a_turn_that_the_ledger_refuses_is_tried_again(
     assert memory.of(Caller(tenant="default")) is not None
 
 
-async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
+async def test_a_turn_that_times_out_every_time_becomes_a_dead_letter(
     bus: Connection, memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
@@ -234,7 +234,7 @@ async def test_a_turn_that_is_never_handled_in_its_time_is_set_aside(
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_turn_that_fails_every_time_is_set_aside(
+async def test_a_turn_that_fails_every_time_becomes_a_dead_letter(
     bus: Connection, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
@@ -255,7 +255,7 @@ async def test_a_turn_that_fails_every_time_is_set_aside(
     assert [row["query_id"] for row in await episodes(database)] == ["q1"]
 
 
-async def test_turns_wait_while_no_agent_runs(
+async def test_turns_wait_in_the_stream_while_no_agent_runs(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
     async with remembering(bus, Memories(memory)):

@@ -1,4 +1,4 @@
-"""Which tools a model is offered: the memory's own whatever else is announced, others by use."""
+"""A model is offered all of the memory's tools first, then other tools by recent use."""
 
 import json
 from collections.abc import AsyncIterator
@@ -21,12 +21,12 @@ from waiting import eventually
 
 OFFERED = {tool.name for tool in TOOLS if tool.for_models}
 LARGE = 2_000
-"""Words of a description of which two fit the room for tools, and three do not."""
+"""Words per description; two such tools fit the token budget for tools, three do not."""
 
 
 @pytest.fixture
 async def bus(nats_url: str) -> AsyncIterator[Connection]:
-    """The stack's own connection, which knows its secret."""
+    """Connect with the stack's secret."""
     async with connect(nats_url, name="stack", secret="secret") as connection:  # noqa: S106
         yield connection
 
@@ -36,23 +36,25 @@ async def theirs(connect_bus: ConnectBus) -> Connection:
     return await connect_bus()
 
 
-async def announce(theirs: Connection, name: str, *, words: int = 1, **says: Any) -> None:
+async def announce(theirs: Connection, name: str, *, words: int = 1, **attributes: Any) -> None:
     function = {"name": name, "description": "word " * words, "parameters": {"type": "object"}}
-    tool = {"schema": {"type": "function", "function": function}, **says}
+    tool = {"schema": {"type": "function", "function": function}, **attributes}
     await theirs.publish("tool.schema", json.dumps({"source": "theirs", "payload": tool}).encode())
 
 
 def offered(ollama: OllamaStandIn) -> list[str]:
-    """What the model was offered last."""
+    """Return the names of the tools in the last request to the model."""
     return [tool["function"]["name"] for tool in ollama.bodies("/api/chat")[-1]["tools"]]
 
 
-async def heard(agent: GeneratorAgent, count: int) -> None:
+async def knows_tools(agent: GeneratorAgent, count: int) -> None:
     await eventually(lambda: len(agent._toolbox.schemas) == count)
 
 
-@pytest.mark.parametrize("says", [{}, {"reads_memory": True, "recorded": False, "whole": True}])
-async def test_the_memorys_tools_are_offered_however_many_others_are_announced_before_them(
+@pytest.mark.parametrize(
+    "attributes", [{}, {"reads_memory": True, "recorded": False, "whole": True}]
+)
+async def test_the_memorys_tools_are_offered_however_many_others_are_announced_first(
     *,
     bus: Connection,
     memory: Memory,
@@ -60,17 +62,17 @@ async def test_the_memorys_tools_are_offered_however_many_others_are_announced_b
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
-    says: dict[str, bool],
+    attributes: dict[str, bool],
 ) -> None:
     agent = await start(tools=0)
     for number in range(300):
-        await announce(theirs, f"a{number}", **says)
-    await heard(agent, 300)
+        await announce(theirs, f"a{number}", **attributes)
+    await knows_tools(agent, 300)
 
     async with AsyncExitStack() as hosts:
         for tool in memory_tools(Memories(memory)):
             await hosts.enter_async_context(ToolHost(bus, tool))
-        await heard(agent, len(TOOLS) + 300)
+        await knows_tools(agent, len(TOOLS) + 300)
         await client.ask("Hello?", caller=RICHARD)
 
     assert set(offered(ollama)) >= OFFERED
@@ -78,18 +80,20 @@ async def test_the_memorys_tools_are_offered_however_many_others_are_announced_b
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize("says", [{}, {"reads_memory": True, "recorded": False, "whole": True}])
-async def test_a_tool_of_others_with_the_memorys_name_takes_nothing_from_it(
+@pytest.mark.parametrize(
+    "attributes", [{}, {"reads_memory": True, "recorded": False, "whole": True}]
+)
+async def test_a_foreign_tool_with_a_memory_tools_name_does_not_replace_it(
     theirs: Connection,
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
-    says: dict[str, bool],
+    attributes: dict[str, bool],
 ) -> None:
     agent = await start()
-    await announce(theirs, "save_topic", words=20_000, **says)
+    await announce(theirs, "save_topic", words=20_000, **attributes)
     await announce(theirs, "last")
-    await heard(agent, len(TOOLS) + 1)
+    await knows_tools(agent, len(TOOLS) + 1)
 
     await client.ask("Hello?", caller=RICHARD)
 
@@ -105,7 +109,7 @@ async def test_a_tool_of_others_with_the_memorys_name_takes_nothing_from_it(
 @pytest.mark.parametrize(
     ("only", "expected"), [((), ["weigh"]), (("export", "weigh"), ["export", "weigh"])]
 )
-async def test_a_tool_that_is_not_for_models_is_offered_only_where_the_settings_name_it(
+async def test_a_tool_not_meant_for_models_is_offered_only_if_the_settings_name_it(
     *,
     theirs: Connection,
     start: StartGenerator,
@@ -117,27 +121,27 @@ async def test_a_tool_that_is_not_for_models_is_offered_only_where_the_settings_
     agent = await start(tools=0, only=only)
     await announce(theirs, "export", for_models=False)
     await announce(theirs, "weigh")
-    await heard(agent, 2)
+    await knows_tools(agent, 2)
 
     await client.ask("Hello?", caller=RICHARD)
 
     assert offered(ollama) == expected
 
 
-async def test_the_tools_that_a_user_used_last_come_before_others(
+async def test_a_users_recently_used_tools_are_offered_before_others(
     theirs: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     agent = await start(tools=0)
     for name in ("first", "second"):
         await announce(theirs, name)
     await announce(theirs, "used", words=LARGE)
-    await heard(agent, 3)
+    await knows_tools(agent, 3)
     ollama.script(Reply(tool_calls=(("used", {}),)))
     await client.ask("Use it.", caller=RICHARD)
     for name in ("first", "second"):
         await announce(theirs, name, words=LARGE)
     await announce(theirs, "last")
-    await heard(agent, 4)
+    await knows_tools(agent, 4)
 
     await client.ask(
         "And now?", caller=Caller(tenant="default", user="richard", agent="shell", session_id="s2")

@@ -1,4 +1,4 @@
-"""What a prompt holds: the conversation or its end, and a background that leaves room for it."""
+"""A prompt holds the end of the conversation, and a background that leaves room for it."""
 
 import msgspec
 import pytest
@@ -57,7 +57,7 @@ def test_a_long_background_is_cut_and_leaves_room_for_the_conversation(
     assert "characters left out" in prompt.messages[0].content
 
 
-def test_only_what_is_long_of_a_background_is_cut() -> None:
+def test_only_the_long_entries_of_a_background_are_cut() -> None:
     memories = [
         PromptMemory(content=LONG),
         PromptMemory(topic="user.name", content="Richard", by="self"),
@@ -66,17 +66,17 @@ def test_only_what_is_long_of_a_background_is_cut() -> None:
 
     system = writer(Background(memories=memories, notes=notes)).write([QUESTION]).messages[0]
 
-    _, facts, noted = system.content.split("\n\n")
+    _, facts, note_block = system.content.split("\n\n")
     assert facts.startswith("<pre-seeded-memories>\n- word word")
     assert facts.endswith("\n- user.name: Richard [stated by the user]\n</pre-seeded-memories>")
-    assert noted.splitlines() == [
+    assert note_block.splitlines() == [
         "<notes-of-this-session>",
         "planner: The cake is ordered.",
         "</notes-of-this-session>",
     ]
 
 
-def test_a_background_that_fits_is_shown_as_it_is() -> None:
+def test_a_background_that_fits_is_shown_unchanged() -> None:
     lines = [f"Fact {number} that somebody told." for number in range(10)]
     background = Background(memories=[PromptMemory(content=line) for line in lines])
 
@@ -87,7 +87,7 @@ def test_a_background_that_fits_is_shown_as_it_is() -> None:
 
 
 def exchange(number: int, *, results: int = 3, words: int = 200) -> list[Message]:
-    """A question, a round of tools, and the answer."""
+    """Return a question, a round of tool calls, and the answer."""
     calls = [ToolCallMsg.calling("look", {}, id_=f"{number}-{n}") for n in range(results)]
     return [
         Message(role="user", content=f"question {number}"),
@@ -100,8 +100,8 @@ def exchange(number: int, *, results: int = 3, words: int = 200) -> list[Message
     ]
 
 
-def said(prompt: Prompt) -> list[str]:
-    """What the user and the assistant said."""
+def spoken_texts(prompt: Prompt) -> list[str]:
+    """Return the texts of the user and the assistant."""
     return [m.content for m in prompt.messages[1:] if m.content and m.role != "tool"]
 
 
@@ -111,12 +111,12 @@ def test_a_compressed_prompt_shows_each_answer_with_its_question_and_its_results
     prompt = writer(Background(), room=2_000).write([*talk, QUESTION])
 
     assert COMPRESSED in prompt.messages[0].content
-    assert said(prompt) == ["question 8", "answer 8", "And now?"]
+    assert spoken_texts(prompt) == ["question 8", "answer 8", "And now?"]
     assert [m.role for m in prompt.messages[2:6]] == ["assistant", "tool", "tool", "tool"]
     assert all(m.content == "word " * 200 for m in prompt.messages[3:6])
 
 
-def test_a_compressed_prompt_shows_at_least_so_many_messages_before_the_question() -> None:
+def test_a_compressed_prompt_keeps_at_least_the_configured_tail() -> None:
     talk = [
         Message(role=role, content=f"{role} {number}")
         for number in range(60)
@@ -127,17 +127,17 @@ def test_a_compressed_prompt_shows_at_least_so_many_messages_before_the_question
     four = enough.write([*talk, QUESTION])
     five = msgspec.structs.replace(enough, tail=5).write([*talk, QUESTION])
 
-    assert said(four) == ["user 58", "assistant 58", "user 59", "assistant 59", "And now?"]
-    assert said(five) == ["user 57", "assistant 57", *said(four)]
+    assert spoken_texts(four) == ["user 58", "assistant 58", "user 59", "assistant 59", "And now?"]
+    assert spoken_texts(five) == ["user 57", "assistant 57", *spoken_texts(four)]
 
 
-def test_a_compressed_prompt_cuts_earlier_results_before_it_leaves_an_exchange_out() -> None:
+def test_a_compressed_prompt_cuts_earlier_results_before_dropping_an_exchange() -> None:
     talk = [message for number in range(9) for message in exchange(number, words=2_000)]
 
     prompt = writer(Background(), room=1_000).write([*talk, *exchange(9, results=1)[:-1]])
 
     assert prompt.tokens <= 1_000
-    assert said(prompt) == ["question 8", "answer 8", "question 9"]
+    assert spoken_texts(prompt) == ["question 8", "answer 8", "question 9"]
     *earlier, own = [m.content for m in prompt.messages if m.role == "tool"]
     assert all("characters left out" in result for result in earlier)
     assert own == "word " * 200
@@ -148,4 +148,4 @@ def test_an_exchange_that_does_not_fit_is_left_out_whole() -> None:
 
     prompt = writer(Background()).write([*ANSWERED, *long, QUESTION])
 
-    assert said(prompt) == ["And now?"]
+    assert spoken_texts(prompt) == ["And now?"]

@@ -1,4 +1,4 @@
-"""Turns that the stream does not take: kept in their order, bounded, named where they are lost."""
+"""Turns that the stream does not store are queued in order, bounded, and logged if lost."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def turn(number: int) -> Generation:
 
 
 async def stored(bus: Connection) -> list[str]:
-    """What is in the stream, in its order."""
+    """Return the answers in the stream, in its order."""
     jetstream = bus.client.jetstream()
     state = (await jetstream.stream_info("local2-turns-default")).state
     raw = [
@@ -38,44 +38,44 @@ async def stored(bus: Connection) -> list[str]:
     return [decode(message.data or b"", Generation).payload.answer for message in raw]
 
 
-async def test_turns_are_kept_in_their_order_until_the_stream_takes_them(
+async def test_turns_are_queued_in_order_until_the_stream_stores_them(
     bus: Connection, listen: Listen
 ) -> None:
-    heard = await listen("response.generation")
+    published = await listen("response.generation")
     publications = TurnPublisher(bus)
     for number in range(5):
         assert await publications.publish(turn(number), RICHARD) == turn(number)
-    await eventually(lambda: len(heard) == 5)
-    told = [decode(message.data, Generation).payload for message in heard]
+    await eventually(lambda: len(published) == 5)
+    queued = [decode(message.data, Generation).payload for message in published]
 
     await ensure_streams(bus, "default")
     await eventually(lambda: not publications._waiting)
     await publications.publish(turn(5), RICHARD)
     await publications.close()
 
-    assert [one.answer for one in told] == [turn(number).answer for number in range(5)]
-    assert all("not stored yet" in str(one.error) for one in told)
+    assert [one.answer for one in queued] == [turn(number).answer for number in range(5)]
+    assert all("not stored yet" in str(one.error) for one in queued)
     assert await stored(bus) == [turn(number).answer for number in range(6)]
-    await eventually(lambda: len(heard) == 6)
-    assert decode(heard[-1].data, Generation).payload == turn(5)
+    await eventually(lambda: len(published) == 6)
+    assert decode(published[-1].data, Generation).payload == turn(5)
 
 
-async def test_what_there_is_no_room_to_keep_is_an_error_and_no_answer(
+async def test_a_turn_that_the_queue_has_no_room_for_is_published_as_an_error(
     bus: Connection, monkeypatch: pytest.MonkeyPatch, listen: Listen
 ) -> None:
     monkeypatch.setattr(publication, "MAX_WAITING_BYTES", 0)
-    heard = await listen("response.generation")
+    published = await listen("response.generation")
 
     publications = TurnPublisher(bus)
     refused = await publications.publish(turn(1), RICHARD)
     await publications.close()
 
-    await eventually(lambda: heard)
-    assert decode(heard[0].data, Generation).payload == refused
+    await eventually(lambda: published)
+    assert decode(published[0].data, Generation).payload == refused
     assert (refused.answer, "nobody will remember it" in str(refused.error)) == ("", True)
 
 
-async def test_turns_that_are_lost_with_their_generator_are_named(
+async def test_turns_lost_with_their_generator_are_logged_by_id(
     bus: Connection, logs: Path
 ) -> None:
     publications = TurnPublisher(bus)

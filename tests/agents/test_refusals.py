@@ -1,4 +1,4 @@
-"""What is refused is repeated in part, to whoever sent it, and in no log."""
+"""Refusals repeat only a part of the input, only to its sender, and never in a log."""
 
 import json
 from collections.abc import Callable
@@ -21,9 +21,7 @@ from waiting import eventually
 WRONG = "Xyzzy" * 100_000
 
 
-async def test_no_error_of_a_tool_repeats_more_than_a_little(
-    bus: Connection, tools: Memory
-) -> None:
+async def test_no_error_of_a_tool_repeats_much_of_the_input(bus: Connection, tools: Memory) -> None:
     sizes = {}
     for tool in memory_tools(Memories(tools)):
         for name in [*tool.schema().tool_schema.function.parameters["properties"], WRONG]:
@@ -41,7 +39,7 @@ async def test_no_error_of_a_tool_repeats_more_than_a_little(
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "message_",
     [
         {"messages": [{"role": "user", "content": "Hi", "timestamp": WRONG}]},
         {"messages": [{"role": "user", "content": "Hi", "tool_calls": {WRONG: {"id": 1}}}]},
@@ -51,16 +49,16 @@ async def test_no_error_of_a_tool_repeats_more_than_a_little(
         {"messages": [WRONG]},
     ],
 )
-async def test_no_error_of_a_message_repeats_more_than_a_little(
-    bus: Connection, tools: Memory, wrong: dict[str, Any]
+async def test_no_error_about_a_message_repeats_much_of_it(
+    bus: Connection, tools: Memory, message_: dict[str, Any]
 ) -> None:
     assert tools is not None
-    result = await call_tool(bus, "ingest", wrong, caller=RICHARD)
+    result = await call_tool(bus, "ingest", message_, caller=RICHARD)
 
     assert result.ok or len(result.content) < 1_000
 
 
-async def test_brackets_all_the_way_down_are_refused(bus: Connection, tools: Memory) -> None:
+async def test_deeply_nested_brackets_are_refused(bus: Connection, tools: Memory) -> None:
     assert tools is not None
     nested: list[Any] = []
     for _ in range(600):
@@ -73,7 +71,7 @@ async def test_brackets_all_the_way_down_are_refused(bus: Connection, tools: Mem
     assert result.error.message.startswith("The request is nested more than 64 deep.")
 
 
-async def test_a_part_of_a_type_that_is_no_text_is_kept(bus: Connection, tools: Memory) -> None:
+async def test_a_part_whose_type_is_not_text_is_accepted(bus: Connection, tools: Memory) -> None:
     assert tools is not None
     parts = [{"type": ["text"], "text": "Hi"}]
     result = await call_tool(
@@ -93,18 +91,18 @@ async def test_a_part_of_a_type_that_is_no_text_is_kept(bus: Connection, tools: 
         (json.dumps({"query": [WRONG], "answer": None, "user": [WRONG]}).encode(), False),
         (b'{"query": "a", "answer": "b", "error": {"code": []}, "user": []}', False),
     ],
-    ids=["no text", "control characters", "no query", "no answer", "a code that is a list"],
+    ids=["not text", "control characters", "no query", "no answer", "a code that is a list"],
 )
-async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
+async def test_a_large_unreadable_message_is_one_dead_letter(
     bus: Connection, database: Database, log_since: Callable[[], str], garbage: bytes, cut: bool
 ) -> None:
     await publish_durably(bus, GENERATION, garbage)
     await publish_durably(bus, GENERATION, turn())
     await all_done(bus)
 
-    (kept,) = [stored.letter for stored in await letters(bus)]
-    assert kept.cut == cut
-    assert len(kept.reason) <= MAX_ABRIDGED
+    (letter,) = [stored.letter for stored in await letters(bus)]
+    assert letter.cut == cut
+    assert len(letter.reason) <= MAX_ABRIDGED
     assert len(await episodes(database)) == 1
     await eventually(lambda: "turn_remembered" in log_since())
     assert len(log_since()) < 5_000
@@ -112,7 +110,7 @@ async def test_a_large_message_that_cannot_be_read_is_a_dead_letter_once(
     assert "message_refused" in log_since()
 
 
-async def test_an_announcement_that_is_refused_is_logged_without_its_name(
+async def test_a_refused_announcement_is_logged_without_its_name(
     bus: Connection, log_since: Callable[[], str]
 ) -> None:
     async with Toolbox(bus, source="test"):
@@ -123,7 +121,7 @@ async def test_an_announcement_that_is_refused_is_logged_without_its_name(
     assert "Xyzzy" not in log_since()
 
 
-async def test_what_a_turn_holds_besides_is_logged_in_a_few_lines(
+async def test_many_unreadable_parts_of_a_turn_are_logged_briefly(
     bus: Connection, memory_agent: object, log_since: Callable[[], str]
 ) -> None:
     assert memory_agent is not None
@@ -136,19 +134,19 @@ async def test_what_a_turn_holds_besides_is_logged_in_a_few_lines(
     assert len(log_since()) < 5_000
 
 
-def test_of_a_long_text_the_beginning_and_the_end_are_repeated() -> None:
-    said = abridged(f"Invalid value {WRONG} at args.topic")
+def test_only_the_beginning_and_the_end_of_a_long_text_are_repeated() -> None:
+    shortened = abridged(f"Invalid value {WRONG} at args.topic")
 
-    assert len(said) == MAX_ABRIDGED
-    assert said.startswith("Invalid value Xyzzy")
-    assert said.endswith("Xyzzy at args.topic")
+    assert len(shortened) == MAX_ABRIDGED
+    assert shortened.startswith("Invalid value Xyzzy")
+    assert shortened.endswith("Xyzzy at args.topic")
     assert len(quoted("'\n" * 1_000)) <= MAX_ABRIDGED
     assert quoted("Ada") == "'Ada'"
 
 
 @pytest.fixture
 def log_since(logs: Path) -> Callable[[], str]:
-    """What was logged since the test began."""
+    """Return a function that reads what was logged since the test began."""
     before = logs.stat().st_size
 
     def read() -> str:

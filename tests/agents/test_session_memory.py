@@ -1,4 +1,4 @@
-"""The GeneratorAgent's conversations: shown whole, compressed, restored, recovered, compacted."""
+"""The GeneratorAgent shows, compresses, restores and compacts the conversations of sessions."""
 
 import asyncio
 import json
@@ -23,55 +23,55 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
 SMALL = 600
-"""Tokens of a context that a dozen turns fill."""
+"""Context size in tokens; a dozen turns fill it."""
 
 
 @pytest.fixture
-async def loading(bus: Connection, memory: Memory) -> AsyncIterator[None]:
+async def load_session_tool(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     async with ToolHost(bus, sessions.LOAD_SESSION.bind(Memories(memory))):
         yield
 
 
 def last_chat(ollama: OllamaStandIn) -> tuple[str, list[str]]:
-    """The system message that the model got last, and the texts after it."""
-    system, *others = ollama.bodies("/api/chat")[-1]["messages"]
+    """Return the last system message sent to the model, and the texts after it."""
+    system, *texts = ollama.bodies("/api/chat")[-1]["messages"]
     assert system["role"] == "system"
-    return system["content"], [message["content"] for message in others]
+    return system["content"], [message["content"] for message in texts]
 
 
-async def remembered(memory: Memory, count: int) -> None:
-    """The MemoryAgent has recorded so many messages of the session."""
+async def stored(memory: Memory, count: int) -> None:
+    """Wait until the MemoryAgent has stored `count` messages of the session."""
 
-    async def there() -> bool:
+    async def all_stored() -> bool:
         return len((await memory.of(RICHARD).sessions.load(None, 1_000)).messages) == count
 
-    await eventually(there)
+    await eventually(all_stored)
 
 
-async def test_below_the_limit_the_model_sees_the_whole_conversation(
+async def test_below_the_limit_the_model_is_sent_the_whole_conversation(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0)
     for number in range(6):
         await client.ask(f"Question {number}", caller=RICHARD)
 
-    system, others = last_chat(ollama)
+    system, texts = last_chat(ollama)
 
-    assert len(others) == 11
+    assert len(texts) == 11
     assert "Call recall" not in system
 
 
-async def test_above_the_limit_the_model_sees_four_messages_and_is_told_to_recall(
+async def test_above_the_limit_the_model_is_sent_four_messages_and_told_to_recall(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0, context_size=SMALL)
     for number in range(40):
         await client.ask(f"Question {number} of many that fill a context", caller=RICHARD)
 
-    system, others = last_chat(ollama)
+    system, texts = last_chat(ollama)
 
     assert "Call recall" in system
-    assert others == [
+    assert texts == [
         "Question 37 of many that fill a context",
         "Understood.",
         "Question 38 of many that fill a context",
@@ -80,10 +80,10 @@ async def test_above_the_limit_the_model_sees_four_messages_and_is_told_to_recal
     ]
 
 
-async def test_no_prompt_is_larger_than_the_share_of_the_context(
+async def test_no_prompt_exceeds_its_share_of_the_context(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
-    """The model takes whatever it is sent, so that no refusal makes a prompt smaller."""
+    """The stand-in accepts every prompt, so no refusal makes one smaller."""
     agent = await start(tools=0, context_size=SMALL)
     for number in range(30):
         turn = await client.ask(f"Question {number}: {'word ' * 30 * (number % 8)}", caller=RICHARD)
@@ -94,14 +94,14 @@ async def test_no_prompt_is_larger_than_the_share_of_the_context(
     assert max(sizes) <= SMALL * agent._settings.compressed_above
 
 
-@pytest.mark.usefixtures("loading")
-async def test_a_session_goes_on_after_a_restart(
+@pytest.mark.usefixtures("load_session_tool")
+async def test_a_session_continues_after_a_restart(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     first = await start(tools=1)
     await client.ask("My pin is 4714.", caller=RICHARD)
     await first.__aexit__(None, None, None)
-    await remembered(memory, 2)
+    await stored(memory, 2)
 
     await start(tools=1)
     await client.ask("What is my pin?", caller=RICHARD)
@@ -109,8 +109,8 @@ async def test_a_session_goes_on_after_a_restart(
     assert last_chat(ollama)[1] == ["My pin is 4714.", "Understood.", "What is my pin?"]
 
 
-@pytest.mark.usefixtures("loading")
-async def test_a_restored_session_has_the_tools_that_were_called(
+@pytest.mark.usefixtures("load_session_tool")
+async def test_a_restored_session_includes_its_tool_calls(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     first = await start(tools=1)
@@ -119,7 +119,7 @@ async def test_a_restored_session_has_the_tools_that_were_called(
     )
     await client.ask("How is the weather?", caller=RICHARD)
     await first.__aexit__(None, None, None)
-    await remembered(memory, 4)
+    await stored(memory, 4)
 
     await start(tools=1)
     await client.ask("And now?", caller=RICHARD)
@@ -150,7 +150,7 @@ async def test_notes_and_important_memories_are_in_every_prompt(
     assert "planner: The cake is ordered." in system
 
 
-@pytest.mark.usefixtures("loading")
+@pytest.mark.usefixtures("load_session_tool")
 async def test_another_users_notes_are_in_no_prompt(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
@@ -162,7 +162,7 @@ async def test_another_users_notes_are_in_no_prompt(
     assert "secret" not in last_chat(ollama)[0]
 
 
-async def test_a_prompt_that_the_model_refuses_is_made_smaller(
+async def test_a_prompt_that_the_model_refuses_is_shortened(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
     compactions = await listen("session.compaction")
@@ -180,7 +180,7 @@ async def test_a_prompt_that_the_model_refuses_is_made_smaller(
     assert statuses[:2] == ["started", "completed"]
 
 
-async def test_a_question_that_never_fits_is_an_error_that_leaves_nothing_behind(
+async def test_a_question_that_never_fits_is_an_error_and_is_dropped_from_the_session(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0)
@@ -195,7 +195,7 @@ async def test_a_question_that_never_fits_is_an_error_that_leaves_nothing_behind
     assert last_chat(ollama)[1] == ["And now?"]
 
 
-async def test_a_long_conversation_is_summarised_by_the_model_and_everybody_is_told(
+async def test_a_long_conversation_is_summarised_by_the_model_and_announced(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
     compactions = await listen("session.compaction")
@@ -218,7 +218,7 @@ async def test_a_long_conversation_is_summarised_by_the_model_and_everybody_is_t
     assert "They counted." in "\n".join(last_chat(ollama)[1])
 
 
-async def test_the_models_own_counts_decide_when_a_conversation_is_compressed(
+async def test_the_models_token_counts_decide_when_a_conversation_is_compressed(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=0, context_size=2_000)
@@ -229,8 +229,8 @@ async def test_the_models_own_counts_decide_when_a_conversation_is_compressed(
     assert "Call recall" in last_chat(ollama)[0]
 
 
-@pytest.mark.usefixtures("loading")
-async def test_a_compressed_prompt_shows_the_last_answer_with_its_question_and_its_results(
+@pytest.mark.usefixtures("load_session_tool")
+async def test_a_compressed_prompt_keeps_the_last_answer_with_its_question_and_results(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=1, only=("load_session",), context_size=1_500)
@@ -266,8 +266,8 @@ async def clear(bus: Connection, caller: Caller) -> ToolResult:
     return decode(answer.data, ToolResult).payload
 
 
-@pytest.mark.usefixtures("loading")
-async def test_a_cleared_session_begins_anew_and_everybody_is_told(
+@pytest.mark.usefixtures("load_session_tool")
+async def test_a_cleared_session_starts_empty_and_the_reset_is_announced(
     bus: Connection,
     start: StartGenerator,
     client: QueryClient,
@@ -292,7 +292,9 @@ async def test_a_cleared_session_begins_anew_and_everybody_is_told(
     assert len(resets) == 1
 
 
-async def test_without_a_session_nothing_is_cleared(bus: Connection, start: StartGenerator) -> None:
+async def test_clearing_without_a_session_is_refused(
+    bus: Connection, start: StartGenerator
+) -> None:
     await start(tools=0)
 
     refused = await clear(bus, Caller(tenant="default", user="richard"))
@@ -308,17 +310,17 @@ async def test_without_a_session_nothing_is_cleared(bus: Connection, start: Star
         pytest.param({"ok": True, "content": "", "data": {"messages": "many"}}, id="nonsense"),
     ],
 )
-async def test_a_session_that_cannot_be_loaded_is_begun_without_it(
+async def test_a_session_that_cannot_be_loaded_starts_empty(
     bus: Connection,
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
     answer: dict[str, Any],
 ) -> None:
-    async def tell(message: BusMessage) -> None:
+    async def reply(message: BusMessage) -> None:
         await bus.publish(message.reply, json.dumps({"payload": answer}).encode())
 
-    await bus.subscribe("tool.request.load_session", tell)
+    await bus.subscribe("tool.request.load_session", reply)
     await start(tools=0)
 
     turn = await client.ask("Hello", caller=RICHARD)
@@ -327,7 +329,7 @@ async def test_a_session_that_cannot_be_loaded_is_begun_without_it(
     assert last_chat(ollama)[1] == ["Hello"]
 
 
-async def test_a_session_that_could_not_be_loaded_at_first_is_loaded_later(
+async def test_loading_a_session_is_retried_in_its_next_turn(
     bus: Connection,
     start: StartGenerator,
     client: QueryClient,
@@ -336,22 +338,22 @@ async def test_a_session_that_could_not_be_loaded_at_first_is_loaded_later(
 ) -> None:
     async with await start(tools=0):
         await client.ask("My pin is 4714.", caller=RICHARD)
-        await remembered(memory, 2)
+        await stored(memory, 2)
     await start(tools=0)
     await client.ask("Hello", caller=RICHARD)
     assert last_chat(ollama)[1] == ["Hello"]
-    await remembered(memory, 4)
+    await stored(memory, 4)
 
     async with ToolHost(bus, sessions.LOAD_SESSION.bind(Memories(memory))):
         await client.ask("What is my pin?", caller=RICHARD)
 
-    said = ["My pin is 4714.", "Understood.", "Hello", "Understood.", "What is my pin?"]
-    assert last_chat(ollama)[1] == said
+    conversation = ["My pin is 4714.", "Understood.", "Hello", "Understood.", "What is my pin?"]
+    assert last_chat(ollama)[1] == conversation
     await client.ask("And now?", caller=RICHARD)
-    assert last_chat(ollama)[1] == [*said, "Understood.", "And now?"]
+    assert last_chat(ollama)[1] == [*conversation, "Understood.", "And now?"]
 
 
-async def test_a_turn_that_fails_after_it_was_summarised_leaves_nothing_behind(
+async def test_a_turn_that_fails_after_being_summarised_leaves_nothing_behind(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
     compactions = await listen("session.compaction")
@@ -377,7 +379,7 @@ async def test_a_turn_that_fails_after_it_was_summarised_leaves_nothing_behind(
     assert last_chat(ollama)[1] == ["Good morning", "Understood.", "And now?"]
 
 
-async def test_a_session_in_use_is_not_forgotten_however_many_others_there_are(
+async def test_a_session_in_use_is_not_evicted_by_others(
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
@@ -400,7 +402,7 @@ async def test_a_session_in_use_is_not_forgotten_however_many_others_there_are(
     assert last_chat(ollama)[1] == ["first", "First answer.", "second"]
 
 
-async def test_sessions_beyond_those_kept_are_forgotten(
+async def test_the_least_recently_used_sessions_are_evicted(
     start: StartGenerator, client: QueryClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local.generator.agent.MAX_SESSIONS", 2)
@@ -414,7 +416,7 @@ async def test_sessions_beyond_those_kept_are_forgotten(
     await eventually(lambda: set(agent._sessions) == {("richard", "3"), ("richard", "4")})
 
 
-async def test_what_a_summary_stands_for_is_not_kept_beside_it(
+async def test_summarised_messages_are_not_kept_in_the_working_memory(
     start: StartGenerator, client: QueryClient
 ) -> None:
     agent = await start(tools=0, compaction_threshold=400)
@@ -427,7 +429,7 @@ async def test_what_a_summary_stands_for_is_not_kept_beside_it(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_an_important_memory_that_is_larger_than_the_context_fails_no_turn(
+async def test_an_important_memory_larger_than_the_context_does_not_fail_the_turn(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await memory.of(RICHARD).facts.store(

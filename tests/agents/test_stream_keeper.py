@@ -1,4 +1,4 @@
-"""The StreamKeeper says that turns cannot be stored, and restarts no server but the stack's own."""
+"""The StreamKeeper reports that turns cannot be stored; it restarts only the stack's server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,8 +22,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def keeping(bus: Connection, server: EmbeddedServer | None) -> AsyncIterator[StreamKeeper]:
-    """A keeper that has heard of a turn, on a server whose stream takes none."""
+async def keeper_of(bus: Connection, server: EmbeddedServer | None) -> AsyncIterator[StreamKeeper]:
+    """Run a keeper that has received a turn, on a server without a stream for it."""
     async with StreamKeeper(bus, server) as keeper:
         running = asyncio.create_task(keeper.run())
         await bus.publish("response.generation", b"")
@@ -35,11 +35,11 @@ async def keeping(bus: Connection, server: EmbeddedServer | None) -> AsyncIterat
                 await running
 
 
-async def test_of_a_server_of_ones_own_it_says_what_to_do_and_does_not_restart_it(
+async def test_an_external_server_is_not_restarted_but_a_remedy_is_reported(
     server: EmbeddedServer,
 ) -> None:
     pid = server.pid
-    async with connect(server.url, name="test") as bus, keeping(bus, None) as keeper:
+    async with connect(server.url, name="test") as bus, keeper_of(bus, None) as keeper:
         await eventually(lambda: "restart the NATS server" in str(keeper.problem))
 
         await ensure_streams(bus, "default")
@@ -50,5 +50,5 @@ async def test_of_a_server_of_ones_own_it_says_what_to_do_and_does_not_restart_i
 
 async def test_the_stacks_own_server_is_restarted(server: EmbeddedServer) -> None:
     pid = server.pid
-    async with connect(server.url, name="test") as bus, keeping(bus, server):
+    async with connect(server.url, name="test") as bus, keeper_of(bus, server):
         await eventually(lambda: server.pid not in {0, pid})

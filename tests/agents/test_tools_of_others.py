@@ -1,4 +1,4 @@
-"""The generator calls tools of other teams, which know the bus from its description only."""
+"""The generator calls other teams' tools, which know the bus only from its documentation."""
 
 import json
 from typing import Any
@@ -59,6 +59,6 @@ async def test_a_tool_that_only_publishes_its_result_is_offered_and_called(
     assert turn.answer == "21 degrees in Berlin."
     (call,) = turn.tool_calls
     assert (call.name, call.ok, call.content) == (NAME, True, '{"city":"Berlin","degrees":21}')
-    offered, answered = ollama.bodies("/api/chat")
+    offered, followed_up = ollama.bodies("/api/chat")
     assert [tool["function"]["name"] for tool in offered["tools"]] == [NAME]
-    assert answered["messages"][-1]["content"] == call.content
+    assert followed_up["messages"][-1]["content"] == call.content

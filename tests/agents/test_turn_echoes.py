@@ -1,4 +1,4 @@
-"""A turn that was answered from memory knows what it was answered from, and is stored as it was."""
+"""A turn answered from memory is stored unchanged, with relations to its sources."""
 
 import json
 from typing import Any
@@ -14,21 +14,23 @@ from local.protocol.payloads import ToolResult
 from turns import GENERATION, all_done, rows, turn
 
 LATER = Caller(tenant="default", user="richard", session_id="s2")
-ASKED = "What language do I prefer?"
+QUESTION = "What language do I prefer?"
 
 
 async def call(bus: Connection, tool: str, caller: Caller = LATER, **args: object) -> ToolResult:
     return await call_tool(bus, tool, args, caller=caller)
 
 
-async def answered(bus: Connection, answer: str, *, query: str = ASKED, **more: Any) -> None:
+async def publish_answer(
+    bus: Connection, answer: str, *, query: str = QUESTION, **more: Any
+) -> None:
     payload = {"query": query, "answer": answer, "session_id": "s2", "query_id": "q2", **more}
     await publish_durably(bus, GENERATION, turn(**payload))
     await all_done(bus)
 
 
 async def sources(database: Database) -> dict[str, set[str]]:
-    """What the records of the later turn were derived from, by kind and role."""
+    """Return the ids that the later turn's records derive from, by role or kind."""
 
     def read(connection: SqlConnection) -> list[dict[str, Any]]:
         statement = (
@@ -43,21 +45,21 @@ async def sources(database: Database) -> dict[str, set[str]]:
     return found
 
 
-async def noted(database: Database) -> dict[str, dict[str, Any]]:
-    """Metadata of the later turn's records."""
+async def metadata_by_role(database: Database) -> dict[str, dict[str, Any]]:
+    """Return the metadata of the later turn's records, by role or kind."""
     found = {row["role"] or row["kind"]: row for row in await rows(database)}
     return {name: json.loads(row["metadata"]) for name, row in found.items()}
 
 
 @pytest.mark.usefixtures("memory_agent", "tools")
-async def test_an_answer_from_a_fact_is_stored_as_it_was_with_its_source(
+async def test_an_answer_from_a_fact_is_stored_unchanged_with_its_source(
     bus: Connection, database: Database
 ) -> None:
     saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
     shown = await call(bus, "recall_topic", topic="user.language")
 
     reported = [{"name": "recall_topic", "content": shown.content}]
-    await answered(bus, f"I know: {shown.content}.", tool_calls=reported)
+    await publish_answer(bus, f"I know: {shown.content}.", tool_calls=reported)
 
     (answer,) = [row for row in await rows(database) if row["role"] == "assistant"]
     assert answer["content"] == "I know: [Memory: user.language] Elixir."
@@ -69,32 +71,34 @@ async def test_an_answer_from_a_fact_is_stored_as_it_was_with_its_source(
 @pytest.mark.parametrize(
     "reported", [[], [{"name": "recall"}], [{"name": "recall", "content": "{}"}]]
 )
-async def test_an_agent_need_not_report_what_it_was_shown(
+async def test_sources_are_known_even_if_the_agent_does_not_report_its_calls(
     bus: Connection, database: Database, reported: list[dict[str, str]]
 ) -> None:
     saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
-    await call(bus, "recall", query=ASKED)
+    await call(bus, "recall", query=QUESTION)
 
-    await answered(bus, "You prefer Elixir.", tool_calls=reported)
+    await publish_answer(bus, "You prefer Elixir.", tool_calls=reported)
 
     assert (await sources(database))["assistant"] == {saved.data["id"]}
 
 
 @pytest.mark.usefixtures("memory_agent", "tools")
-async def test_an_answer_from_a_note_gives_way_to_it(bus: Connection, database: Database) -> None:
+async def test_an_answer_from_a_note_is_not_recalled_beside_the_note(
+    bus: Connection, database: Database
+) -> None:
     saved = await call(bus, "save_memory", content="Richard prefers Elixir to Erlang.")
-    await call(bus, "recall", query=ASKED)
+    await call(bus, "recall", query=QUESTION)
 
-    await answered(bus, "You prefer Elixir to Erlang.")
+    await publish_answer(bus, "You prefer Elixir to Erlang.")
 
     note = saved.data["id"]
     assert await sources(database) == {"episode": {note}, "user": {note}, "assistant": {note}}
-    found = (await call(bus, "recall", query=ASKED)).data["items"]
+    found = (await call(bus, "recall", query=QUESTION)).data["items"]
     assert [item["id"] for item in found] == [note]
 
 
 @pytest.mark.usefixtures("memory_agent", "tools")
-async def test_what_was_shown_and_not_used_is_no_source(
+async def test_a_result_that_the_answer_did_not_use_is_no_source(
     bus: Connection, database: Database
 ) -> None:
     saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
@@ -102,7 +106,7 @@ async def test_what_was_shown_and_not_used_is_no_source(
     for topic in ("user.language", "user.bread"):
         await call(bus, "recall_topic", topic=topic)
 
-    await answered(bus, "You prefer Elixir.")
+    await publish_answer(bus, "You prefer Elixir.")
 
     assert (await sources(database))["episode"] == {saved.data["id"]}
 
@@ -116,62 +120,66 @@ async def test_another_users_or_sessions_results_are_no_source(
         await call(bus, "save_topic", caller, topic="user.language", content="Elixir")
         await call(bus, "recall_topic", caller, topic="user.language")
 
-    await answered(bus, "You prefer Elixir.")
+    await publish_answer(bus, "You prefer Elixir.")
 
     assert await sources(database) == {}
 
 
 @pytest.mark.usefixtures("memory_agent", "tools")
-async def test_an_echo_of_an_echo_goes_back_to_what_was_said_first(
+async def test_an_echo_of_an_echo_derives_from_the_original_statement(
     bus: Connection, database: Database
 ) -> None:
     first = turn(query="I prefer the language Elixir.", answer="Noted.", session_id="s1")
     await publish_durably(bus, GENERATION, first)
     await all_done(bus)
-    (said,) = [row["id"] for row in await rows(database) if row["role"] == "user"]
+    (statement_id,) = [row["id"] for row in await rows(database) if row["role"] == "user"]
     await call(bus, "search_memory", query="language")
-    await answered(bus, "You prefer Elixir.", query_id="q2")
+    await publish_answer(bus, "You prefer Elixir.", query_id="q2")
     (echo,) = [row for row in await rows(database) if row["content"] == "You prefer Elixir."]
 
     again = Caller(tenant="default", user="richard", session_id="s4")
     await call(bus, "memory_history", again, topic_or_id=echo["id"])
-    await answered(bus, "It is Elixir.", session_id="s4", query_id="q4")
+    await publish_answer(bus, "It is Elixir.", session_id="s4", query_id="q4")
 
-    assert {said, echo["id"]} <= (await sources(database))["assistant"]
+    assert {statement_id, echo["id"]} <= (await sources(database))["assistant"]
 
 
 @pytest.mark.usefixtures("memory_agent", "tools")
-async def test_what_an_answer_adds_is_noted(bus: Connection, database: Database) -> None:
+async def test_words_that_an_answer_adds_are_stored_in_its_metadata(
+    bus: Connection, database: Database
+) -> None:
     await call(bus, "save_topic", topic="user.language", content="Elixir")
     await call(bus, "recall_topic", topic="user.language")
 
-    await answered(bus, "You prefer Elixir. The meetup in Lisbon starts at noon.")
+    await publish_answer(bus, "You prefer Elixir. The meetup in Lisbon starts at noon.")
 
-    assert "lisbon" in (await noted(database))["assistant"]["adds"]
-    assert (await noted(database))["user"]["adds"] == []
+    assert "lisbon" in (await metadata_by_role(database))["assistant"]["adds"]
+    assert (await metadata_by_role(database))["user"]["adds"] == []
 
 
 @pytest.mark.usefixtures("memory_agent", "tools")
-async def test_a_refusal_and_its_question_are_noted_until_the_question_is_answered(
+async def test_a_refusal_and_its_question_are_marked_until_the_question_is_answered(
     bus: Connection, database: Database
 ) -> None:
-    await answered(bus, "I remember nothing about that.")
-    unanswered = await noted(database)
-    await answered(bus, "Elixir, since you build telephone switches.")
+    await publish_answer(bus, "I remember nothing about that.")
+    unanswered = await metadata_by_role(database)
+    await publish_answer(bus, "Elixir, since you build telephone switches.")
 
     assert all(unanswered[kind]["unanswered"] for kind in ("episode", "user", "assistant"))
-    assert not any("unanswered" in metadata for metadata in (await noted(database)).values())
+    assert not any(
+        "unanswered" in metadata for metadata in (await metadata_by_role(database)).values()
+    )
 
 
 @pytest.mark.usefixtures("memory_agent", "tools")
 @pytest.mark.parametrize("reported", [[], ["recall"]])
-async def test_an_agent_need_not_say_in_which_session_it_was_shown_something(
+async def test_sources_shown_without_a_session_are_recognised(
     bus: Connection, database: Database, reported: list[str]
 ) -> None:
     saved = await call(bus, "save_topic", topic="user.language", content="Elixir")
-    await call(bus, "recall", caller=Caller(tenant="default", user="richard"), query=ASKED)
+    await call(bus, "recall", caller=Caller(tenant="default", user="richard"), query=QUESTION)
 
-    await answered(bus, "You prefer Elixir.", tool_calls=reported)
+    await publish_answer(bus, "You prefer Elixir.", tool_calls=reported)
 
     fact = saved.data["id"]
     assert await sources(database) == {"episode": {fact}, "user": {fact}, "assistant": {fact}}

@@ -1,4 +1,4 @@
-"""What a publisher says of a turn besides, such as a project, is stored with its episode."""
+"""Metadata that the publisher adds to a turn, such as a project, is stored with its episode."""
 
 import json
 from typing import Any
@@ -13,8 +13,8 @@ from turns import GENERATION, all_done, episodes, turn
 TURN = {"query": "Densest metal?", "answer": "Osmium.", "query_id": "q1", "tool_calls": []}
 
 
-async def stored(bus: Connection, database: Database, metadata: object) -> dict[str, Any]:
-    """The metadata of the one episode, once the turn is stored."""
+async def stored_metadata(bus: Connection, database: Database, metadata: object) -> dict[str, Any]:
+    """Publish a turn with `metadata` and return the metadata of its episode."""
     await publish_durably(bus, GENERATION, turn(**TURN, metadata=metadata))
     await all_done(bus)
     (episode,) = await episodes(database)
@@ -23,25 +23,27 @@ async def stored(bus: Connection, database: Database, metadata: object) -> dict[
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_the_senders_own_metadata_are_stored(bus: Connection, database: Database) -> None:
-    found = await stored(bus, database, {"project": "/home/ada/shop", "tags": ["metal"]})
+async def test_the_publishers_own_metadata_is_stored(bus: Connection, database: Database) -> None:
+    found = await stored_metadata(bus, database, {"project": "/home/ada/shop", "tags": ["metal"]})
 
     assert found["project"] == "/home/ada/shop"
     assert found["tags"] == ["metal"]
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_what_only_the_memory_says_is_left_out(bus: Connection, database: Database) -> None:
-    told = {"score": 1, "adds": ["gold"], "tool_calls": 9, "session_id": "s2", "kept": True}
+async def test_metadata_fields_of_the_memory_itself_are_ignored(
+    bus: Connection, database: Database
+) -> None:
+    sent = {"score": 1, "adds": ["gold"], "tool_calls": 9, "session_id": "s2", "kept": True}
 
-    found = await stored(bus, database, told)
+    found = await stored_metadata(bus, database, sent)
 
     assert found == {"tool_calls": 0, "kept": True}
 
 
 @pytest.mark.usefixtures("memory_agent")
 @pytest.mark.parametrize("metadata", [{"long": "a" * 5_000}, "a text", [1], 7, None])
-async def test_a_turn_is_stored_whatever_comes_with_it(
+async def test_a_turn_with_unusable_metadata_is_stored_without_it(
     bus: Connection, database: Database, metadata: object
 ) -> None:
-    assert await stored(bus, database, metadata) == {"tool_calls": 0}
+    assert await stored_metadata(bus, database, metadata) == {"tool_calls": 0}

@@ -1,4 +1,4 @@
-"""What a turn makes of tools that say more than its model should read at once."""
+"""A turn shortens tool outputs that are too long for its model, and stores them whole."""
 
 import json
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ from waiting import eventually
 BOOK = "".join(f"Sentence {n} of the book. " for n in range(5_000))
 
 LARGE = 200_000
-"""Tokens; a context that holds the book."""
+"""Size in tokens of a context that holds the book."""
 
 
 class NoArgs(msgspec.Struct):
@@ -34,9 +34,9 @@ class NoArgs(msgspec.Struct):
 
 @pytest.fixture
 async def foreign_book(bus: Connection) -> AsyncIterator[None]:
-    """A tool called `book` as a participant written in another language might serve it."""
+    """Serve a tool `book` as a participant written in another language might."""
 
-    async def tell(message: BusMessage) -> None:
+    async def send_book(message: BusMessage) -> None:
         result = {"ok": True, "content": BOOK}
         await bus.publish(message.reply, json.dumps({"payload": result}).encode())
 
@@ -46,12 +46,12 @@ async def foreign_book(bus: Connection) -> AsyncIterator[None]:
         tool = {"name": "book", "description": "A book.", "version": "1", "schema": schema}
         await bus.publish("tool.schema", json.dumps({"payload": tool}).encode())
 
-    serving = [
-        await bus.subscribe("tool.request.book", tell),
+    subscriptions = [
+        await bus.subscribe("tool.request.book", send_book),
         await bus.subscribe("tool.schema.request", announce),
     ]
     yield
-    for subscription in serving:
+    for subscription in subscriptions:
         await subscription.stop(grace=1)
 
 
@@ -61,14 +61,14 @@ async def keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
         yield
 
 
-def told(ollama: OllamaStandIn) -> list[str]:
-    """What the model was told by tools."""
+def tool_results(ollama: OllamaStandIn) -> list[str]:
+    """Return the tool results in the last request to the model."""
     messages: list[dict[str, Any]] = ollama.bodies("/api/chat")[-1]["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
 @pytest.mark.usefixtures("foreign_book", "keeper")
-async def test_the_model_and_the_record_of_the_turn_get_the_preview_of_a_foreign_tools_output(
+async def test_the_model_and_the_turn_get_a_preview_of_a_foreign_tools_long_output(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start(tools=1)
@@ -76,18 +76,18 @@ async def test_the_model_and_the_record_of_the_turn_get_the_preview_of_a_foreign
 
     turn = await client.ask("Read.", caller=RICHARD, timeout=20)
 
-    (preview,) = told(ollama)
+    (preview,) = tool_results(ollama)
     (call,) = turn.tool_calls
     assert call.tool_output_key is not None
     assert call.content == preview
     assert len(preview) < 5_000
     assert call.tool_output_key in preview
-    kept = await memory.of(RICHARD).outputs.read(call.tool_output_key, 0, 1_000_000)
-    assert kept.text == BOOK
+    stored = await memory.of(RICHARD).outputs.read(call.tool_output_key, 0, 1_000_000)
+    assert stored.text == BOOK
 
 
 @pytest.mark.usefixtures("foreign_book", "keeper")
-async def test_what_is_too_long_for_the_model_is_a_setting_and_the_record_loses_nothing(
+async def test_the_output_limit_for_the_model_is_a_setting_and_the_turn_loses_nothing(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start(tools=1, tool_output_limit=len(BOOK), context_size=LARGE)
@@ -95,16 +95,16 @@ async def test_what_is_too_long_for_the_model_is_a_setting_and_the_record_loses_
 
     turn = await client.ask("Read.", caller=RICHARD, timeout=20)
 
-    assert told(ollama) == [BOOK]
+    assert tool_results(ollama) == [BOOK]
     (call,) = turn.tool_calls
     assert len(call.content) < len(BOOK)
     assert call.tool_output_key is not None
-    kept = await memory.of(RICHARD).outputs.read(call.tool_output_key, 0, 1_000_000)
-    assert kept.text == BOOK
+    stored = await memory.of(RICHARD).outputs.read(call.tool_output_key, 0, 1_000_000)
+    assert stored.text == BOOK
 
 
 @pytest.mark.usefixtures("foreign_book")
-async def test_without_a_keeper_the_model_gets_the_output_whole(
+async def test_without_an_output_keeper_the_model_gets_the_whole_output(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     await start(tools=1, context_size=LARGE)
@@ -112,31 +112,35 @@ async def test_without_a_keeper_the_model_gets_the_output_whole(
 
     turn = await client.ask("Read.", caller=RICHARD, timeout=20)
 
-    assert told(ollama) == [BOOK]
+    assert tool_results(ollama) == [BOOK]
     assert turn.answer == "I have read it."
     assert turn.tool_calls[0].tool_output_key is None
 
 
 @pytest.mark.usefixtures("foreign_book")
-async def test_every_field_of_a_call_is_on_the_wire_whatever_it_holds(
+async def test_every_field_of_a_call_is_published_even_if_it_is_empty(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
-    heard = await listen("response.generation")
+    generations = await listen("response.generation")
     await start(tools=1, context_size=LARGE)
     ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
 
     turn = await client.ask("Read.", caller=RICHARD, timeout=20)
-    await eventually(lambda: heard)
+    await eventually(lambda: generations)
 
-    (call,) = json.loads(heard[0].data)["payload"]["tool_calls"]
-    fixed = {
+    (call,) = json.loads(generations[0].data)["payload"]["tool_calls"]
+    constant_fields = {
         "name": "book", "args": {}, "ok": True, "tool_output_key": None, "recorded": True,
     }  # fmt: skip
-    assert call == {**fixed, "id": turn.tool_calls[0].id, "content": turn.tool_calls[0].content}
+    assert call == {
+        **constant_fields,
+        "id": turn.tool_calls[0].id,
+        "content": turn.tool_calls[0].content,
+    }
 
 
 @pytest.mark.usefixtures("keeper")
-async def test_what_the_memory_reads_back_is_not_shortened_again(
+async def test_a_piece_read_back_from_the_memory_is_not_shortened_again(
     bus: Connection,
     start: StartGenerator,
     client: QueryClient,
@@ -151,7 +155,7 @@ async def test_what_the_memory_reads_back_is_not_shortened_again(
 
         turn = await client.ask("Read on.", caller=RICHARD, timeout=20)
 
-    (piece,) = told(ollama)
+    (piece,) = tool_results(ollama)
     assert piece.startswith(BOOK[10:50_010])
     assert turn.tool_calls[0].tool_output_key is None
 
@@ -160,17 +164,17 @@ async def test_what_the_memory_reads_back_is_not_shortened_again(
 async def test_a_preview_made_by_the_tools_host_is_not_shortened_again(
     bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
-    async def tell(_: Caller, args: NoArgs) -> ToolOutput:
+    async def read_book(_: Caller, args: NoArgs) -> ToolOutput:
         return ToolOutput(content=BOOK, data=args)
 
-    tool = Tool(name="book", description="A book.", version="1.0.0", args=NoArgs, run=tell)
+    tool = Tool(name="book", description="A book.", version="1.0.0", args=NoArgs, run=read_book)
     async with ToolHost(bus, tool, output_limit=50_000):
         await start(tools=1)
         ollama.script(Reply(tool_calls=(("book", {}),)), Reply(content="I have read it."))
 
         turn = await client.ask("Read.", caller=RICHARD, timeout=20)
 
-    (preview,) = told(ollama)
+    (preview,) = tool_results(ollama)
     (call,) = turn.tool_calls
     assert call.tool_output_key is not None
     assert len(preview) > GeneratorSettings().tool_output_limit

@@ -1,4 +1,4 @@
-"""Beside the episode of a turn: its messages and tool results, once, and without echoes."""
+"""A turn is stored as an episode, its messages and its tool results, without echoes."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from turns import GENERATION, all_done, rows, turn
 
 RECALL = "[Memory: user.language_preference] Elixir"
 
-TOLD: list[dict[str, Any]] = [
+CALLS: list[dict[str, Any]] = [
     {"name": "weigh", "id": "c1", "content": "Gold: 19.3 g"},
     {"name": "recall_topic", "id": "c2", "content": "[Memory: user.metal] Gold"},
     {"name": "wait", "id": "c3", "content": " "},
@@ -27,16 +27,16 @@ TOLD: list[dict[str, Any]] = [
 
 @pytest.mark.usefixtures("memory_agent")
 @pytest.mark.parametrize("times", [1, 2])
-async def test_messages_and_results_of_tools_are_kept_once_beside_the_episode(
+async def test_messages_and_tool_results_are_stored_once_beside_the_episode(
     bus: Connection, database: Database, times: int
 ) -> None:
     for _ in range(times):
-        await publish_durably(bus, GENERATION, turn(tool_calls=TOLD))
+        await publish_durably(bus, GENERATION, turn(tool_calls=CALLS))
     await all_done(bus)
 
-    _, *beside = await rows(database)
-    kept = [(row["kind"], row["role"], row["label"], row["content"]) for row in beside]
-    assert kept == [
+    _, *other_rows = await rows(database)
+    stored = [(row["kind"], row["role"], row["label"], row["content"]) for row in other_rows]
+    assert stored == [
         ("chat_message", "user", None, "What is the symbol of gold?"),
         ("transcript", "assistant", None, ""),
         ("tool_output", "tool", "weigh", "Gold: 19.3 g"),
@@ -44,12 +44,12 @@ async def test_messages_and_results_of_tools_are_kept_once_beside_the_episode(
         ("tool_output", "tool", "weigh", "Error: no scales."),
         ("chat_message", "assistant", None, "Au."),
     ]
-    sent = [row["source_ref"] for row in beside]
-    assert sent == ["q1:user", None, "c1", "c2", "c4", "q1:agent"]
-    assert json.loads(beside[1]["metadata"]) == {
+    source_refs = [row["source_ref"] for row in other_rows]
+    assert source_refs == ["q1:user", None, "c1", "c2", "c4", "q1:agent"]
+    assert json.loads(other_rows[1]["metadata"]) == {
         "tool_calls": [{"id": "c3", "name": "wait", "args": {}}]
     }
-    for row in beside:
+    for row in other_rows:
         assert (row["owner"], row["agent"]) == ("richard", "generator_agent")
         assert (row["session_id"], row["query_id"]) == ("s1", "q1")
         assert row["event_time"] == "2026-11-20T23:30:00.000+00:00"
@@ -61,29 +61,31 @@ async def test_every_record_of_a_turn_is_announced_once(
     bus: Connection, database: Database, announced: list[tuple[str, MemoryChange]], times: int
 ) -> None:
     for _ in range(times):
-        await publish_durably(bus, GENERATION, turn(tool_calls=TOLD))
+        await publish_durably(bus, GENERATION, turn(tool_calls=CALLS))
     await all_done(bus)
 
-    kept = [MemoryChange(id=row["id"], kind=row["kind"]) for row in await rows(database)]
-    assert len(kept) == 7
-    assert announced == [("memory.saved", change) for change in kept]
+    stored = [MemoryChange(id=row["id"], kind=row["kind"]) for row in await rows(database)]
+    assert len(stored) == 7
+    assert announced == [("memory.saved", change) for change in stored]
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_the_same_words_in_two_turns_are_kept_twice(
+async def test_the_same_text_in_two_turns_is_stored_twice(
     bus: Connection, database: Database
 ) -> None:
     for query_id in ("q1", "q2"):
-        await publish_durably(bus, GENERATION, turn(query_id=query_id, tool_calls=TOLD[:1]))
+        await publish_durably(bus, GENERATION, turn(query_id=query_id, tool_calls=CALLS[:1]))
     await all_done(bus)
 
-    kept = [(row["query_id"], row["kind"]) for row in await rows(database)]
+    stored = [(row["query_id"], row["kind"]) for row in await rows(database)]
     kinds = ["episode", "chat_message", "tool_output", "chat_message"]
-    assert kept == [(query_id, kind) for query_id in ("q1", "q2") for kind in kinds]
+    assert stored == [(query_id, kind) for query_id in ("q1", "q2") for kind in kinds]
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_blank_answer_is_kept_and_not_searched(bus: Connection, database: Database) -> None:
+async def test_a_blank_answer_is_stored_as_a_transcript_only(
+    bus: Connection, database: Database
+) -> None:
     await publish_durably(bus, GENERATION, turn(answer=" "))
     await all_done(bus)
 
@@ -92,33 +94,33 @@ async def test_a_blank_answer_is_kept_and_not_searched(bus: Connection, database
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_turn_can_be_recalled_at_once_in_its_session_and_later(
+async def test_a_turn_can_be_recalled_in_its_session_and_from_later_ones(
     bus: Connection, memory: Memory
 ) -> None:
-    await publish_durably(bus, GENERATION, turn(tool_calls=TOLD))
+    await publish_durably(bus, GENERATION, turn(tool_calls=CALLS))
     await all_done(bus)
 
-    async def found(session: str, scope: Scope) -> set[str]:
+    async def recalled_kinds(session: str, scope: Scope) -> set[str]:
         caller = Caller(tenant="default", user="richard", session_id=session)
         recalled = await memory.of(caller).recall(RecallRequest(query="gold", top_k=9, scope=scope))
         return {item.record.kind for item in recalled.items}
 
-    assert await found("s1", "session") == await found("s2", "history")
-    assert await found("s1", "session") == {"chat_message", "tool_output"}
-    assert await found("s1", "history") == await found("s2", "session") == set()
+    assert await recalled_kinds("s1", "session") == await recalled_kinds("s2", "history")
+    assert await recalled_kinds("s1", "session") == {"chat_message", "tool_output"}
+    assert await recalled_kinds("s1", "history") == await recalled_kinds("s2", "session") == set()
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_turn_keeps_the_same_output_to_other_arguments_once_each(
+async def test_equal_outputs_of_calls_with_different_arguments_are_each_stored(
     bus: Connection, database: Database
 ) -> None:
-    made = [
+    calls = [
         {"id": id_, "name": "weather", "args": {"city": city}, "content": "Sunny."}
         for id_ in ("call_0", None)
         for city in ("Bern", "Basel")
     ]
     for _ in range(2):
-        await publish_durably(bus, GENERATION, turn(tool_calls=made))
+        await publish_durably(bus, GENERATION, turn(tool_calls=calls))
         await all_done(bus)
 
     results = [row for row in await rows(database) if row["kind"] == "tool_output"]

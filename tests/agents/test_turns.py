@@ -1,4 +1,4 @@
-"""A turn ends, whatever its model says or does, and whatever tools are announced."""
+"""Every turn ends, whatever its model does and whatever tools are announced."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from waiting import eventually
 
 
 async def announce(bus: Connection, name: str, parameters: Json) -> None:
-    """Tell of a tool as a participant written in another language might."""
+    """Announce a tool as a participant written in another language might."""
     function = {"name": name, "description": "Foreign.", "parameters": parameters}
     schema = {"type": "function", "function": function}
     tool = {"name": name, "description": "Foreign.", "version": "1", "schema": schema}
@@ -38,12 +38,12 @@ async def announce(bus: Connection, name: str, parameters: Json) -> None:
 @pytest.mark.parametrize(
     "parameters",
     [
-        pytest.param({"type": "object", "properties": {"x": {"type": 7}}}, id="no type"),
-        pytest.param({"type": "object", "properties": {"x": False}}, id="no value"),
+        pytest.param({"type": "object", "properties": {"x": {"type": 7}}}, id="not a type"),
+        pytest.param({"type": "object", "properties": {"x": False}}, id="not a schema"),
     ],
 )
 @pytest.mark.usefixtures("tools")
-async def test_a_tool_whose_schema_the_model_cannot_be_given_is_left_out(
+async def test_a_tool_with_an_invalid_schema_is_not_offered(
     bus: Connection,
     start: StartGenerator,
     client: QueryClient,
@@ -63,22 +63,22 @@ async def test_a_tool_whose_schema_the_model_cannot_be_given_is_left_out(
     assert offered == for_models - {"odd"}
 
 
-async def test_a_turn_with_more_thinking_than_a_message_carries_ends_without_it(
+async def test_thinking_too_long_for_a_message_is_left_out_of_the_turn(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, listen: Listen
 ) -> None:
     await start(tools=0)
-    heard = await listen("response.generation")
+    generations = await listen("response.generation")
     ollama.script(Reply(thinking="x" * 1_200_000, content="Au."))
 
     turn = await client.ask("Symbol of gold?", caller=RICHARD, timeout=20)
 
-    await eventually(lambda: heard)
-    assert decode(heard[0].data, Generation).payload == turn
+    await eventually(lambda: generations)
+    assert decode(generations[0].data, Generation).payload == turn
     assert (turn.answer, turn.thinking, turn.error) == ("Au.", None, None)
 
 
 class BreaksOnce:
-    """A chat model with a mistake in it."""
+    """A chat model with a bug in it."""
 
     name = "breaks once"
 
@@ -101,7 +101,7 @@ class BreaksOnce:
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_model_with_a_mistake_ends_the_turn_as_internal_and_nothing_is_remembered(
+async def test_a_bug_in_a_model_ends_the_turn_with_an_internal_error_and_is_not_stored(
     bus: Connection, client: QueryClient, memory: Memory, logs: Path
 ) -> None:
     async with GeneratorAgent(bus, BreaksOnce(), GeneratorSettings()):
@@ -124,18 +124,18 @@ async def test_a_model_with_a_mistake_ends_the_turn_as_internal_and_nothing_is_r
 
 
 class TalksForEver:
-    """A chat model whose answer is larger than a message, in pieces that are not."""
+    """A chat model whose answer exceeds a message, while its pieces do not."""
 
     name = "talks for ever"
 
     def __init__(self) -> None:
-        self.heard: list[Sequence[ChatMessage]] = []
+        self.received: list[Sequence[ChatMessage]] = []
 
     async def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
     ) -> AsyncGenerator[ChatChunk, None]:
         assert tools == []
-        self.heard.append(messages)
+        self.received.append(messages)
         for _ in range(3):
             yield ChatChunk(content="x" * 500_000)
 
@@ -156,7 +156,7 @@ async def test_an_answer_larger_than_a_message_ends_the_turn_as_too_large(
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_a_turn_that_is_too_large_to_be_published_is_taken_back(
+async def test_a_turn_too_large_to_publish_is_removed_from_the_session(
     bus: Connection, client: QueryClient
 ) -> None:
     model = TalksForEver()
@@ -164,11 +164,11 @@ async def test_a_turn_that_is_too_large_to_be_published_is_taken_back(
         for _ in range(2):
             await client.ask("Tell me all.", caller=RICHARD, timeout=20)
 
-    assert len(model.heard) == 2
-    assert model.heard[0] == model.heard[1]
+    assert len(model.received) == 2
+    assert model.received[0] == model.received[1]
 
 
-async def test_a_model_that_says_nothing_ends_the_turn_with_an_error(
+async def test_an_empty_answer_ends_the_turn_with_an_error(
     start: StartGenerator, client: QueryClient, ollama: OllamaStandIn, memory: Memory
 ) -> None:
     await start(tools=0)
@@ -184,12 +184,12 @@ async def test_a_model_that_says_nothing_ends_the_turn_with_an_error(
     assert [m["content"] for m in messages[1:]] == ["Second?"]
 
     async def one_turn() -> bool:
-        return (await memory.ledger.counts()).records == 4  # of the first the question
+        return (await memory.ledger.counts()).records == 4  # only the question of the first turn
 
     await eventually(one_turn)
 
 
-async def test_the_tools_that_the_context_has_no_room_for_are_left_out(
+async def test_tools_that_do_not_fit_the_context_are_not_offered(
     bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     agent = await start(tools=0)
@@ -209,7 +209,7 @@ async def test_the_tools_that_the_context_has_no_room_for_are_left_out(
 
 
 class CallsOnAndOn:
-    """A chat model that finds twice as many tokens in everything as an estimate does."""
+    """A chat model that calls tools for ever, and counts twice the estimated tokens."""
 
     name = "calls on and on"
 
@@ -229,7 +229,7 @@ class CallsOnAndOn:
 
 
 @pytest.mark.usefixtures("memory_agent")
-async def test_what_the_tools_take_is_counted_as_the_model_counts(
+async def test_the_tokens_of_tools_are_counted_as_the_model_counts(
     bus: Connection, client: QueryClient
 ) -> None:
     model = CallsOnAndOn()
@@ -245,7 +245,7 @@ async def test_what_the_tools_take_is_counted_as_the_model_counts(
     assert upper * 0.8 < max(with_tools) < upper * 1.05
 
 
-async def test_a_turn_tells_its_calls_in_the_order_in_which_they_were_asked(
+async def test_a_turn_lists_its_calls_in_the_order_of_the_request(
     bus: Connection, start: StartGenerator, client: QueryClient, ollama: OllamaStandIn
 ) -> None:
     second_answered = asyncio.Event()
@@ -287,7 +287,7 @@ async def test_turns_of_two_users_with_the_same_query_id_are_both_remembered(
 
 @pytest.fixture
 def unfinished(ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The model begins an answer and does not end it; a stop does not wait for it."""
+    """Make the model begin an answer that does not end, and a stop not wait for it."""
     monkeypatch.setattr(participant, "STOP_GRACE", 0.01)
     may_finish = threading.Event()
     ollama.script(Reply(content="Half an answer.", hold=may_finish))
@@ -296,17 +296,17 @@ def unfinished(ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 @pytest.mark.usefixtures("unfinished")
-async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_and_no_answer(
+async def test_a_turn_interrupted_by_a_stop_ends_with_an_error_and_no_answer(
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
 ) -> None:
     agent = await start(tools=0)
-    asked = asyncio.create_task(client.ask("Hello?", caller=RICHARD, timeout=20))
+    asking = asyncio.create_task(client.ask("Hello?", caller=RICHARD, timeout=20))
     await eventually(lambda: ollama.bodies("/api/chat"))
 
     await agent.__aexit__(None, None, None)
-    turn = await asked
+    turn = await asking
 
     assert turn.error is not None
     assert (turn.error.code, turn.answer) == ("unavailable", "")
@@ -314,7 +314,7 @@ async def test_a_turn_that_a_stop_interrupts_ends_with_an_error_and_no_answer(
 
 
 @pytest.mark.usefixtures("unfinished")
-async def test_a_turn_that_waits_for_one_that_a_stop_interrupts_is_told_as_well(
+async def test_a_turn_that_waits_for_an_interrupted_one_ends_with_an_error_too(
     start: StartGenerator,
     bus: Connection,
     listen: Listen,
@@ -336,7 +336,7 @@ async def test_a_turn_that_waits_for_one_that_a_stop_interrupts_is_told_as_well(
     assert len(ollama.bodies("/api/chat")) == 1
 
 
-async def test_a_turn_of_which_nothing_can_be_published_is_an_error(
+async def test_a_turn_that_cannot_be_published_at_all_raises_an_error(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_data: bytes, _headers: object) -> None:
@@ -349,20 +349,20 @@ async def test_a_turn_of_which_nothing_can_be_published_is_an_error(
         await TurnPublisher(bus).publish(turn, RICHARD)
 
 
-async def test_a_query_that_failed_and_is_asked_again_under_its_id_is_remembered(
+async def test_a_failed_query_repeated_with_its_id_is_remembered(
     bus: Connection,
     start: StartGenerator,
     ollama: OllamaStandIn,
     memory: Memory,
     listen: Listen,
 ) -> None:
-    heard = await listen("response.generation")
+    generations = await listen("response.generation")
     await start(tools=0)
     ollama.fail_next(error="out of memory")
     query = b'{"query_id": "q5", "session_id": "s5", "payload": {"query": "Hi?"}}'
     for times in (1, 2):
         await bus.publish("query.received", query)
-        await eventually(lambda: len(heard) == times)  # noqa: B023 - at once
+        await eventually(lambda: len(generations) == times)  # noqa: B023 - awaited in the loop
 
     async def one_turn() -> bool:
         return (await memory.ledger.counts()).records == 3

@@ -1,4 +1,4 @@
-"""An answer that says no more than that nothing was found, where not all was searched, is none."""
+"""An answer that nothing was found is not remembered if the search was incomplete."""
 
 import pytest
 
@@ -12,13 +12,13 @@ from turns import GENERATION, all_done, rows, turn
 
 RICHARD = Caller(tenant="default", user="richard", session_id="s1")
 QUESTION = "What is the capital of Australia?"
-WHY = "Ollama at http://127.0.0.1:11434 does not answer. Start it, or set `embedder: minilm`."
+REASON = "Ollama at http://127.0.0.1:11434 does not answer. Start it, or set `embedder: minilm`."
 
 
-async def remembered(
+async def stored_after(
     bus: Connection, database: Database, answer: str, *results: str
 ) -> list[tuple[str, str]]:
-    """Kind and content of what is recorded of a turn with these results of tools."""
+    """Publish a turn with these tool results; return kind and content of its records."""
     calls = [
         {"name": "search_memory" if n == 0 else f"tool_{n}", "content": content, "id": f"c{n}"}
         for n, content in enumerate(results)
@@ -32,15 +32,15 @@ async def remembered(
 @pytest.mark.parametrize(
     "answer",
     [
-        "I found nothing, but I could not search everything that I remember: " + WHY,
+        "I found nothing, but I could not search everything that I remember: " + REASON,
         "I don't know that yet. Ollama does not answer, so not everything could be searched.",
         "Sorry, I have no memory of the capital of Australia at the moment.",
     ],
 )
-async def test_of_such_a_turn_the_question_is_remembered_and_the_answer_is_not(
+async def test_only_the_question_is_remembered_if_an_incomplete_search_found_nothing(
     bus: Connection, database: Database, answer: str
 ) -> None:
-    found = await remembered(bus, database, answer, nothing_found(WHY))
+    found = await stored_after(bus, database, answer, nothing_found(REASON))
 
     assert found == [("chat_message", QUESTION)]
 
@@ -49,13 +49,13 @@ async def test_of_such_a_turn_the_question_is_remembered_and_the_answer_is_not(
 @pytest.mark.parametrize(
     ("answer", "results"),
     [
-        pytest.param("It is Canberra.", [nothing_found(WHY)], id="known without the memory"),
+        pytest.param("It is Canberra.", [nothing_found(REASON)], id="known without the memory"),
         pytest.param(
             "I remember nothing about that.", [nothing_found()], id="everything was searched"
         ),
         pytest.param(
             "I found nothing about that.",
-            [nothing_found(WHY), "The atlas is closed."],
+            [nothing_found(REASON), "The atlas is closed."],
             id="another tool answered",
         ),
         pytest.param("I do not know that.", [], id="nothing was searched"),
@@ -64,7 +64,7 @@ async def test_of_such_a_turn_the_question_is_remembered_and_the_answer_is_not(
 async def test_any_other_answer_is_remembered(
     bus: Connection, database: Database, answer: str, results: list[str]
 ) -> None:
-    found = await remembered(bus, database, answer, *results)
+    found = await stored_after(bus, database, answer, *results)
 
     assert ("chat_message", answer) in found
     assert ("episode", f"Q: {QUESTION}\nA: {answer}") in found
@@ -72,12 +72,12 @@ async def test_any_other_answer_is_remembered(
 
 @pytest.mark.usefixtures("memory_agent", "tools")
 @pytest.mark.parametrize("tool", ["search_memory", "recall"])
-async def test_what_a_search_without_vectors_answers_is_known_as_such(
+async def test_the_result_of_a_search_without_vectors_counts_as_incomplete(
     bus: Connection, database: Database, tool: str
 ) -> None:
-    """The memory of this test has no vector worker."""
+    """The memory has no vector worker here."""
     result = await call_tool(bus, tool, {"query": QUESTION}, caller=RICHARD)
 
-    found = await remembered(bus, database, "I know nothing about that.", result.content)
+    found = await stored_after(bus, database, "I know nothing about that.", result.content)
 
     assert found == [("chat_message", QUESTION)]

@@ -1,4 +1,4 @@
-"""A vector worker whose embedder cannot be loaded serves all the same, and says why."""
+"""A vector worker whose embedder cannot be loaded still serves, and reports the reason."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,8 +31,8 @@ log = structlog.get_logger()
 
 
 @pytest.fixture
-def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
-    """What a worker gets where MiniLM is neither installed nor to be downloaded."""
+def missing_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
+    """Choose an embedder where MiniLM is neither installed nor available for download."""
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
     config = WorkerConfig(
@@ -49,26 +49,28 @@ def missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
 
 @pytest.fixture
 async def vectors(
-    connect_bus: ConnectBus, bus: Connection, missing: Embedder, tmp_path: Path
+    connect_bus: ConnectBus, bus: Connection, missing_embedder: Embedder, tmp_path: Path
 ) -> AsyncIterator[VectorClient]:
-    async with vector_worker(await connect_bus(), missing, tmp_path / "chroma"):
+    async with vector_worker(await connect_bus(), missing_embedder, tmp_path / "chroma"):
         yield VectorClient(bus, search_timeout=5.0)
 
 
-def test_an_embedder_that_cannot_be_loaded_is_missing_and_keeps_its_name(missing: Embedder) -> None:
-    assert isinstance(missing, MissingEmbedder)
-    assert missing.name == "minilm"
+def test_an_embedder_that_cannot_be_loaded_is_missing_and_keeps_its_name(
+    missing_embedder: Embedder,
+) -> None:
+    assert isinstance(missing_embedder, MissingEmbedder)
+    assert missing_embedder.name == "minilm"
 
 
-async def test_the_status_says_why_there_is_no_embedder(vectors: VectorClient) -> None:
+async def test_the_status_explains_why_there_is_no_embedder(vectors: VectorClient) -> None:
     status = await vectors.status(tenant=TENANT)
 
     assert "could not be downloaded" in str(status.problem)
-    assert "`local2 doctor`" in str(status.problem), "and what to do"
+    assert "`local2 doctor`" in str(status.problem), "and names the remedy"
     assert (status.count, status.dimensions) == (0, 0)
 
 
-async def test_whatever_needs_the_embedder_says_why_not(vectors: VectorClient) -> None:
+async def test_requests_that_need_the_embedder_fail_with_the_reason(vectors: VectorClient) -> None:
     with pytest.raises(VectorError, match="could not be downloaded"):
         await vectors.search("gold", 5, tenant=TENANT)
     with pytest.raises(VectorError, match="could not be downloaded"):
@@ -78,7 +80,7 @@ async def test_whatever_needs_the_embedder_says_why_not(vectors: VectorClient) -
 
 
 @pytest.mark.usefixtures("vectors")
-async def test_a_search_without_an_embedder_goes_by_words_and_says_why(
+async def test_a_search_without_an_embedder_uses_full_text_and_gives_the_reason(
     memory: Memory,
 ) -> None:
     service = memory.of(RICHARD)
@@ -97,7 +99,7 @@ async def test_an_index_survives_a_start_without_its_embedder(
     memory: Memory,
     connect_bus: ConnectBus,
     embedder: MiniLM,
-    missing: Embedder,
+    missing_embedder: Embedder,
     tmp_path: Path,
 ) -> None:
     service = memory.of(RICHARD)
@@ -108,7 +110,7 @@ async def test_an_index_survives_a_start_without_its_embedder(
         await indexed(memory)
     memory.indexer.worker_lost()
 
-    async with vector_worker(await connect_bus(), missing, folder) as store:
+    async with vector_worker(await connect_bus(), missing_embedder, folder) as store:
         memory.indexer.worker_started(store.id)
         assert (await memory.vectors.status(tenant=TENANT)).count == 1
     memory.indexer.worker_lost()
@@ -123,7 +125,7 @@ async def test_an_index_survives_a_start_without_its_embedder(
 VECTOR_SUBJECTS = ("search", "upsert", "delete", "ids", "lost", "status", "reset")
 
 
-async def test_requests_that_nobody_waits_for_do_nothing(
+async def test_requests_without_a_reply_inbox_do_nothing(
     bus: Connection, connect_bus: ConnectBus, embedder: MiniLM, tmp_path: Path, logs: Path
 ) -> None:
     def lines() -> list[str]:

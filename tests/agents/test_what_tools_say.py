@@ -1,4 +1,4 @@
-"""A tool says itself whether its results come from the memory, and whether they are recorded."""
+"""Tools announce whether their results come from the memory, and whether to record them."""
 
 import json
 from typing import Any
@@ -35,19 +35,19 @@ KINDS = ("tool_output", "chat_message", "document", "fact")
 pytestmark = pytest.mark.usefixtures("listener", "memory_agent")
 
 
-class Theirs:
-    """Tools of another team, which know the bus from its description only."""
+class ForeignTools:
+    """Another team's tools, which know the bus only from its documentation."""
 
-    def __init__(self, bus: Connection, heard: Toolbox) -> None:
+    def __init__(self, bus: Connection, toolbox: Toolbox) -> None:
         self._bus = bus
-        self._heard = heard
+        self._toolbox = toolbox
 
-    async def announce(self, name: str, **says: bool) -> None:
-        """Tell of a tool, and wait until the memory has heard of it."""
-        await self._bus.publish("tool.schema", json.dumps({"name": name, **says}).encode())
-        await eventually(lambda: self._heard.get(name) is not None)
+    async def announce(self, name: str, **attributes: bool) -> None:
+        """Announce a tool, and wait until the memory knows it."""
+        await self._bus.publish("tool.schema", json.dumps({"name": name, **attributes}).encode())
+        await eventually(lambda: self._toolbox.get(name) is not None)
 
-    async def serve(self, name: str, content: str, **says: bool) -> None:
+    async def serve(self, name: str, content: str, **attributes: bool) -> None:
         async def answer(message: BusMessage) -> None:
             request = json.loads(message.data)
             result = {
@@ -59,7 +59,7 @@ class Theirs:
 
         await self._bus.subscribe(f"tool.request.{name}", answer)
         await self._bus.flush()
-        await self.announce(name, **says)
+        await self.announce(name, **attributes)
 
     async def answer(self, name: str, content: str) -> None:
         result = {"user": "richard", "session_id": "s1", "payload": {"content": content}}
@@ -67,13 +67,13 @@ class Theirs:
 
 
 @pytest.fixture
-async def theirs(connect_bus: ConnectBus, toolbox: Toolbox) -> Theirs:
-    return Theirs(await connect_bus(), toolbox)
+async def theirs(connect_bus: ConnectBus, toolbox: Toolbox) -> ForeignTools:
+    return ForeignTools(await connect_bus(), toolbox)
 
 
 async def results(database: Database) -> list[tuple[str, str]]:
-    kept = [row for row in await rows(database) if row["role"] == "tool"]
-    return [(row["label"], row["content"]) for row in kept]
+    tool_rows = [row for row in await rows(database) if row["role"] == "tool"]
+    return [(row["label"], row["content"]) for row in tool_rows]
 
 
 async def has(database: Database, *expected: tuple[str, str]) -> bool:
@@ -81,7 +81,7 @@ async def has(database: Database, *expected: tuple[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
-def test_every_tool_of_the_catalog_says_that_it_answers_from_the_memory_and_is_not_recorded(
+def test_every_tool_of_the_catalogue_reads_the_memory_and_is_not_recorded(
     memory: Memory, name: str
 ) -> None:
     (schema,) = [tool.schema() for tool in memory_tools(Memories(memory)) if tool.name == name]
@@ -90,7 +90,7 @@ def test_every_tool_of_the_catalog_says_that_it_answers_from_the_memory_and_is_n
     assert name in memory.tools.own
 
 
-def test_tools_for_programs_say_so() -> None:
+def test_tools_for_programs_are_marked_as_such() -> None:
     for_programs = {tool.name for tool in TOOLS if not tool.for_models}
     assert for_programs == {
         "ingest",
@@ -108,32 +108,32 @@ def test_tools_for_programs_say_so() -> None:
     }
 
 
-class Nothing(Args, frozen=True):
+class NoArgs(Args, frozen=True):
     pass
 
 
-async def _count(memory: MemoryService, args: Nothing) -> ToolOutput:
+async def _count(memory: MemoryService, args: NoArgs) -> ToolOutput:
     return ToolOutput(content=f"{memory.caller.user} has 3 notes on gold.", data=args)
 
 
-async def test_a_new_tool_of_the_memory_that_says_nothing_else_brings_no_echoes(
+async def test_a_new_memory_tool_causes_no_echoes_by_default(
     bus: Connection,
-    theirs: Theirs,
+    theirs: ForeignTools,
     memory: Memory,
     database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither when it answers, nor when a turn reports it, nor where it answered nothing."""
-    new = MemoryTool(
+    """Its results are not stored when it answers or when a turn reports them, even blank ones."""
+    new_tool = MemoryTool(
         name="count_notes",
         title="Count",
         description="Count.",
         annotations=READS,
-        args=Nothing,
+        args=NoArgs,
         function=_count,
     )
-    monkeypatch.setattr(memory.tools, "own", memory.tools.own | {new.name})
-    async with ToolHost(bus, new.bind(Memories(memory))):
+    monkeypatch.setattr(memory.tools, "own", memory.tools.own | {new_tool.name})
+    async with ToolHost(bus, new_tool.bind(Memories(memory))):
         counted = await call_tool(bus, "count_notes", {}, caller=RICHARD)
         await theirs.answer("weigh", "19.3 g")
         await eventually(lambda: has(database, ("weigh", "19.3 g")))
@@ -148,8 +148,8 @@ async def test_a_new_tool_of_the_memory_that_says_nothing_else_brings_no_echoes(
     ]  # fmt: skip
 
 
-async def test_of_a_tool_that_is_not_recorded_nothing_is_recalled_and_of_one_that_says_nothing_all(
-    theirs: Theirs, memory: Memory, database: Database
+async def test_results_are_recalled_unless_their_tool_announces_otherwise(
+    theirs: ForeignTools, memory: Memory, database: Database
 ) -> None:
     await theirs.announce("forecast", recorded=False)
     await theirs.announce("weather")
@@ -163,12 +163,12 @@ async def test_of_a_tool_that_is_not_recorded_nothing_is_recalled_and_of_one_tha
     ]
 
 
-async def test_a_turn_keeps_the_call_of_a_tool_that_is_not_recorded_without_its_result(
-    bus: Connection, theirs: Theirs, memory: Memory, database: Database
+async def test_the_call_of_an_unrecorded_tool_is_stored_without_its_result(
+    bus: Connection, theirs: ForeignTools, memory: Memory, database: Database
 ) -> None:
-    """By what the tool announced, in whatever form an agent reports it; or by what a call says."""
+    """The tool's announcement or the reported call says so, in whatever form it is reported."""
     await theirs.announce("forecast", recorded=False)
-    made: list[dict[str, Any]] = [
+    calls: list[dict[str, Any]] = [
         {"name": "forecast", "id": "c1", "args": {"city": "Basel"}, "content": FORECAST},
         {"tool": "forecast", "id": "c2", "result": FORECAST},
         {"name": "unheard", "id": "c3", "content": FORECAST, "recorded": False},
@@ -176,12 +176,12 @@ async def test_a_turn_keeps_the_call_of_a_tool_that_is_not_recorded_without_its_
         {"name": "weather", "id": "c5", "content": "21 degrees in Basel."},
     ]
     for _ in range(2):
-        await publish_durably(bus, GENERATION, turn(tool_calls=made))
+        await publish_durably(bus, GENERATION, turn(tool_calls=calls))
         await all_done(bus)
 
     assert await results(database) == [("weather", "21 degrees in Basel.")]
-    (asking,) = [row for row in await rows(database) if row["kind"] == "transcript"]
-    assert json.loads(asking["metadata"])["tool_calls"] == [
+    (call_row,) = [row for row in await rows(database) if row["kind"] == "transcript"]
+    assert json.loads(call_row["metadata"])["tool_calls"] == [
         {"id": "c1", "name": "forecast", "args": {"city": "Basel"}},
         {"id": "c2", "name": "forecast", "args": {}},
         {"id": "c3", "name": "unheard", "args": {}},
@@ -190,17 +190,17 @@ async def test_a_turn_keeps_the_call_of_a_tool_that_is_not_recorded_without_its_
     assert await recall(memory.of(RICHARD), "forecast", kinds=KINDS) == []
 
 
-@pytest.mark.parametrize("heard", [True, False])
-async def test_a_conversation_that_is_ingested_says_which_results_are_left_out(
-    theirs: Theirs, memory: Memory, database: Database, heard: bool
+@pytest.mark.parametrize("announced", [True, False])
+async def test_ingesting_a_conversation_reports_the_results_left_out(
+    theirs: ForeignTools, memory: Memory, database: Database, announced: bool
 ) -> None:
-    if heard:
+    if announced:
         await theirs.announce("forecast", recorded=False)
-    call = ToolCallRecord(id="c1", name="forecast", recorded=heard)
-    asking = ConversationMessage(role="assistant", tool_calls=[call])
-    answering = ConversationMessage(role="tool", tool_call_id="c1", content=FORECAST)
+    call = ToolCallRecord(id="c1", name="forecast", recorded=announced)
+    call_row = ConversationMessage(role="assistant", tool_calls=[call])
+    result = ConversationMessage(role="tool", tool_call_id="c1", content=FORECAST)
 
-    ingested = await memory.of(RICHARD).intake.store_conversation([asking, answering])
+    ingested = await memory.of(RICHARD).intake.store_conversation([call_row, result])
 
     (skipped,) = ingested.skipped
     assert (skipped.index, skipped.reason) == (1, "not to be recorded, as its tool says")
@@ -208,13 +208,13 @@ async def test_a_conversation_that_is_ingested_says_which_results_are_left_out(
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-async def test_the_generator_says_of_each_call_whether_it_is_recorded_and_tells_its_model_all(
+async def test_the_generator_marks_unrecorded_calls_and_gives_its_model_every_result(
     *,
     bus: Connection,
     start: StartGenerator,
     client: QueryClient,
     ollama: OllamaStandIn,
-    theirs: Theirs,
+    theirs: ForeignTools,
     memory: Memory,
     database: Database,
     recorded: bool,
@@ -235,8 +235,8 @@ async def test_the_generator_says_of_each_call_whether_it_is_recorded_and_tells_
     assert [label for label, _ in await results(database)] == ["forecast"] * recorded
 
 
-async def test_a_tool_of_others_under_the_name_of_an_own_one_is_recorded_whatever_ours_says(
-    bus: Connection, theirs: Theirs, memory: Memory, toolbox: Toolbox, database: Database
+async def test_a_foreign_tool_with_the_name_of_a_memory_tool_is_recorded(
+    bus: Connection, theirs: ForeignTools, memory: Memory, toolbox: Toolbox, database: Database
 ) -> None:
     async with ToolHost(bus, sessions.NOTE.bind(Memories(memory))):
         await eventually(lambda: toolbox.get("note") is not None)
@@ -248,19 +248,19 @@ async def test_a_tool_of_others_under_the_name_of_an_own_one_is_recorded_whateve
 @pytest.mark.parametrize(
     ("reads_memory", "adds"), [(True, []), (False, ["briefli", "brown", "favour", "summaris"])]
 )
-async def test_what_another_tool_has_from_the_memory_is_no_news_of_an_answer(
-    bus: Connection, theirs: Theirs, database: Database, reads_memory: bool, adds: list[str]
+async def test_words_that_a_tool_read_from_the_memory_are_not_added_by_the_answer(
+    bus: Connection, theirs: ForeignTools, database: Database, reads_memory: bool, adds: list[str]
 ) -> None:
     await theirs.announce("briefing", reads_memory=reads_memory, recorded=False)
     saved = await call_tool(
         bus, "save_topic", {"topic": "user.dog", "content": "Rex, a terrier"}, caller=RICHARD
     )
     await call_tool(bus, "recall", {"query": "terrier"}, caller=RICHARD)
-    told = "Summarised briefly: favoured is Rex, a brown terrier."
+    summary = "Summarised briefly: favoured is Rex, a brown terrier."
 
-    calls = [{"name": "briefing", "content": told}]
+    calls = [{"name": "briefing", "content": summary}]
     await publish_durably(
-        bus, GENERATION, turn(query="What dog do I have?", answer=told, tool_calls=calls)
+        bus, GENERATION, turn(query="What dog do I have?", answer=summary, tool_calls=calls)
     )
     await all_done(bus)
 

@@ -66,41 +66,43 @@ BLOCKS = {
 }
 
 
-def _claimed(claims: dict[str, Any], who: str = "eve") -> Callable[[World], Awaitable[object]]:
+def _claiming(
+    claims: dict[str, Any], attacker: str = "eve"
+) -> Callable[[World], Awaitable[object]]:
     """Attack with bob's token, and with no token at all."""
 
     async def attack(world: World) -> object:
-        agent = world.agents[who]
-        own = world.token("bob") if who == "eve" else world.token("ada", "beta")
+        agent = world.agents[attacker]
+        own = world.token("bob") if attacker == "eve" else world.token("ada", "beta")
         found = [
             await agent.call(tool, args, token=token, **claims)
             for token in (own, None)
             for tool, args in (("recall", RECALL), ("recall_topic", {"topic": "user.code"}))
-            if who == "eve" or token is None
+            if attacker == "eve" or token is None
         ]
         stored = {"topic": "user.code", "content": "The code of the vault is 0000."}
-        if who == "eve":
+        if attacker == "eve":
             await agent.call("save_topic", stored, token=own, **claims)
         return found
 
     return attack
 
 
-def _argued(more: dict[str, Any]) -> Callable[[World], Awaitable[object]]:
+def _with_arguments(extra: dict[str, Any]) -> Callable[[World], Awaitable[object]]:
     async def attack(world: World) -> object:
         bob = world.token("bob")
-        args = RECALL | more
-        known = {"topic": "user.code", "content": "0000", **more}
+        args = RECALL | extra
+        known = {"topic": "user.code", "content": "0000", **extra}
         return [
             refused(await world.eve.call("recall", args, token=bob), "invalid_arguments"),
             refused(await world.eve.call("save_topic", known, token=bob), "invalid_arguments"),
-            await ask(world.eve, "tool.request.recall", {"args": RECALL, **more}, token=bob),
+            await ask(world.eve, "tool.request.recall", {"args": RECALL, **extra}, token=bob),
         ]
 
     return attack
 
 
-def _injected(text: str) -> Callable[[World], Awaitable[object]]:
+def _injecting(text: str) -> Callable[[World], Awaitable[object]]:
     async def attack(world: World) -> object:
         bob = world.token("bob")
         calls: list[tuple[str, dict[str, Any]]] = [
@@ -118,25 +120,25 @@ def _injected(text: str) -> Callable[[World], Awaitable[object]]:
     return attack
 
 
-def _boss(world: World) -> str:
-    """Return what the server says of acme's admin."""
+def _admin_info(world: World) -> str:
+    """Return the server's header value for acme's admin."""
     key = world.entries().tenants["acme"].agents["local2"].key
     return json.dumps({"acc": "acme", "user": key})
 
 
-def _looks_like(make: Callable[[str], dict[str, str]]) -> Callable[[World], Awaitable[object]]:
+def _with_headers(make: Callable[[str], dict[str, str]]) -> Callable[[World], Awaitable[object]]:
     """Have a reader claim to be the admin."""
 
     async def attack(world: World) -> object:
         args = {"topic": "project.database", "content": "0000"}
-        return refused(await world.rita.call("save_topic", args, headers=make(_boss(world))))
+        return refused(await world.rita.call("save_topic", args, headers=make(_admin_info(world))))
 
     return attack
 
 
-def _looks_raw(block: str) -> Callable[[World], Awaitable[object]]:
+def _with_raw_headers(block: str) -> Callable[[World], Awaitable[object]]:
     async def attack(world: World) -> object:
-        headers = block.replace("{name}", INFO).replace("{info}", _boss(world)).encode()
+        headers = block.replace("{name}", INFO).replace("{info}", _admin_info(world)).encode()
         known = {"topic": "project.database", "content": "0000"}
         return [
             refused(await send_raw(world.rita, f"tool.request.{tool}", headers, {"payload": args}))
@@ -149,7 +151,7 @@ def _looks_raw(block: str) -> Callable[[World], Awaitable[object]]:
     return attack
 
 
-async def _another_output(world: World) -> object:
+async def _key_of_another_output(world: World) -> object:
     """Use Ada's key for an output of bob's."""
     bob = world.token("bob")
     part = {"key": OUTPUT, "offset": 0, "text": "Vault report: 0000", "last": True}
@@ -160,14 +162,14 @@ async def _another_output(world: World) -> object:
 
 
 CASES = [
-    *(Case(f"claiming {name}", _claimed(claims)) for name, claims in CLAIMS.items()),
+    *(Case(f"claiming {name}", _claiming(claims)) for name, claims in CLAIMS.items()),
     *(
-        Case(f"claiming {name} from another tenant", _claimed(claims, "mallory"), "beta")
+        Case(f"claiming {name} from another tenant", _claiming(claims, "mallory"), "beta")
         for name, claims in CLAIMS.items()
     ),
-    *(Case(f"arguments with {name}", _argued(more)) for name, more in ARGUMENTS.items()),
-    *(Case(f"injected: {text[:24]!r}", _injected(text)) for text in INJECTED),
-    *(Case(f"{INFO} {name}", _looks_like(make)) for name, make in HEADERS.items()),
-    *(Case(f"{INFO} {name}", _looks_raw(block)) for name, block in BLOCKS.items()),
-    Case("another's key of an output", _another_output),
+    *(Case(f"arguments with {name}", _with_arguments(extra)) for name, extra in ARGUMENTS.items()),
+    *(Case(f"injected: {text[:24]!r}", _injecting(text)) for text in INJECTED),
+    *(Case(f"{INFO} {name}", _with_headers(make)) for name, make in HEADERS.items()),
+    *(Case(f"{INFO} {name}", _with_raw_headers(block)) for name, block in BLOCKS.items()),
+    Case("another's key of an output", _key_of_another_output),
 ]

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from attacks.listening import life
+from attacks.listening import work_of_ada
 from attacks.world import ADAS, BETAS, ITEM, ITEMS, OUTPUT, QUERY, SESSION, SHARED, World, ask
 from commands import local2
 from local.app import open_stack
 from tenant_agents import Agent, agent, with_tenants
 from waiting import eventually
 
-CAST = {
+AGENTS = {
     "desk": ("acme", "agent"),
     "boss": ("acme", "local2"),
     "curator": ("acme", "curt"),
@@ -27,7 +27,7 @@ CAST = {
     "chief": ("beta", "local2"),
     "mallory": ("beta", "mallory"),
 }
-HIRED = (
+ADDED_AGENTS = (
     ("acme", "curt", "curator"),
     ("acme", "eve", "writer"),
     ("acme", "rita", "reader"),
@@ -39,47 +39,49 @@ HIRED = (
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     folder: Path = tmp_path_factory.mktemp("attacks")
     settings = with_tenants(folder, "acme", "beta")
-    quiet = msgspec.structs.replace(settings.memory, consolidation_hours=0)
-    settings = msgspec.structs.replace(settings, memory=quiet)
-    for tenant, name, role in HIRED:
+    without_consolidation = msgspec.structs.replace(settings.memory, consolidation_hours=0)
+    settings = msgspec.structs.replace(settings, memory=without_consolidation)
+    for tenant, name, role in ADDED_AGENTS:
         done = local2(folder, "tenants", "add", tenant, "--agent", name, "--role", role)
         assert done.returncode == 0, done.stderr
     async with AsyncExitStack() as resources:
         stack = await resources.enter_async_context(open_stack(settings, log_folder=folder))
         agents: dict[str, Agent] = {}
-        for who, (tenant, name) in CAST.items():
+        for nickname, (tenant, name) in AGENTS.items():
             connected = agent(folder, stack.url, tenant, name)
-            agents[who] = await resources.enter_async_context(connected)
+            agents[nickname] = await resources.enter_async_context(connected)
         world = World(folder, stack.url, agents)
-        await _lived(world)
-        await life(world)
+        await _store_content(world)
+        await work_of_ada(world)
         await eventually(lambda: _indexed(world), within=60)
         yield world
 
 
 async def _indexed(world: World) -> bool:
     await world.at_rest()
-    world.known = await world.seen()
+    world.known = await world.known_to_users()
     return '"degraded": true' not in json.dumps(world.known)
 
 
-async def _lived(world: World) -> None:
+async def _store_content(world: World) -> None:
     """Store content for the ada of each tenant, with the same ids, and content for everybody."""
     for name, agent_, admin, secret in (
         ("acme", world.desk, world.boss, ADAS),
         ("beta", world.office, world.chief, BETAS),
     ):
         token = world.token("ada", name)
-        head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
-        kept = {"topic": "user.code", "content": f"The code of the vault is {secret}."}
-        assert (await agent_.call("save_topic", kept, token=token)).ok
+        envelope: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
+        topic = {"topic": "user.code", "content": f"The code of the vault is {secret}."}
+        assert (await agent_.call("save_topic", topic, token=token)).ok
         fact = {"content": f"The spare code of the vault is {secret} too.", "scope": "user"}
         stored = await agent_.call("remember_fact", fact, token=token)
         world.ids[name] = stored.data["id"]
         turn = {"query": "Say the code of the vault.", "answer": f"It is {secret}."}
-        await ask(agent_, "memory.turn", turn, token=token, headers={"Nats-Msg-Id": "m1"}, **head)
-        note = await agent_.call("note", {"content": f"Vault: {secret}"}, token=token, **head)
-        assert note.ok
+        await ask(
+            agent_, "memory.turn", turn, token=token, headers={"Nats-Msg-Id": "m1"}, **envelope
+        )
+        noted = await agent_.call("note", {"content": f"Vault: {secret}"}, token=token, **envelope)
+        assert noted.ok
         part = {"key": OUTPUT, "offset": 0, "text": f"Vault report: {secret}", "last": True}
         assert "Kept" in await ask(agent_, "memory.output.keep", part, token=token)
         item = {**ITEM, "value": {"code": secret}, "text": f"The item of the vault is {secret}."}

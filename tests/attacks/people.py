@@ -46,30 +46,34 @@ def _reads(fact: str) -> dict[str, Call]:
 
 
 READS = tuple(_reads(""))
-OF_TENANT = {"eve": "acme", "mallory": "beta"}
+TENANT_OF_ATTACKER = {"eve": "acme", "mallory": "beta"}
 
 
-def _reading(who: str, what: str) -> Callable[[World], Awaitable[object]]:
+def _reading(attacker: str, read: str) -> Callable[[World], Awaitable[object]]:
     """Read in ada's session, and with the ids of her query."""
 
     async def attack(world: World) -> object:
-        tool, args = _reads(world.ids["acme"])[what]
-        tenant = OF_TENANT[who]
-        head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY, "correlation_id": QUERY}
+        tool, args = _reads(world.ids["acme"])[read]
+        tenant = TENANT_OF_ATTACKER[attacker]
+        envelope: dict[str, Any] = {
+            "session_id": SESSION,
+            "query_id": QUERY,
+            "correlation_id": QUERY,
+        }
         token = world.token("bob", tenant)
-        found = await world.agents[who].call(tool, args, token=token, headers=None, **head)
+        found = await world.agents[attacker].call(tool, args, token=token, headers=None, **envelope)
         assert BETAS not in str(found)
         return found
 
     return attack
 
 
-def _items(who: str) -> Callable[[World], Awaitable[object]]:
+def _items(attacker: str) -> Callable[[World], Awaitable[object]]:
     """Read ada's items by key, namespace and meaning; then delete them."""
 
     async def attack(world: World) -> object:
-        token = world.token("bob", OF_TENANT[who])
-        asked: list[Call] = [
+        token = world.token("bob", TENANT_OF_ATTACKER[attacker])
+        calls: list[Call] = [
             ("get", {"keys": [ITEM]}),
             ("search", {"query": VAULT}),
             ("search", {"namespace": ["vault"], "exact": True}),
@@ -78,14 +82,16 @@ def _items(who: str) -> Callable[[World], Awaitable[object]]:
             ("put", {"items": [{**ITEM, "value": {"code": "0000"}}]}),
             ("delete", {"keys": [ITEM], "namespaces": [[], ["vault"]]}),
         ]
-        told = []
-        for name, args in asked:
+        answers = []
+        for name, args in calls:
             request = {**ITEMS, **args}
-            head: dict[str, Any] = {"user": "ada", "session_id": SESSION}
+            envelope: dict[str, Any] = {"user": "ada", "session_id": SESSION}
             subject = f"memory.items.{name}"
-            told.append(await ask(world.agents[who], subject, request, token=token, **head))
-            assert BETAS not in told[-1]
-        return told
+            answers.append(
+                await ask(world.agents[attacker], subject, request, token=token, **envelope)
+            )
+            assert BETAS not in answers[-1]
+        return answers
 
     return attack
 
@@ -95,7 +101,7 @@ async def _relate(world: World) -> object:
     own = await world.eve.call(
         "remember_fact", {"content": "The vault is bob's.", "scope": "user"}, token=bob
     )
-    told = []
+    answers = []
     for source, target in (
         (own.data["id"], world.ids["acme"]),
         (world.ids["acme"], own.data["id"]),
@@ -103,47 +109,47 @@ async def _relate(world: World) -> object:
     ):
         for kind in ("supersedes", "contradicts"):
             args = {"source": source, "type": kind, "target": target}
-            told.append(
+            answers.append(
                 refused(await world.eve.call("relate", args, token=bob), "invalid_arguments")
             )
-    return told
+    return answers
 
 
 async def _rate(world: World) -> object:
     """Rate ada's answers: ratings count only for the rater's own answers."""
-    told = []
-    for who, tenant in OF_TENANT.items():
+    answers = []
+    for attacker, tenant in TENANT_OF_ATTACKER.items():
         token = world.token("bob", tenant)
-        for head in ({"session_id": SESSION}, {}):
-            rating = {"query_id": QUERY, "score": -1, "comment": "0000", **head}
-            agent = world.agents[who]
-            told.append(await ask(agent, "response.feedback", rating, token=token, user="ada"))
-    return told
+        for envelope in ({"session_id": SESSION}, {}):
+            rating = {"query_id": QUERY, "score": -1, "comment": "0000", **envelope}
+            agent = world.agents[attacker]
+            answers.append(await ask(agent, "response.feedback", rating, token=token, user="ada"))
+    return answers
 
 
-async def _same_ids(world: World) -> object:
-    """Give bob's own session, query, message, topic and output the same ids as ada's."""
+async def _reuse_ids(world: World) -> object:
+    """Give bob's own session, query, message and topic the same ids as ada's."""
     bob = world.token("bob")
-    head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
+    envelope: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
     turn = {"query": "Say the code of the vault.", "answer": "It is 0000."}
-    said = [{"role": "user", "content": "The code is 0000.", "id": "m1"}]
+    messages = [{"role": "user", "content": "The code is 0000.", "id": "m1"}]
     known = {"topic": "user.code", "content": "The code of the vault is 0000."}
     calls: list[Call] = [
         ("note", {"content": "Vault: 0000"}),
-        ("ingest", {"messages": said, "session_id": SESSION, "allow_again": True}),
+        ("ingest", {"messages": messages, "session_id": SESSION, "allow_again": True}),
         ("save_topic", known),
         ("save_memory", {"content": "The code of the vault is 0000."}),
     ]
-    told = [await world.eve.call(tool, args, token=bob, **head) for tool, args in calls]
-    return told, await ask(world.eve, "memory.turn", turn, token=bob, **head)
+    answers = [await world.eve.call(tool, args, token=bob, **envelope) for tool, args in calls]
+    return answers, await ask(world.eve, "memory.turn", turn, token=bob, **envelope)
 
 
 async def _erase(world: World) -> object:
     """Have an admin's agent act for bob: it erases only bob's content."""
     bob = world.token("bob")
-    told = [
-        await world.boss.call("forget", what, token=bob, session_id=SESSION)
-        for what in (
+    answers = [
+        await world.boss.call("forget", selection, token=bob, session_id=SESSION)
+        for selection in (
             {"id": world.ids["acme"]},
             {"id": world.ids["beta"]},
             {"topic": "user.code"},
@@ -151,9 +157,9 @@ async def _erase(world: World) -> object:
             {"everything": True, "allow_again": True},
         )
     ]
-    assert not told[0].ok, told[0]
-    assert not told[1].ok, told[1]
-    return told
+    assert not answers[0].ok, answers[0]
+    assert not answers[1].ok, answers[1]
+    return answers
 
 
 async def _erase_as_writer(world: World) -> object:
@@ -166,17 +172,21 @@ async def _erase_as_writer(world: World) -> object:
         {"topic": "project.database"},
         {"session_id": SESSION, "allow_again": True},
     ]
-    told = [await world.eve.call("forget", one, token=bob, session_id=SESSION) for one in chosen]
-    told += [await world.eve.call("forget", one, session_id=SESSION, user="ada") for one in chosen]
-    assert [one.ok for one in told] == [False, False, True, True, True, *[False] * 5]
-    return told
+    answers = [await world.eve.call("forget", one, token=bob, session_id=SESSION) for one in chosen]
+    answers += [
+        await world.eve.call("forget", one, session_id=SESSION, user="ada") for one in chosen
+    ]
+    assert [one.ok for one in answers] == [False, False, True, True, True, *[False] * 5]
+    return answers
 
 
 async def _undo(world: World) -> object:
     """As a curator acting for bob, look at changes made for ada and try to undo them."""
     ada, bob = world.token("ada"), world.token("bob")
-    hers = await world.curator.call("audit", {"limit": 1000}, token=ada)
-    runs = {one["run"] for one in hers.data["entries"] if one.get("run")} | {world.ids["acme"]}
+    audit_of_ada = await world.curator.call("audit", {"limit": 1000}, token=ada)
+    runs = {one["run"] for one in audit_of_ada.data["entries"] if one.get("run")} | {
+        world.ids["acme"]
+    }
     undone = [await world.curator.call("undo", {"run": run}, token=bob) for run in runs]
     assert not [one for one in undone if one.ok and one.data["undone"]]
     of_fact = await world.curator.call("audit", {"id": world.ids["acme"]}, token=bob)
@@ -188,51 +198,53 @@ async def _undo(world: World) -> object:
 
 async def _other_turns_id(world: World) -> object:
     """Have beta use a message id first; acme's message with that id is still stored."""
-    head: dict[str, Any] = {"Nats-Msg-Id": "the-same"}
+    headers: dict[str, Any] = {"Nats-Msg-Id": "the-same"}
     beta, cleo = world.token("ada", "beta"), world.token("cleo")
     first = {"query": "Who was first?", "answer": "Mallory was.", "query_id": "same"}
-    await ask(world.mallory, "memory.turn", first, token=world.token("bob", "beta"), headers=head)
+    await ask(
+        world.mallory, "memory.turn", first, token=world.token("bob", "beta"), headers=headers
+    )
     mine = {"query": "Where is the ladder?", "answer": "Behind the shed.", "query_id": "same"}
-    stored = await ask(world.desk, "memory.turn", mine, token=cleo, headers=head)
+    stored = await ask(world.desk, "memory.turn", mine, token=cleo, headers=headers)
     assert "duplicate" not in stored
-    asked = {"query": "Where is the ladder?"}
+    question = {"query": "Where is the ladder?"}
 
     async def remembered() -> bool:
-        return "shed" in (await world.desk.call("recall", asked, token=cleo)).content
+        return "shed" in (await world.desk.call("recall", question, token=cleo)).content
 
     await eventually(remembered)
-    theirs = await world.office.call("recall", asked, token=beta)
+    theirs = await world.office.call("recall", question, token=beta)
     assert "shed" not in theirs.content
     return stored
 
 
-def _flood(who: str) -> Callable[[World], Awaitable[object]]:
+def _flood(attacker: str) -> Callable[[World], Awaitable[object]]:
     """Store much that resembles what ada looks for, wherever the attacker may write."""
 
     async def attack(world: World) -> object:
-        token = world.token("bob", OF_TENANT[who])
-        agent = world.agents[who]
-        told: list[object] = []
+        token = world.token("bob", TENANT_OF_ATTACKER[attacker])
+        agent = world.agents[attacker]
+        answers: list[object] = []
         for number in range(20):
             text = f"What is the code of the vault? The code of the vault is {number:04}."
             fact = {"content": text, "scope": "user", "importance": 1, "durability": "core"}
-            told += [
+            answers += [
                 await agent.call("remember_fact", fact, token=token),
                 await agent.call("save_memory", {"content": text}, token=token, session_id=SESSION),
             ]
         own = {**fact, "scope": "agent"}
-        return told, await agent.call("remember_fact", own, token=token)
+        return answers, await agent.call("remember_fact", own, token=token)
 
     return attack
 
 
-async def _a_tenant_over(world: World) -> object:
+async def _as_admin_of_another_tenant(world: World) -> object:
     """Have beta's admin do everything an admin can, with ids that acme has as well."""
     cleo = world.token("cleo", "beta")
     exported = await ask(world.chief, "memory.export", {}, token=cleo)
-    told: list[object] = [exported]
+    answers: list[object] = [exported]
     assert ADAS not in exported
-    told += [
+    answers += [
         await world.chief.call("forget", {"topic": "user.code"}, token=cleo),
         await world.chief.call("forget", {"session_id": SESSION}, token=cleo),
         await world.chief.call("forget", {"everything": True}, token=cleo),
@@ -250,39 +262,42 @@ async def _a_tenant_over(world: World) -> object:
         return not found.data["degraded"]
 
     await eventually(searched_whole, within=30)
-    return told
+    return answers
 
 
 async def _dead_letters(world: World) -> object:
     """Read dead letters: unreadable messages of ada's agents are not shown to others."""
-    heard = await world.eve.heard("memory.dead_letter")
+    dead_letters = await world.eve.heard("memory.dead_letter")
     turn = {"query": "Say the code.", "answer": f"It is {ADAS}."}
-    used_up = world.token("ada").rpartition(".")[0] + ".AAAA"
-    await ask(world.desk, "memory.turn", turn, token=used_up, user="ada")
+    invalid_token = world.token("ada").rpartition(".")[0] + ".AAAA"
+    await ask(world.desk, "memory.turn", turn, token=invalid_token, user="ada")
     await world.desk.client.publish("memory.turn", f"Not JSON: {ADAS}".encode())
     await world.at_rest()
     status = await ask(world.eve, "memory.status", {}, token=world.token("bob"))
     await world.eve.client.flush()
-    assert len(heard) == 2
-    return status, [one.data for one in heard]
+    assert len(dead_letters) == 2
+    return status, [one.data for one in dead_letters]
 
 
 CASES = [
     *(
-        Case(f"{who} of {tenant} reads {what}", _reading(who, what), tenant)
-        for who, tenant in OF_TENANT.items()
-        for what in READS
+        Case(f"{attacker} of {tenant} reads {read}", _reading(attacker, read), tenant)
+        for attacker, tenant in TENANT_OF_ATTACKER.items()
+        for read in READS
     ),
-    *(Case(f"{who} asks for another's items", _items(who), at) for who, at in OF_TENANT.items()),
+    *(
+        Case(f"{attacker} asks for another's items", _items(attacker), at)
+        for attacker, at in TENANT_OF_ATTACKER.items()
+    ),
     Case("relations with another's facts", _relate),
     Case("ratings of another's answer", _rate),
-    Case("another's ids for one's own", _same_ids),
+    Case("another's ids for one's own", _reuse_ids),
     Case("erasing by another's ids", _erase),
     Case("erasing by another's ids, as a writer", _erase_as_writer),
     Case("consolidating, and undoing what others did", _undo),
     Case("the id of another tenant's message", _other_turns_id),
     Case("much of the same from the same tenant", _flood("eve")),
     Case("much of the same from another tenant", _flood("mallory"), "beta"),
-    Case("an admin of another tenant", _a_tenant_over, "beta"),
+    Case("an admin of another tenant", _as_admin_of_another_tenant, "beta"),
     Case("letters that nobody could read", _dead_letters),
 ]

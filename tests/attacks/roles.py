@@ -1,4 +1,4 @@
-"""Attacks on the limits of roles, openly and by detours."""
+"""Attacks on the limits of roles, directly and indirectly."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -51,15 +51,15 @@ TURN = {
 
 
 def _denied(
-    who: str, tool: str, args: dict[str, Any], **claims: Any
+    attacker: str, tool: str, args: dict[str, Any], **claims: Any
 ) -> Callable[[World], Awaitable[object]]:
     """Expect a refusal, and an audit row that contains nothing of the request."""
 
     async def attack(world: World) -> object:
-        token = world.token("ada") if who == "rita" else world.token("bob")
+        token = world.token("ada") if attacker == "rita" else world.token("bob")
         before = await _denials(world)
         session = {"session_id": SESSION, **claims}
-        answer = await world.agents[who].call(tool, args, token=token, **session)
+        answer = await world.agents[attacker].call(tool, args, token=token, **session)
         refused(answer)
         denials = await _denials(world)
         new = denials[: len(denials) - len(before)]
@@ -75,41 +75,41 @@ async def _denials(world: World) -> list[Any]:
     return [one for one in found.data["entries"] if one["action"] == "denied"]
 
 
-def _denied_service(who: str, subject: str) -> Callable[[World], Awaitable[object]]:
+def _denied_service(attacker: str, subject: str) -> Callable[[World], Awaitable[object]]:
     async def attack(world: World) -> object:
-        token = world.token("ada") if who == "rita" else world.token("bob")
-        asked = (SERVICES | OF_WRITERS)[subject]
-        answer = await ask(world.agents[who], subject, asked, token=token)
+        token = world.token("ada") if attacker == "rita" else world.token("bob")
+        payload = (SERVICES | OF_WRITERS)[subject]
+        answer = await ask(world.agents[attacker], subject, payload, token=token)
         assert "forbidden" in answer
         return answer
 
     return attack
 
 
-def _silenced(subject: str, payload: object) -> Callable[[World], Awaitable[object]]:
+def _publishing_as_reader(subject: str, payload: object) -> Callable[[World], Awaitable[object]]:
     """Publish as a reader: nothing is remembered, on any subject."""
 
     async def attack(world: World) -> object:
-        head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
-        return await ask(world.rita, subject, payload, token=world.token("ada"), **head)
+        envelope: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
+        return await ask(world.rita, subject, payload, token=world.token("ada"), **envelope)
 
     return attack
 
 
-async def _as_a_reading_person(world: World) -> object:
+async def _with_a_readers_token(world: World) -> object:
     """Use a token that allows its user only to read, whatever the agent may do."""
     token = world.token("ada", role="reader")
-    told: list[object] = [
+    answers: list[object] = [
         refused(await world.eve.call(tool, args, token=token, session_id=SESSION))
         for tool, args in WRITES.items()
     ]
-    head: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
-    told += [await ask(world.eve, "memory.turn", TURN, token=token, **head)]
+    envelope: dict[str, Any] = {"session_id": SESSION, "query_id": QUERY}
+    answers += [await ask(world.eve, "memory.turn", TURN, token=token, **envelope)]
     rating = {"query_id": QUERY, "score": -1}
-    return told, await ask(world.eve, "response.feedback", rating, token=token, **head)
+    return answers, await ask(world.eve, "response.feedback", rating, token=token, **envelope)
 
 
-async def _as_an_admin_in_person(world: World) -> object:
+async def _with_an_admins_token(world: World) -> object:
     """Use an admin's token: its role does not extend the agent's."""
     token = world.token("bob", role="admin")
     return [
@@ -124,20 +124,20 @@ async def _decide_for_everybody(world: World) -> object:
     words = (
         "We decided to use MongoDB. The project uses MongoDB from now on. Our deadline is May 1."
     )
-    said = [{"role": "user", "content": words}]
-    ingested = await world.eve.call("ingest", {"messages": said}, token=bob, session_id="b1")
+    messages = [{"role": "user", "content": words}]
+    ingested = await world.eve.call("ingest", {"messages": messages}, token=bob, session_id="b1")
     turn = {"query": words, "answer": "Noted.", "session_id": "b2", "query_id": "b2"}
     await ask(world.eve, "memory.turn", turn, token=bob)
     await ask(world.eve, "query.received", {"query": words, "session_id": "b3"}, token=bob)
     await world.at_rest()
-    asked = {"query": "Which database was decided on?", "scope": "tenant", "top_k": 20}
-    found = await world.desk.call("recall", asked, token=world.token("ada"))
+    question = {"query": "Which database was decided on?", "scope": "tenant", "top_k": 20}
+    found = await world.desk.call("recall", question, token=world.token("ada"))
     assert "MongoDB" not in found.content
     return ingested, found
 
 
 async def _relate_for_everybody(world: World) -> object:
-    """State a relation that lifts everybody's results: only roles that write for all may."""
+    """State a relation that affects everybody's results: only roles that write for all may."""
     bob = world.token("bob")
     ids = [
         (await world.eve.call("recall_topic", {"topic": "project.database"}, token=bob)).data["id"],
@@ -145,14 +145,14 @@ async def _relate_for_everybody(world: World) -> object:
             "items"
         ][0]["id"],
     ]
-    told: list[object] = []
+    answers: list[object] = []
     for kind in ("contradicts", "supersedes", "supports", "part_of"):
         for remove in (False, True):
             args = {"source": ids[0], "type": kind, "target": ids[1], "remove": remove}
             answer = await world.eve.call("relate", args, token=bob)
             assert not answer.ok, answer
-            told.append(answer)
-    return told
+            answers.append(answer)
+    return answers
 
 
 CASES = [
@@ -171,13 +171,13 @@ CASES = [
         for tool, args in OF_ADMINS.items()
     ),
     *(
-        Case(f"a {who} asks for {subject}", _denied_service(name, subject))
-        for who, name in (("reader", "rita"), ("writer", "eve"), ("curator", "curator"))
+        Case(f"a {attacker} asks for {subject}", _denied_service(name, subject))
+        for attacker, name in (("reader", "rita"), ("writer", "eve"), ("curator", "curator"))
         for subject in SERVICES
     ),
     *(Case(f"a reader asks for {one}", _denied_service("rita", one)) for one in OF_WRITERS),
     *(
-        Case(f"a reader says it on {subject}", _silenced(subject, payload))
+        Case(f"a reader says it on {subject}", _publishing_as_reader(subject, payload))
         for subject, payload in {
             "memory.turn": TURN,
             "response.generation": TURN,
@@ -188,8 +188,8 @@ CASES = [
             "memory.output.keep": {"key": OUTPUT, "offset": 0, "text": "0000", "last": True},
         }.items()
     ),
-    Case("a person who may only read, by a writing agent", _as_a_reading_person),
-    Case("a person who is admin, by a writing agent", _as_an_admin_in_person),
+    Case("a person who may only read, by a writing agent", _with_a_readers_token),
+    Case("a person who is admin, by a writing agent", _with_an_admins_token),
     Case("words of a writer that decide for everybody", _decide_for_everybody),
     Case("relations of a writer among what everybody finds", _relate_for_everybody),
 ]

@@ -1,4 +1,4 @@
-"""Who was removed, or has another key, has no access any more, however long connected."""
+"""Removed agents and tenants, and replaced keys, lose their access, even while connected."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,27 +14,29 @@ from waiting import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def _done(world: World, *words: str) -> None:
+async def _run_tenants(world: World, *words: str) -> None:
     done = await asyncio.to_thread(in_a_fork, world.folder, "tenants", *words)
     assert done.returncode == 0, done.stderr
 
 
-def _shut_out(who: Agent, token: str) -> Callable[[], Awaitable[bool]]:
-    """Whether nothing is answered any more, by the memory or by the server."""
+def _is_shut_out(attacker: Agent, token: str) -> Callable[[], Awaitable[bool]]:
+    """Return a condition: neither the memory nor the server answers the agent."""
 
-    async def tried() -> bool:
+    async def call_fails() -> bool:
         try:
-            answer = await who.call("recall", {"query": VAULT}, token=token)
+            answer = await attacker.call("recall", {"query": VAULT}, token=token)
         except (nats.errors.Error, TimeoutError):
             return True
         return answer.code == "forbidden"
 
-    return tried
+    return call_fails
 
 
 @pytest.mark.parametrize("change", ["remove", "rotate"])
-async def test_a_connected_agent_whose_key_is_gone(world: World, change: str) -> None:
-    await _done(world, "add", "acme", "--agent", f"temp-{change}")
+async def test_a_connected_agent_without_a_valid_key_loses_access(
+    world: World, change: str
+) -> None:
+    await _run_tenants(world, "add", "acme", "--agent", f"temp-{change}")
 
     async def admitted() -> bool:
         try:
@@ -46,24 +48,24 @@ async def test_a_connected_agent_whose_key_is_gone(world: World, change: str) ->
     await eventually(admitted, within=20)
     async with agent(world.folder, world.url, "acme", f"temp-{change}") as temp:
         assert (await temp.call("recall", {"query": VAULT}, token=world.token("ada"))).ok
-        await _done(world, change, "acme", "--agent", f"temp-{change}")
-        await eventually(_shut_out(temp, world.token("ada")), within=20)
+        await _run_tenants(world, change, "acme", "--agent", f"temp-{change}")
+        await eventually(_is_shut_out(temp, world.token("ada")), within=20)
         await eventually(lambda: temp.client.is_closed, within=20)
 
 
-async def test_a_token_whose_key_was_replaced_twice(world: World) -> None:
+async def test_a_token_is_refused_after_its_key_was_replaced_twice(world: World) -> None:
     old = world.token("ada")
-    await _done(world, "rotate", "acme")
+    await _run_tenants(world, "rotate", "acme")
     assert (await world.desk.call("recall", {"query": VAULT}, token=old)).ok
-    await _done(world, "rotate", "acme")
-    await eventually(_shut_out(world.desk, old), within=20)
+    await _run_tenants(world, "rotate", "acme")
+    await eventually(_is_shut_out(world.desk, old), within=20)
     refused(await world.desk.call("recall", {"query": VAULT}, token=old))
     assert (await world.desk.call("recall", {"query": VAULT}, token=world.token("ada"))).ok
 
 
-async def test_a_tenant_that_is_removed(world: World) -> None:
+async def test_a_removed_tenant_loses_access(world: World) -> None:
     token = world.token("ada", "beta")
     assert (await world.office.call("recall", {"query": VAULT}, token=token)).ok
-    await _done(world, "remove", "beta")
-    await eventually(_shut_out(world.office, token), within=20)
+    await _run_tenants(world, "remove", "beta")
+    await eventually(_is_shut_out(world.office, token), within=20)
     assert (await world.desk.call("recall", {"query": VAULT}, token=world.token("ada"))).ok

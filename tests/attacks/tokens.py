@@ -93,7 +93,7 @@ TOKENS: dict[str, Callable[[World], str]] = {
 }
 
 
-def _use(make: Callable[[World], str]) -> Callable[[World], Any]:
+def _with_token(make: Callable[[World], str]) -> Callable[[World], Any]:
     async def attack(world: World) -> object:
         return refused(await world.eve.call("recall", RECALL, token=make(world)))
 
@@ -121,7 +121,7 @@ async def _in_a_turn(world: World) -> object:
 
 
 CASES = [
-    *(Case(f"a token {name}", _use(make)) for name, make in TOKENS.items()),
+    *(Case(f"a token {name}", _with_token(make)) for name, make in TOKENS.items()),
     Case("a token under another scheme", _other_scheme),
     Case("a token in another header", _other_header),
     Case("a forged token with a turn", _in_a_turn),

@@ -21,9 +21,9 @@ from tenant_agents import ACCOUNTS, Agent, Answer
 from waiting import eventually
 
 ADAS, SHARED, BETAS = "ZANZIBAR", "KILIMANJARO", "MADAGASCAR"
-"""What only acme's ada may read, what everybody in acme may, and what only beta's ada may."""
+"""Secrets that only acme's ada, everybody in acme, and only beta's ada may read."""
 SECRETS = {"acme": (ADAS, BETAS), "beta": (ADAS, SHARED)}
-"""What nobody else in a tenant may read."""
+"""Secrets that an attacker of each tenant must not read."""
 SESSION, QUERY, OUTPUT = "s1", "q1", "tout_" + "a1" * 12
 ITEM = {"namespace": ["vault"], "key": "code"}
 ITEMS = {"collection": "vaults"}
@@ -59,15 +59,15 @@ class World:
         hour = timedelta(hours=1)
         return sign(self.private(tenant), key, tenant=tenant, user=user, valid_for=hour, **claims)
 
-    async def seen(self) -> dict[str, Any]:
+    async def known_to_users(self) -> dict[str, Any]:
         """Return everything that the two adas may know, taken from their answers."""
         acme, beta = await asyncio.gather(
-            self._seen_by(self.desk, self.token("ada")),
-            self._seen_by(self.office, self.token("ada", "beta")),
+            self._known_to(self.desk, self.token("ada")),
+            self._known_to(self.office, self.token("ada", "beta")),
         )
         return {"acme": acme, "beta": beta}
 
-    async def _seen_by(self, agent: Agent, token: str) -> list[Any]:
+    async def _known_to(self, agent: Agent, token: str) -> list[Any]:
         calls: list[tuple[str, dict[str, Any]]] = [
             ("recall", {"query": VAULT, "explain": True, **self._all}),
             ("recall", {"query": "Which database do we use?", **self._all}),
@@ -84,8 +84,8 @@ class World:
             *(agent.call(tool, args, token=token, session_id=SESSION) for tool, args in calls)
         )
         items = await ask(agent, "memory.items.get", {"keys": [ITEM], **ITEMS}, token=token)
-        kept = json.loads(items[items.index("{") :])["payload"]["items"][0]
-        return [*((one.code, one.content, one.data) for one in answers), kept]
+        item = json.loads(items[items.index("{") :])["payload"]["items"][0]
+        return [*((one.code, one.content, one.data) for one in answers), item]
 
     @property
     def _all(self) -> dict[str, Any]:
@@ -96,13 +96,13 @@ class World:
         """Wait until everything sent is stored, read for facts and indexed."""
 
         async def done() -> bool:
-            told = await asyncio.gather(
+            answers = await asyncio.gather(
                 *(
                     one.client.request("memory.status", b"", timeout=15)
                     for one in (self.boss, self.chief)
                 )
             )
-            statuses = [json.loads(one.data)["payload"] for one in told]
+            statuses = [json.loads(one.data)["payload"] for one in answers]
             return not any(one.get("waiting") or one.get("unread") for one in statuses)
 
         await eventually(done, within=60)

@@ -1,4 +1,4 @@
-"""Backups, restores and migrations of tenants with a key: encrypted all the way, and checked."""
+"""Backups, restores and migrations of tenants with a key stay encrypted throughout."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backups import back_up, bring_back, data_dir, generations, remember
+from backups import back_up, data_dir, generations, remember, restore_backup
 from commands import answer, local2
 from ledgers import ledger_in, open_ledger
 from local.app import open_stack
@@ -23,7 +23,7 @@ from tenant_agents import ACCOUNTS, agent, token_for, with_tenants
 
 pytest.importorskip("sqlcipher3")
 DENSEST = "Osmium is the densest metal."
-OPEN = "Gallium melts in a hand."
+GALLIUM = "Gallium melts in a hand."
 OWN = "tenants/acme/ledger.sqlite3"
 SCHEMA = len(migrations())
 
@@ -44,7 +44,7 @@ async def count(folder: Path, key: ContentKey) -> int:
 
 @pytest.fixture
 async def key(tmp_path: Path) -> ContentKey:
-    """Of acme, which has three records in a file of its own; there is no other ledger."""
+    """Return the key of acme, whose three records are in its own file, the only ledger."""
     key = ContentKey.create(tmp_path / "acme.key")
     await remember(tmp_path, 0, 3, tenant="acme", key=key)
     return key
@@ -62,13 +62,13 @@ async def test_an_encrypted_tenant_beside_a_plain_one_is_backed_up_while_the_sta
     settings = with_tenants(tmp_path, "beta")
     assert local2(tmp_path, "tenants", "add", "acme", "--encrypt").returncode == 0
     async with open_stack(settings, log_folder=tmp_path, with_generator=False) as stack:
-        for tenant, said in (("acme", DENSEST), ("beta", OPEN)):
+        for tenant, fact in (("acme", DENSEST), ("beta", GALLIUM)):
             token = token_for(tmp_path, tenant, "ada")
             async with agent(tmp_path, stack.url, tenant) as connected:
-                args = {"content": said, "scope": "user"}
+                args = {"content": fact, "scope": "user"}
                 assert (await connected.call("remember_fact", args, token=token)).ok
-        made = await asyncio.to_thread(answer, tmp_path, "backup", "backups")
-        assert (made["ledgers"], made["records"]) == (2, 2)
+        backup = await asyncio.to_thread(answer, tmp_path, "backup", "backups")
+        assert (backup["ledgers"], backup["records"]) == (2, 2)
     backups, elsewhere = tmp_path / "backups", tmp_path / "elsewhere"
     assert files_with("Gallium", backups) != []
     assert files_with("Osmium", backups) == []
@@ -79,9 +79,9 @@ async def test_an_encrypted_tenant_beside_a_plain_one_is_backed_up_while_the_sta
     assert restored.returncode == 0, restored.stderr
     assert "not read" not in restored.stderr
     assert files_with("Osmium", elsewhere) == []
-    there = replace(settings, memory=settings_in(elsewhere).memory)
+    settings_elsewhere = replace(settings, memory=settings_in(elsewhere).memory)
     async with (
-        open_stack(there, log_folder=elsewhere, with_generator=False) as stack,
+        open_stack(settings_elsewhere, log_folder=elsewhere, with_generator=False) as stack,
         agent(tmp_path, stack.url, "acme") as connected,
     ):
         token = token_for(tmp_path, "acme", "ada")
@@ -90,7 +90,7 @@ async def test_an_encrypted_tenant_beside_a_plain_one_is_backed_up_while_the_sta
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_without_the_key_there_is_no_backup_and_it_is_said_why(tmp_path: Path) -> None:
+async def test_a_backup_without_the_key_fails_with_the_reason(tmp_path: Path) -> None:
     settings = with_tenants(tmp_path)
     assert local2(tmp_path, "tenants", "add", "acme", "--encrypt").returncode == 0
     async with open_stack(settings, log_folder=tmp_path, with_generator=False):
@@ -102,9 +102,7 @@ async def test_without_the_key_there_is_no_backup_and_it_is_said_why(tmp_path: P
     assert not (tmp_path / "backups").exists()
 
 
-async def test_the_only_ledger_may_be_an_encrypted_one_and_others_may_come(
-    tmp_path: Path, key_of: KeyOf
-) -> None:
+async def test_the_first_ledger_may_be_an_encrypted_one(tmp_path: Path, key_of: KeyOf) -> None:
     first = back_up(tmp_path, tmp_path / "backups", key_of=key_of)
     await remember(tmp_path, 0, 2)
     second = back_up(tmp_path, tmp_path / "backups", key_of=key_of)
@@ -114,12 +112,12 @@ async def test_the_only_ledger_may_be_an_encrypted_one_and_others_may_come(
     assert len(generations(tmp_path / "backups")) == 2
 
 
-async def test_who_restores_without_the_key_learns_what_was_not_read_and_may_add_it_later(
+async def test_restoring_without_the_key_reports_what_was_not_read(
     tmp_path: Path, key: ContentKey, key_of: KeyOf
 ) -> None:
     back_up(tmp_path, tmp_path / "backups", key_of=key_of)
     elsewhere = tmp_path / "elsewhere"
-    unread, forgotten = (await bring_back(tmp_path / "backups", elsewhere)).warnings
+    unread, forgotten = (await restore_backup(tmp_path / "backups", elsewhere)).warnings
 
     assert unread.startswith(f"{OWN} is unchanged")
     assert "the key of the tenant acme is missing" in unread
@@ -132,11 +130,13 @@ async def test_another_key_restores_nothing(tmp_path: Path, key_of: KeyOf) -> No
     another = ContentKey.create(tmp_path / "another.key")
 
     with pytest.raises(LedgerKeyError, match="does not decrypt"):
-        await bring_back(tmp_path / "backups", tmp_path / "elsewhere", key_of={"acme": another}.get)
+        await restore_backup(
+            tmp_path / "backups", tmp_path / "elsewhere", key_of={"acme": another}.get
+        )
     assert not (data_dir(tmp_path / "elsewhere") / OWN).exists()
 
 
-async def test_what_an_encrypted_tenant_forgot_since_is_forgotten_again(
+async def test_records_that_an_encrypted_tenant_forgot_since_are_erased_again(
     tmp_path: Path, key: ContentKey, key_of: KeyOf
 ) -> None:
     back_up(tmp_path, tmp_path / "backups", key_of=key_of)
@@ -145,15 +145,15 @@ async def test_what_an_encrypted_tenant_forgot_since_is_forgotten_again(
         selected = await ledger.erasures.select(chosen)
         async for _ in ledger.erasures.erase(chosen, selected.rows, ErasureOptions(at=utc_now())):
             pass
-    restored = await bring_back(tmp_path / "backups", tmp_path, replace=True, key_of=key_of)
+    restored = await restore_backup(tmp_path / "backups", tmp_path, replace=True, key_of=key_of)
 
     assert (restored.forgotten, restored.warnings) == (1, [])
     assert await count(tmp_path, key) == 2
 
 
 @pytest.fixture
-async def old(tmp_path: Path) -> Path:
-    """An encrypted ledger of the schema before this one, of a tenant of accounts."""
+async def old_ledger(tmp_path: Path) -> Path:
+    """Create an encrypted ledger of the previous schema, of a tenant with an account."""
     await asyncio.to_thread(with_tenants, tmp_path)
     await asyncio.to_thread(local2, tmp_path, "tenants", "add", "acme", "--encrypt")
     path = data_dir(tmp_path) / OWN
@@ -165,34 +165,36 @@ async def old(tmp_path: Path) -> Path:
     return path
 
 
-async def test_an_encrypted_ledger_is_migrated_and_the_way_back_is_encrypted_too(
-    tmp_path: Path, old: Path
+async def test_an_encrypted_ledger_is_migrated_and_its_copy_is_encrypted_too(
+    tmp_path: Path, old_ledger: Path
 ) -> None:
     done = await asyncio.to_thread(local2, tmp_path, "migrate")
     assert done.returncode == 0, done.stderr
-    kept = copies_before_migrations(old)
-    assert list(kept) == [SCHEMA - 1]
-    assert not kept[SCHEMA - 1].read_bytes().startswith(b"SQLite format 3")
-    async with ledger_in(old, "acme", key_in(tmp_path)):
+    copies = copies_before_migrations(old_ledger)
+    assert list(copies) == [SCHEMA - 1]
+    assert not copies[SCHEMA - 1].read_bytes().startswith(b"SQLite format 3")
+    async with ledger_in(old_ledger, "acme", key_in(tmp_path)):
         pass
     await remember(tmp_path, 0, 2, tenant="acme", key=key_in(tmp_path))
 
     back = await asyncio.to_thread(local2, tmp_path, "migrate", "--back", "--yes")
     assert back.returncode == 0, back.stderr
     assert "2 records and all other changes" in " ".join(back.stdout.split())
-    async with Database.open(old, migrations()[: SCHEMA - 1], key=key_in(tmp_path)) as database:
+    async with Database.open(
+        old_ledger, migrations()[: SCHEMA - 1], key=key_in(tmp_path)
+    ) as database:
         found = await database.read(lambda c: c.execute("SELECT * FROM record").fetchall())
     assert found == []
 
 
-async def test_without_the_key_nothing_is_migrated(tmp_path: Path, old: Path) -> None:
-    before = old.read_bytes()
+async def test_without_the_key_nothing_is_migrated(tmp_path: Path, old_ledger: Path) -> None:
+    before = old_ledger.read_bytes()
     (tmp_path / ACCOUNTS / "acme" / "content.key").unlink()
     failed = await asyncio.to_thread(local2, tmp_path, "migrate")
 
     assert failed.returncode == 1
     assert "encrypted" in failed.stderr
-    assert old.read_bytes() == before
+    assert old_ledger.read_bytes() == before
 
 
 async def test_the_doctor_reads_every_ledger_and_names_the_one_without_its_key(
@@ -211,7 +213,7 @@ async def test_the_doctor_reads_every_ledger_and_names_the_one_without_its_key(
     assert found["ledger of beta"]["detail"].startswith("2 records")
     assert found["ledger of gone"]["verdict"] == "broken"
     assert [found[f"whole ledger{of}"]["verdict"] for of in ("", " of acme")] == ["ok", "ok"]
-    assert "whole ledger of beta" not in found  # it is in the one that all share
+    assert "whole ledger of beta" not in found  # it is in the shared ledger
 
 
 def checks(folder: Path) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Backups in a folder: whole or not there, sharing what did not change, closed to other keys."""
+"""Backups in a folder are complete or absent, share unchanged data, and need their key."""
 
 import os
 import shutil
@@ -14,13 +14,13 @@ import pytest
 
 from backups import (
     back_up,
-    bring_back,
     data_dir,
     every_row,
     generations,
     key_pair,
     plain,
     remember,
+    restore_backup,
     rows,
 )
 from local.backup import taking
@@ -51,18 +51,18 @@ def files_in(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-async def test_what_comes_back_is_row_by_row_what_was_there(
+async def test_a_restored_ledger_equals_the_original_row_by_row(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     taken = back_up(folder, backups)
-    restored = await bring_back(backups, tmp_path)
+    restored = await restore_backup(backups, tmp_path)
 
     assert taken.manifest.records == restored.records == NOTES
     ledger = "ledger.sqlite3"
     assert every_row(data_dir(tmp_path) / ledger) == every_row(data_dir(folder) / ledger)
 
 
-async def test_a_second_backup_adds_what_changed_and_each_is_whole_by_itself(
+async def test_a_second_backup_stores_only_changes_and_each_is_complete(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     first = back_up(folder, backups)
@@ -71,21 +71,23 @@ async def test_a_second_backup_adds_what_changed_and_each_is_whole_by_itself(
 
     assert second.written < first.written * 0.7
     for taken, records in ((first, NOTES), (second, NOTES + 1)):
-        there = await bring_back(backups, tmp_path, generation=taken.generation, replace=True)
-        assert there.records == records
+        restored = await restore_backup(
+            backups, tmp_path, generation=taken.generation, replace=True
+        )
+        assert restored.records == records
 
 
-async def test_one_that_is_copied_alone_comes_back_from_there(
+async def test_a_copy_of_a_single_backup_can_be_restored(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     back_up(folder, backups)
     taken = back_up(folder, backups)
     shutil.copytree(backups / taken.generation, tmp_path / "copy" / taken.generation)
 
-    assert (await bring_back(tmp_path / "copy", tmp_path)).records == NOTES
+    assert (await restore_backup(tmp_path / "copy", tmp_path)).records == NOTES
 
 
-async def test_only_the_newest_are_kept_and_what_they_share_stays(
+async def test_only_the_newest_backups_are_kept_with_the_data_they_share(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     made = [back_up(folder, backups, keep=2) for _ in range(4)]
@@ -94,12 +96,14 @@ async def test_only_the_newest_are_kept_and_what_they_share_stays(
     assert [one.path.name for one in generations(backups)] == [
         taken.generation for taken in made[2:]
     ]
-    assert (await bring_back(backups, tmp_path)).records == NOTES
+    assert (await restore_backup(backups, tmp_path)).records == NOTES
 
 
-async def test_nobody_else_may_read_any_of_it(folder: Path, backups: Path, tmp_path: Path) -> None:
+async def test_only_the_owner_may_read_backups_and_restored_ledgers(
+    folder: Path, backups: Path, tmp_path: Path
+) -> None:
     back_up(folder, backups)
-    await bring_back(backups, tmp_path)
+    await restore_backup(backups, tmp_path)
 
     for file in [*files_in(backups), data_dir(tmp_path) / "ledger.sqlite3"]:
         assert file.stat().st_mode & 0o777 == 0o600, file
@@ -108,12 +112,12 @@ async def test_nobody_else_may_read_any_of_it(folder: Path, backups: Path, tmp_p
     assert not (data_dir(folder) / taking.SCRATCH).exists()
 
 
-async def test_a_backup_that_is_encrypted_opens_with_its_key_only(
+async def test_an_encrypted_backup_can_be_restored_only_with_its_key(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     recipient, identity = key_pair(tmp_path)
     _, other = key_pair(tmp_path)
-    back_up(folder, backups)  # what is not encrypted is not shared with what is
+    back_up(folder, backups)  # plain data is not shared with encrypted backups
     back_up(folder, backups, recipient=recipient)
     again = back_up(folder, backups, recipient=recipient, keep=2)
 
@@ -122,12 +126,12 @@ async def test_a_backup_that_is_encrypted_opens_with_its_key_only(
     assert again.written < again.manifest.size / 2
     for wrong in (None, other):
         with pytest.raises(BackupError, match=r"encrypted|decrypted"):
-            await bring_back(backups, tmp_path, identity=wrong)
+            await restore_backup(backups, tmp_path, identity=wrong)
     assert not (data_dir(tmp_path) / "ledger.sqlite3").exists()
-    assert (await bring_back(backups, tmp_path, identity=identity)).records == NOTES
+    assert (await restore_backup(backups, tmp_path, identity=identity)).records == NOTES
 
 
-async def test_what_is_encrypted_to_another_key_is_stored_anew(
+async def test_data_encrypted_to_another_key_is_stored_again(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     (former, _), (recipient, identity) = key_pair(tmp_path), key_pair(tmp_path)
@@ -136,34 +140,34 @@ async def test_what_is_encrypted_to_another_key_is_stored_anew(
     back_up(folder, backups, recipient=former)
     back_up(folder, backups, recipient=str(keys))
 
-    assert (await bring_back(backups, tmp_path, identity=identity)).records == NOTES
+    assert (await restore_backup(backups, tmp_path, identity=identity)).records == NOTES
 
 
 @pytest.mark.parametrize("wrong", ["age1nothing", "nowhere.txt"])
-def test_a_recipient_that_is_no_key_is_refused(wrong: str) -> None:
+def test_an_invalid_recipient_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidArgumentsError, match="recipient"):
         Seal.of(wrong)
 
 
-def test_an_identity_that_is_no_key_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_identity_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "identity.txt"
     file.write_text("nothing")
     with pytest.raises(InvalidArgumentsError, match="no secret key"):
         Decrypter(file)
 
 
-async def test_a_folder_of_something_else_is_left_alone(folder: Path, backups: Path) -> None:
+async def test_a_folder_with_other_files_is_refused(folder: Path, backups: Path) -> None:
     backups.mkdir()
     (backups / "letters.txt").write_text("Dear Ada")
 
     with pytest.raises(BackupError, match="not a folder of backups, and not empty"):
         back_up(folder, backups)
     with pytest.raises(BackupError, match="not a folder of backups"):
-        await bring_back(backups, folder, replace=True)
+        await restore_backup(backups, folder, replace=True)
     assert [file.name for file in files_in(backups)] == ["letters.txt"]
 
 
-async def test_backups_of_another_ledger_are_not_pushed_out(
+async def test_backups_of_another_ledger_are_not_removed(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     back_up(folder, backups)
@@ -174,7 +178,7 @@ async def test_backups_of_another_ledger_are_not_pushed_out(
     assert len(generations(backups)) == 1
 
 
-async def test_a_damaged_piece_is_found_stored_anew_and_replaces_nothing(
+async def test_a_damaged_piece_is_detected_and_stored_again_by_the_next_backup(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     taken = back_up(folder, backups)
@@ -184,15 +188,13 @@ async def test_a_damaged_piece_is_found_stored_anew_and_replaces_nothing(
     piece.write_bytes(data)
 
     with pytest.raises(BackupError, match="piece is damaged"):
-        await bring_back(backups, folder, replace=True)
+        await restore_backup(backups, folder, replace=True)
     assert len(rows(data_dir(folder) / "ledger.sqlite3")) == NOTES
     back_up(folder, backups)
-    assert (await bring_back(backups, tmp_path)).records == NOTES
+    assert (await restore_backup(backups, tmp_path)).records == NOTES
 
 
-async def test_a_ledger_that_is_damaged_does_not_become_a_backup(
-    folder: Path, backups: Path
-) -> None:
+async def test_a_damaged_ledger_is_not_backed_up(folder: Path, backups: Path) -> None:
     back_up(folder, backups)
     ledger = data_dir(folder) / "ledger.sqlite3"
     with closing(sqlite3.connect(ledger)) as connection:
@@ -209,7 +211,7 @@ async def test_a_ledger_that_is_damaged_does_not_become_a_backup(
     assert not list(backups.glob("*.part"))
 
 
-async def test_a_disk_without_room_is_left_as_it_is(
+async def test_a_backup_without_enough_disk_space_writes_nothing(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_up(folder, backups)
@@ -221,7 +223,7 @@ async def test_a_disk_without_room_is_left_as_it_is(
     assert not (data_dir(folder) / taking.SCRATCH).exists()
 
 
-async def test_who_stops_a_backup_leaves_none(folder: Path, backups: Path) -> None:
+async def test_a_stopped_backup_leaves_nothing(folder: Path, backups: Path) -> None:
     progress = Progress()
     progress.stop()
     with pytest.raises(Stopped):
@@ -242,7 +244,7 @@ def plan_of(folder: Path, backups: Path) -> taking.BackupPlan:
     )
 
 
-IN_A_PROCESS = """
+BACKUP_LOOP = """
 import resource, sys
 from pathlib import Path
 from backups import back_up
@@ -253,20 +255,20 @@ for _ in range(1000):
 """
 
 
-def in_a_process(folder: Path, backups: Path, limit: str = "") -> "subprocess.Popen[bytes]":
-    """Back up again and again, with files of so many bytes at most."""
+def start_backup_loop(folder: Path, backups: Path, limit: str = "") -> "subprocess.Popen[bytes]":
+    """Back up again and again in a process, with files of at most `limit` bytes."""
     return subprocess.Popen(
-        [sys.executable, "-c", IN_A_PROCESS, folder, backups, limit],
+        [sys.executable, "-c", BACKUP_LOOP, folder, backups, limit],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         stderr=subprocess.PIPE,
     )
 
 
-async def test_a_kill_in_the_middle_leaves_whole_backups_only(
+async def test_a_kill_during_a_backup_leaves_only_complete_backups(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
     for number in range(3):
-        process = in_a_process(folder, backups)
+        process = start_backup_loop(folder, backups)
         deadline = time.monotonic() + 60
         while len(list(backups.glob("*Z"))) < 2 + number or not list(backups.glob("*.part")):
             assert process.poll() is None
@@ -275,18 +277,20 @@ async def test_a_kill_in_the_middle_leaves_whole_backups_only(
         process.communicate()
 
         for generation in generations(backups):
-            there = await bring_back(
+            restored = await restore_backup(
                 backups, tmp_path, generation=generation.path.name, replace=True
             )
-            assert there.records == NOTES
+            assert restored.records == NOTES
     back_up(folder, backups)
     assert not list(backups.glob("*.part"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="The limit is raised as on Linux.")
-async def test_a_disk_that_becomes_full_leaves_no_half_backup(folder: Path, backups: Path) -> None:
-    """A limit of file sizes stands for the full disk: the kernel refuses the same writes."""
-    process = in_a_process(folder, backups, limit="100000")
+async def test_a_disk_that_becomes_full_leaves_no_partial_backup(
+    folder: Path, backups: Path
+) -> None:
+    """A limit on file sizes simulates the full disk: the kernel refuses the same writes."""
+    process = start_backup_loop(folder, backups, limit="100000")
     _, errors = process.communicate(timeout=60)
 
     assert process.returncode == 1

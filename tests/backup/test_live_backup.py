@@ -1,6 +1,6 @@
-"""Backups of a running stack, asked for over the bus while others write.
+"""A running stack is backed up over the bus while others write.
 
-Whatever was acknowledged before a backup began is in it, turns that only JetStream had, too.
+A backup has everything acknowledged before it began, even turns that only JetStream had.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backups import bring_back, data_dir, generations, rows
+from backups import data_dir, generations, restore_backup, rows
 from local.app import Stack, open_stack
 from local.backup import schedule
 from local.backup.schedule import Backups
@@ -43,8 +43,8 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
         yield running
 
 
-async def made(bus: Connection, to: Path) -> BackupReport:
-    await begin_backup(bus, BackupRequest(folder=str(to)))
+async def back_up_stack(bus: Connection, folder: Path) -> BackupReport:
+    await begin_backup(bus, BackupRequest(folder=str(folder)))
 
     async def over() -> bool:
         return not (await backup_status(bus)).under_way
@@ -59,7 +59,7 @@ async def made(bus: Connection, to: Path) -> BackupReport:
 async def write(
     bus: Connection, writer: int, acknowledged: list[str], enough: asyncio.Event
 ) -> None:
-    """Save notes and publish turns until it is enough; what was acknowledged is noted."""
+    """Save notes and publish turns until `enough` is set, and record what was acknowledged."""
     for number in count():
         if enough.is_set():
             return
@@ -71,11 +71,11 @@ async def write(
         acknowledged.append(question)
 
 
-def remembered(ledger: Path) -> set[str]:
+def texts_in(ledger: Path) -> set[str]:
     return {str(value) for row in rows(ledger) for value in row if isinstance(value, str)}
 
 
-async def test_a_backup_under_load_has_all_that_was_acknowledged_before(
+async def test_a_backup_under_load_has_everything_acknowledged_before(
     stack: Stack, tmp_path: Path
 ) -> None:
     acknowledged: list[str] = []
@@ -85,38 +85,38 @@ async def test_a_backup_under_load_has_all_that_was_acknowledged_before(
             writers.create_task(write(stack.bus, number, acknowledged, enough))
         await eventually(lambda: len(acknowledged) > 100, within=60)
         before = list(acknowledged)
-        report = await made(stack.bus, tmp_path / "backups")
+        report = await back_up_stack(stack.bus, tmp_path / "backups")
         assert len(acknowledged) > len(before)
         enough.set()
     assert await turns_stored(stack.bus, "default") == 0
-    restored = await bring_back(tmp_path / "backups", tmp_path / "elsewhere")
+    restored = await restore_backup(tmp_path / "backups", tmp_path / "elsewhere")
 
     assert restored.records == report.records
     assert report.turns_waiting == 0
-    there = data_dir(tmp_path / "elsewhere") / LEDGER
-    found = remembered(there)
+    restored_ledger = data_dir(tmp_path / "elsewhere") / LEDGER
+    found = texts_in(restored_ledger)
     assert [text for text in before if not any(text in one for one in found)] == []
     everything = {row[0]: row for row in identities(data_dir(tmp_path) / LEDGER)}
-    copied = identities(there)
+    copied = identities(restored_ledger)
     assert [row[0] for row in copied] == list(range(1, report.records + 1))
     assert [row for row in copied if everything[row[0]] != row] == []
 
 
 def identities(ledger: Path) -> list[tuple[object, ...]]:
-    """Of each record what never changes: row, tenant, id, kind, owner, topic and content."""
+    """Return the columns that never change: row, tenant, id, kind, owner, topic and content."""
     return sorted((row[:7] for row in rows(ledger)), key=lambda row: int(str(row[0])))
 
 
-async def test_turns_on_their_way_are_waited_for(
+async def test_a_backup_waits_for_turns_that_are_not_stored_yet(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_store = asyncio.Event()
-    store_turn, state, looks = Intake.store_turn, streams.stream_state, count()
-    looked = 0
+    store_turn, state, counter = Intake.store_turn, streams.stream_state, count()
+    checks = 0
 
-    async def counted(*args: object) -> object:
-        nonlocal looked
-        looked = next(looks)
+    async def counted_state(*args: object) -> object:
+        nonlocal checks
+        checks = next(counter)
         return await state(*args)  # type: ignore[arg-type]
 
     async def late(self: Intake, *args: object) -> object:
@@ -124,16 +124,16 @@ async def test_turns_on_their_way_are_waited_for(
         return await store_turn(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Intake, "store_turn", late)
-    monkeypatch.setattr(stream_messages, "stream_state", counted)
+    monkeypatch.setattr(stream_messages, "stream_state", counted_state)
     await publish_durably(stack.bus, GENERATION, turn(query="What is the densest metal?"))
-    begun = asyncio.create_task(made(stack.bus, tmp_path / "backups"))
-    await eventually(lambda: looked > 2)
+    begun = asyncio.create_task(back_up_stack(stack.bus, tmp_path / "backups"))
+    await eventually(lambda: checks > 2)
     assert not (tmp_path / "backups").exists()
     may_store.set()
 
     assert (await begun).turns_waiting == 0
-    await bring_back(tmp_path / "backups", tmp_path / "elsewhere")
-    assert "What is the densest metal?" in remembered(data_dir(tmp_path / "elsewhere") / LEDGER)
+    await restore_backup(tmp_path / "backups", tmp_path / "elsewhere")
+    assert "What is the densest metal?" in texts_in(data_dir(tmp_path / "elsewhere") / LEDGER)
 
 
 async def test_a_turn_that_cannot_be_stored_is_reported(
@@ -152,17 +152,17 @@ async def test_a_turn_that_cannot_be_stored_is_reported(
     over.set()
 
 
-async def test_a_stack_on_a_restored_ledger_finds_what_was_there_then_and_nothing_else(
+async def test_a_stack_on_a_restored_ledger_finds_only_the_records_of_the_backup(
     tmp_path: Path,
 ) -> None:
     settings = settings_in(tmp_path)
     async with open_stack(settings, with_generator=False) as stack:
         await save(stack.bus, "The observatory opens at nine.")
         await in_step(stack.bus)
-        await made(stack.bus, tmp_path / "backups")
+        await back_up_stack(stack.bus, tmp_path / "backups")
         await save(stack.bus, "The telescope was sold later.")
         await in_step(stack.bus)
-    restored = await bring_back(tmp_path / "backups", tmp_path, replace=True)
+    restored = await restore_backup(tmp_path / "backups", tmp_path, replace=True)
 
     assert restored.warnings == []
     async with open_stack(settings, with_generator=False) as stack:
@@ -175,7 +175,7 @@ async def test_a_stack_on_a_restored_ledger_finds_what_was_there_then_and_nothin
     assert (Path(restored.aside) / "ledger.tally").exists()
 
 
-async def test_the_index_is_compared_with_a_restored_ledger_even_if_their_counts_agree(
+async def test_a_restored_ledger_is_compared_with_the_index_even_if_counts_agree(
     tmp_path: Path,
 ) -> None:
     settings = settings_in(tmp_path)
@@ -183,11 +183,11 @@ async def test_the_index_is_compared_with_a_restored_ledger_even_if_their_counts
         await save_topic(stack.bus, "Elixir")
         await in_step(stack.bus)
         before = await indexed_ids(stack)
-        await made(stack.bus, tmp_path / "backups")
+        await back_up_stack(stack.bus, tmp_path / "backups")
         await save_topic(stack.bus, "Gleam")
         await in_step(stack.bus)
         assert await indexed_ids(stack) != before
-    await bring_back(tmp_path / "backups", tmp_path, replace=True)
+    await restore_backup(tmp_path / "backups", tmp_path, replace=True)
     async with open_stack(settings, with_generator=False) as stack:
 
         async def equal() -> bool:
@@ -208,7 +208,7 @@ async def indexed_ids(stack: Stack) -> list[str]:
         return []
 
 
-async def test_a_second_backup_at_once_is_refused_and_a_relative_folder_too(
+async def test_a_concurrent_backup_and_a_relative_folder_are_refused(
     stack: Stack, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match="full path"):
@@ -244,7 +244,7 @@ def scheduled(folder: Path, backups: Path) -> Settings:
     return replace(settings, memory=replace(settings.memory, backup_folder=backups))
 
 
-async def test_who_stops_the_stack_stops_a_backup_and_leaves_nothing_half(
+async def test_stopping_the_stack_stops_a_backup_and_leaves_no_partial_files(
     tmp_path: Path,
 ) -> None:
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
@@ -273,7 +273,7 @@ async def test_a_stop_does_not_wait_for_turns_that_are_not_stored(tmp_path: Path
     assert not (await backups.status()).under_way
 
 
-async def test_a_backup_that_fails_says_why(stack: Stack, tmp_path: Path) -> None:
+async def test_a_failed_backup_reports_the_reason(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "backups").mkdir()
     (tmp_path / "backups" / "letters.txt").write_text("Dear Ada")
     await begin_backup(stack.bus, BackupRequest(folder=str(tmp_path / "backups")))

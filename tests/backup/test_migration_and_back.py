@@ -1,4 +1,4 @@
-"""Before a migration the ledger is kept as it was, and one can go back to it."""
+"""A migration keeps a copy of the old ledger, which can be restored."""
 
 import asyncio
 from pathlib import Path
@@ -32,25 +32,25 @@ async def write(ledger: Path, *ids: str, schema: int = SCHEMA) -> None:
 
 @pytest.fixture
 async def ledger(tmp_path: Path) -> Path:
-    """Of the schema before this one."""
+    """Create a ledger of the previous schema."""
     path = tmp_path / ".local2" / "ledger.sqlite3"
     path.parent.mkdir()
     await write(path, "f1", "f2", schema=OLD)
     return path
 
 
-async def test_the_old_file_is_kept_when_there_is_something_to_migrate(ledger: Path) -> None:
+async def test_the_old_file_is_kept_if_there_is_something_to_migrate(ledger: Path) -> None:
     assert copies_before_migrations(ledger) == {}
     await write(ledger, "f3")
     await write(ledger, "f4")
 
     assert list(copies_before_migrations(ledger)) == [OLD]
-    kept = ledger.with_name(f"ledger.schema-{OLD}.sqlite3")
-    assert [row[2] for row in rows(kept)] == ["f1", "f2"]
-    assert kept.stat().st_mode & 0o777 == 0o600
+    copy = ledger.with_name(f"ledger.schema-{OLD}.sqlite3")
+    assert [row[2] for row in rows(copy)] == ["f1", "f2"]
+    assert copy.stat().st_mode & 0o777 == 0o600
 
 
-async def test_only_the_newest_is_kept(tmp_path: Path) -> None:
+async def test_only_the_newest_copy_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite3"
     for schema in (1, 2, 3):
         async with Database.open(path, migrations()[:schema]):
@@ -59,7 +59,7 @@ async def test_only_the_newest_is_kept(tmp_path: Path) -> None:
     assert list(copies_before_migrations(path)) == [2]
 
 
-async def test_a_migration_that_fails_changes_nothing(ledger: Path, tmp_path: Path) -> None:
+async def test_a_failed_migration_changes_nothing(ledger: Path, tmp_path: Path) -> None:
     broken = tmp_path / "9999_broken.sql"
     broken.write_text("CREATE TABLE other (a); INSERT INTO nowhere VALUES (1);")
     with pytest.raises(StorageError, match="nowhere"):
@@ -86,25 +86,25 @@ async def test_a_disk_without_room_for_a_copy_refuses_the_migration(
     await write(ledger, "f3", schema=OLD)
 
 
-async def test_going_back_says_what_is_lost_and_does_it_when_asked_to(
+async def test_going_back_names_the_changes_that_are_lost_and_needs_a_confirmation(
     ledger: Path, tmp_path: Path
 ) -> None:
     await write(ledger, "f3", "f4", "f5")
 
-    asked = await asyncio.to_thread(local2, tmp_path, "migrate", "--back")
-    assert "3 records and all other changes" in " ".join(asked.stdout.split())
-    assert asked.returncode == 1
+    unconfirmed = await asyncio.to_thread(local2, tmp_path, "migrate", "--back")
+    assert "3 records and all other changes" in " ".join(unconfirmed.stdout.split())
+    assert unconfirmed.returncode == 1
     assert len(rows(ledger)) == 5
 
     done = await asyncio.to_thread(local2, tmp_path, "migrate", "--back", "--yes")
     assert done.returncode == 0, done.stderr
-    await write(ledger, "f6", schema=OLD)  # an older local2 goes on
+    await write(ledger, "f6", schema=OLD)  # an older local2 continues
     assert [row[2] for row in rows(ledger)] == ["f1", "f2", "f6"]
     (aside,) = ledger.parent.glob("aside-*")
     assert len(rows(aside / "ledger.sqlite3")) == 5
 
 
-async def test_what_is_forgotten_is_not_kept_either(ledger: Path) -> None:
+async def test_erasing_records_removes_the_copy_too(ledger: Path) -> None:
     await write(ledger, "f3")
     async with ledger_in(ledger) as opened:
         await opened.erasures.scrub()
@@ -112,7 +112,7 @@ async def test_what_is_forgotten_is_not_kept_either(ledger: Path) -> None:
     assert copies_before_migrations(ledger) == {}
 
 
-async def test_there_is_no_way_back_without_a_migration(ledger: Path, tmp_path: Path) -> None:
+async def test_going_back_without_a_migration_is_an_error(ledger: Path, tmp_path: Path) -> None:
     back = await asyncio.to_thread(local2, tmp_path, "migrate", "--back", "--yes")
 
     assert back.returncode == 1
@@ -120,7 +120,7 @@ async def test_there_is_no_way_back_without_a_migration(ledger: Path, tmp_path: 
     assert len(rows(ledger)) == 2
 
 
-async def test_the_command_migrates_as_a_start_does(ledger: Path, tmp_path: Path) -> None:
+async def test_the_command_migrates_like_a_start(ledger: Path, tmp_path: Path) -> None:
     assert (await asyncio.to_thread(local2, tmp_path, "migrate")).returncode == 0
 
     assert list(copies_before_migrations(ledger)) == [OLD]

@@ -1,4 +1,4 @@
-"""A restore takes the place of what is there only when asked to, whole, and forgets again."""
+"""A restore replaces a ledger only on request, completely, and repeats later erasures."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ import pytest
 
 from backups import (
     back_up,
-    bring_back,
     data_dir,
     every_row,
     generations,
     remember,
+    restore_backup,
     rows,
 )
 from ledgers import open_ledger
@@ -53,20 +53,20 @@ async def count(folder: Path) -> int:
         return (await ledger.counts()).records
 
 
-async def test_what_is_there_is_not_overwritten(folder: Path, backups: Path) -> None:
+async def test_an_existing_ledger_is_not_overwritten(folder: Path, backups: Path) -> None:
     await remember(folder, NOTES, NOTES + 1)
     before = every_row(data_dir(folder) / LEDGER)
 
     with pytest.raises(BackupError, match="holds a memory"):
-        await bring_back(backups, folder)
+        await restore_backup(backups, folder)
     assert every_row(data_dir(folder) / LEDGER) == before
 
 
-async def test_what_is_there_is_moved_aside_with_its_log_and_its_count(
+async def test_a_replaced_ledger_is_moved_aside_with_its_other_files(
     folder: Path, backups: Path
 ) -> None:
     await remember(folder, NOTES, NOTES + 5)
-    restored = await bring_back(backups, folder, replace=True)
+    restored = await restore_backup(backups, folder, replace=True)
 
     assert await count(folder) == NOTES
     assert restored.aside is not None
@@ -75,46 +75,48 @@ async def test_what_is_there_is_moved_aside_with_its_log_and_its_count(
     assert len(rows(aside / LEDGER)) == NOTES + 5
 
 
-async def test_a_running_stack_keeps_its_folder(folder: Path, backups: Path) -> None:
+async def test_the_folder_of_a_running_stack_is_not_replaced(folder: Path, backups: Path) -> None:
     with (
         folder_lock(data_dir(folder)),
         pytest.raises(FolderLockedError, match="in use by another stack"),
     ):
-        await bring_back(backups, folder, replace=True)
+        await restore_backup(backups, folder, replace=True)
 
 
-async def test_a_dry_run_reads_all_of_it_and_changes_nothing(folder: Path, backups: Path) -> None:
+async def test_a_dry_run_reads_the_whole_backup_and_changes_nothing(
+    folder: Path, backups: Path
+) -> None:
     await remember(folder, NOTES, NOTES + 1)
 
-    restored = await bring_back(backups, folder, dry_run=True)
+    restored = await restore_backup(backups, folder, dry_run=True)
 
     assert (restored.records, restored.aside) == (NOTES, None)
     assert await count(folder) == NOTES + 1
     assert not (data_dir(folder) / restoring.SCRATCH).exists()
 
 
-async def test_a_restore_that_is_killed_between_two_moves_starts_no_stack_and_goes_on(
+async def test_a_restore_killed_between_two_moves_can_be_completed(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await remember(folder, NOTES, NOTES + 5)
-    rename, left = Path.rename, [0]
+    rename, remaining_moves = Path.rename, [0]
 
-    def killed_after(self: Path, target: Path) -> Path:
-        if not left[0]:
+    def rename_or_kill(self: Path, target: Path) -> Path:
+        if not remaining_moves[0]:
             raise KeyboardInterrupt
-        left[0] -= 1
+        remaining_moves[0] -= 1
         return rename(self, target)
 
-    for moves in range(3):  # the ledger; the new one; then the count would follow
-        left[0] = moves
-        monkeypatch.setattr(Path, "rename", killed_after)
+    for moves in range(3):  # first the old ledger, then the new one; the count would be third
+        remaining_moves[0] = moves
+        monkeypatch.setattr(Path, "rename", rename_or_kill)
         with pytest.raises(KeyboardInterrupt):
-            await bring_back(backups, folder, replace=True)
+            await restore_backup(backups, folder, replace=True)
         monkeypatch.setattr(Path, "rename", rename)
         if moves:
             with pytest.raises(DamagedError, match=r"stored in it|acknowledged"):
                 await count(folder)
-    await bring_back(backups, folder, replace=True)
+    await restore_backup(backups, folder, replace=True)
     assert await count(folder) == NOTES
 
 
@@ -127,17 +129,17 @@ async def test_a_restore_that_is_killed_between_two_moves_starts_no_stack_and_go
     ],
     ids=["everything", "a session", "one record"],
 )
-async def test_what_was_forgotten_since_is_forgotten_again(
+async def test_records_erased_since_the_backup_are_erased_again(
     folder: Path, backups: Path, selection: Selection
 ) -> None:
     await forget(folder, selection)
-    left = [row[6] for row in rows(data_dir(folder) / LEDGER)]
-    restored = await bring_back(backups, folder, replace=True)
+    remaining = [row[6] for row in rows(data_dir(folder) / LEDGER)]
+    restored = await restore_backup(backups, folder, replace=True)
 
     assert restored.forgotten == (NOTES if selection.id is None else 1)
     assert restored.warnings == []
     ledger = data_dir(folder) / LEDGER
-    assert [row[6] for row in rows(ledger)] == left
+    assert [row[6] for row in rows(ledger)] == remaining
     assert b"Note 3 is about a planet" not in ledger.read_bytes()
     assert len(rows(ledger, "tombstone")) == len(
         rows(Path(str(restored.aside)) / LEDGER, "tombstone")
@@ -145,38 +147,38 @@ async def test_what_was_forgotten_since_is_forgotten_again(
     assert await count(folder) == NOTES - restored.forgotten
 
 
-async def test_what_was_forgotten_before_the_backup_needs_no_second_time(
+async def test_records_erased_before_the_backup_are_not_erased_again(
     folder: Path, tmp_path: Path
 ) -> None:
     await forget(folder, Selection(owner="ada", id="r3"))
     back_up(folder, tmp_path / "backups")
-    restored = await bring_back(tmp_path / "backups", folder, replace=True)
+    restored = await restore_backup(tmp_path / "backups", folder, replace=True)
 
     assert (restored.forgotten, restored.warnings) == (0, [])
 
 
-async def test_who_restores_without_the_former_ledger_is_warned(
+async def test_restoring_without_the_former_ledger_gives_a_warning(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:
-    (elsewhere,) = (await bring_back(backups, tmp_path / "elsewhere")).warnings
+    (elsewhere,) = (await restore_backup(backups, tmp_path / "elsewhere")).warnings
     (data_dir(folder) / LEDGER).write_bytes(b"noise" * 10_000)
-    (damaged,) = (await bring_back(backups, folder, replace=True)).warnings
+    (damaged,) = (await restore_backup(backups, folder, replace=True)).warnings
 
     for warning in (elsewhere, damaged):
         assert warning.startswith("What was forgotten after 20")
     assert await count(folder) == NOTES
 
 
-async def test_an_earlier_backup_is_chosen_by_its_name(folder: Path, backups: Path) -> None:
+async def test_an_earlier_backup_can_be_chosen_by_name(folder: Path, backups: Path) -> None:
     await remember(folder, NOTES, NOTES + 5)
     back_up(folder, backups)
     first, second = (generation.path.name for generation in generations(backups))
 
-    assert (await bring_back(backups, folder, dry_run=True)).generation == second
-    await bring_back(backups, folder, generation=first, replace=True)
+    assert (await restore_backup(backups, folder, dry_run=True)).generation == second
+    await restore_backup(backups, folder, generation=first, replace=True)
     assert await count(folder) == NOTES
     with pytest.raises(BackupError, match="no backup 000009"):
-        await bring_back(backups, folder, generation="000009-20260101T000000Z", replace=True)
+        await restore_backup(backups, folder, generation="000009-20260101T000000Z", replace=True)
 
 
 async def test_a_ledger_of_a_newer_local2_is_refused(
@@ -185,6 +187,6 @@ async def test_a_ledger_of_a_newer_local2_is_refused(
     monkeypatch.setattr("local.ledger.sqlite.copies.migrations", list)
 
     with pytest.raises(StorageError, match="Update local2"):
-        await bring_back(backups, folder, replace=True)
+        await restore_backup(backups, folder, replace=True)
     monkeypatch.undo()
     assert await count(folder) == NOTES

@@ -1,9 +1,9 @@
-"""The benchmark `conversation.py`, run small: it measures what it says, and prompts fit."""
+"""A short run of the benchmark `conversation.py` has all figures, and its prompts fit."""
 
 from conversation import measure
 
 
-async def test_it_measures_every_length_and_prompts_stay_within_the_window() -> None:
+async def test_the_benchmark_measures_every_length_and_prompts_fit_the_context() -> None:
     figures = {figure.key: figure for figure in await measure(lengths=(10, 20, 40), turns=100)}
 
     assert {

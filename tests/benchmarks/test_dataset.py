@@ -1,4 +1,4 @@
-"""Data files of the benchmark `retrieval.py`: what is read of them, and what is refused."""
+"""The benchmark `retrieval.py` reads valid data files and refuses others."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +11,8 @@ import dataset
 from dataset import DataError, Message, Session, load, moment, pieces
 
 
-def written(folder: Path, *messages: dict[str, Any]) -> Path:
-    """A file with one conversation of one session."""
+def write_data(folder: Path, *messages: dict[str, Any]) -> Path:
+    """Write a file with one conversation of one session."""
     session = {"id": "S1", "time": "soon", "messages": messages}
     conversation = {"id": "c", "sessions": [session], "questions": []}
     path = folder / "data.json"
@@ -20,7 +20,7 @@ def written(folder: Path, *messages: dict[str, Any]) -> Path:
     return path
 
 
-def said(id_: str, content: str = "Hello.", time: str = "March-15-2024") -> dict[str, Any]:
+def message(id_: str, content: str = "Hello.", time: str = "March-15-2024") -> dict[str, Any]:
     return {"id": id_, "role": "user", "content": content, "time": time}
 
 
@@ -34,26 +34,26 @@ def said(id_: str, content: str = "Hello.", time: str = "March-15-2024") -> dict
         ("2024-03-15 10:00", datetime(2024, 3, 15, 10, tzinfo=UTC)),
     ],
 )
-def test_times_are_read_in_every_form_that_occurs(text: str, time: datetime) -> None:
+def test_times_are_read_in_every_form_of_the_data_sets(text: str, time: datetime) -> None:
     assert moment(text) == time
 
 
-def test_a_time_that_cannot_be_read_names_the_message(tmp_path: Path) -> None:
+def test_an_invalid_time_is_an_error_that_names_the_message(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"'c'.* message 'D1:2': 'last week' is no time"):
-        load(written(tmp_path, said("D1:1"), said("D1:2", time="last week")))
+        load(write_data(tmp_path, message("D1:1"), message("D1:2", time="last week")))
 
 
-def test_two_messages_of_one_id_are_refused(tmp_path: Path) -> None:
+def test_two_messages_with_the_same_id_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="message 'D1:1' is there 2 times"):
-        load(written(tmp_path, said("D1:1"), said("D1:1")))
+        load(write_data(tmp_path, message("D1:1"), message("D1:1")))
 
 
-def test_a_file_of_another_form_is_refused_with_the_place(tmp_path: Path) -> None:
+def test_a_file_of_another_form_is_refused_with_the_path_of_the_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"`content`.*messages"):
-        load(written(tmp_path, {"id": "1", "role": "user", "time": "March-15-2024"}))
+        load(write_data(tmp_path, {"id": "1", "role": "user", "time": "March-15-2024"}))
 
 
-def test_long_sessions_are_cut_in_order_where_a_request_is_full(
+def test_long_sessions_are_split_in_order_when_a_request_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dataset, "REQUEST_BYTES", 1_000)
@@ -62,12 +62,12 @@ def test_long_sessions_are_cut_in_order_where_a_request_is_full(
         for n, length in enumerate((100, 100, 900, 10))
     ]
 
-    cut = list(pieces(Session(id="S1", messages=messages)))
+    split = list(pieces(Session(id="S1", messages=messages)))
 
-    assert [[message.id for message in piece.messages] for piece in cut] == [
+    assert [[message.id for message in piece.messages] for piece in split] == [
         ["0", "1"],
         ["2"],
         ["3"],
     ]
-    assert all(piece.session_id == "S1" for piece in cut)
-    assert all(len(msgspec.json.encode(piece.sent)) <= 1_010 for piece in cut[::2])
+    assert all(piece.session_id == "S1" for piece in split)
+    assert all(len(msgspec.json.encode(piece.sent)) <= 1_010 for piece in split[::2])

@@ -1,14 +1,14 @@
-"""What the benchmark `extraction.py` counts, on sessions counted by hand."""
+"""The benchmark `extraction.py` computes the figures counted by hand."""
 
 from extraction import Kept, Memory, Saying, Session, Turn, User, of_sessions, sayings_counted
 
 
-def session(id_: str, *says: str) -> Session:
-    turns = [Turn(id=f"{id_}{n}", role="user", content=text) for n, text in enumerate(says)]
+def session(id_: str, *texts: str) -> Session:
+    turns = [Turn(id=f"{id_}{n}", role="user", content=text) for n, text in enumerate(texts)]
     return Session(id=id_, time="2026-05-01", turns=turns)
 
 
-def test_a_memory_counts_for_one_fact_and_facts_of_sessions_without_any_are_junk() -> None:
+def test_a_memory_matches_one_fact_and_facts_of_sessions_without_any_are_junk() -> None:
     user = User(
         id="u",
         sessions=[
@@ -26,7 +26,7 @@ def test_a_memory_counts_for_one_fact_and_facts_of_sessions_without_any_are_junk
     assert (precision.value, recall.value, junk.value) == (1 / 4, 1 / 2, 1 / 4)
 
 
-def test_an_item_of_a_saying_is_right_if_type_key_and_value_are() -> None:
+def test_an_item_is_correct_if_its_type_topic_and_value_match() -> None:
     home = Kept(type="fact", topic="user.home", holds="Porto")
     sayings = [
         Saying(say="I live in Porto.", keep=home),

@@ -1,4 +1,4 @@
-"""The benchmark of abuses notices what a ledger lacks."""
+"""The benchmark of abuses detects records that a ledger lacks."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +17,7 @@ INSERT = """
 
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
-    """Turn `q1` is whole, `q2` lacks its answer; a note; two pieces of a document."""
+    """Open a ledger with turn `q1`, turn `q2` without its answer, a note and two chunks."""
     rows = [
         ("episode", "eve1", None, "q1", "Q: ?\nA: Long answer.", None),
         ("chat_message", "eve1", "user", "q1", "?", None),
@@ -43,7 +43,7 @@ async def test_a_turn_without_its_answer_or_with_a_shorter_one_is_missing(kept: 
     assert await kept.turns("eve*", length=len("Long answer.") + 1) == set()
 
 
-async def test_records_are_counted_by_whose_they_are(kept: Kept) -> None:
+async def test_records_are_counted_by_owner(kept: Kept) -> None:
     assert await kept.contents("ada", "note") == {"A note."}
     assert await kept.contents("ada", "chat_message") == set()
     assert await kept.records("eve1", "chat_message") == 2

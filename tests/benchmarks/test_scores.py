@@ -1,4 +1,4 @@
-"""What the benchmark `retrieval.py` counts, on answers counted by hand."""
+"""The benchmark `retrieval.py` computes the scores counted by hand."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def message(id_: str) -> Message:
 
 
 def dataset(*questions: Question) -> Dataset:
-    """Messages a1 to a8 in session A, b1 to b8 in session B."""
+    """Return a data set with messages a1 to a8 in session A, and b1 to b8 in session B."""
     sessions = [
         Session(id=name, messages=[message(f"{name.lower()}{n}") for n in range(1, 9)])
         for name in "AB"
@@ -30,10 +30,10 @@ def run(*rankings: list[str]) -> Run:
 
 
 def test_turn_recall_is_the_mean_share_of_evidence_within_each_depth() -> None:
-    asked = list(tasks(dataset(question("a1", "b1"), question("a2"))))
+    questions_ = list(tasks(dataset(question("a1", "b1"), question("a2"))))
     first = ["a1", "a3", "a4", "a5", "a6", "b1"]
 
-    found = summary(asked, run(first, ["b2"]))
+    found = summary(questions_, run(first, ["b2"]))
 
     assert found.turn_recall == {"5": 0.25, "10": 0.5, "20": 0.5}
 
@@ -44,42 +44,42 @@ def test_session_recall_counts_each_session_once_in_the_order_of_its_first_turn(
         sessions=[Session(id=f"s{n}", messages=[message(str(n))]) for n in range(7)],
         questions=[question("5"), question("6")],
     )
-    asked = list(tasks(Dataset(name="made up", conversations=[conversation])))
+    questions_ = list(tasks(Dataset(name="made up", conversations=[conversation])))
     ranking = ["0", "1", "2", "3", "4", "5"]
 
-    found = summary(asked, run(ranking, ranking))
+    found = summary(questions_, run(ranking, ranking))
 
     assert found.session_recall == {"5": 0.0, "10": 0.5}
 
 
-def test_several_turns_of_one_session_take_one_place_among_sessions() -> None:
-    asked = list(tasks(dataset(question("b1"))))
+def test_several_turns_of_one_session_count_as_one_session() -> None:
+    questions_ = list(tasks(dataset(question("b1"))))
 
-    found = summary(asked, run([*(f"a{n}" for n in range(1, 9)), "b7"]))
+    found = summary(questions_, run([*(f"a{n}" for n in range(1, 9)), "b7"]))
 
     assert found.turn_recall["20"] == 0
     assert found.session_recall["5"] == 1
 
 
-def test_mrr_is_the_mean_of_one_over_the_first_rank_and_0_where_nothing_is_found() -> None:
-    asked = list(tasks(dataset(question("a1", "a2"), question("a1"), question("a1"))))
+def test_mrr_is_the_mean_reciprocal_rank_and_0_for_a_miss() -> None:
+    questions_ = list(tasks(dataset(question("a1", "a2"), question("a1"), question("a1"))))
 
-    found = summary(asked, run(["b1", "a2", "a1"], ["a1"], ["b1"]))
+    found = summary(questions_, run(["b1", "a2", "a1"], ["a1"], ["b1"]))
 
     assert found.mrr == 0.5
 
 
-def test_evidence_that_is_not_in_the_data_is_counted_and_not_scored() -> None:
+def test_evidence_missing_from_the_data_is_counted_and_not_scored() -> None:
     [task] = tasks(dataset(question("a1", "a1", "gone")))
 
     assert task.missing == 1
     assert summary([task], run(["a1"])).turn_recall["5"] == 1
 
 
-def test_categories_are_scored_apart() -> None:
-    asked = list(tasks(dataset(question("a1", category=4), question("a1", category=5))))
+def test_categories_are_scored_separately() -> None:
+    questions_ = list(tasks(dataset(question("a1", category=4), question("a1", category=5))))
 
-    found = summary(asked, run(["a1"], ["b1"])).categories
+    found = summary(questions_, run(["a1"], ["b1"])).categories
 
     assert {name: (each.questions, each.mrr) for name, each in found.items()} == {
         "4": (1, 1.0),
@@ -93,10 +93,10 @@ def test_times_are_in_milliseconds() -> None:
     assert (found.add_ms.p50, found.query_ms.p95) == (1.0, 2.0)
 
 
-def test_fusion_counts_places_from_1_with_a_constant_of_60() -> None:
-    def winner(place: int) -> str:
-        """Of one that is first in one ranking, and one that has this place in both."""
-        before = place - 1
+def test_fusion_counts_ranks_from_1_with_a_constant_of_60() -> None:
+    def winner(rank: int) -> str:
+        """Return the winner of one item ranked first once, and one with this rank in both."""
+        before = rank - 1
         first = ["first", *(f"x{n}" for n in range(before - 1)), "both"]
         second = [*(f"y{n}" for n in range(before)), "both"]
         return fused([first, second], 1)[0]
@@ -105,7 +105,7 @@ def test_fusion_counts_places_from_1_with_a_constant_of_60() -> None:
     assert winner(63) == "first"
 
 
-def test_full_text_stems_words_and_leaves_out_stop_words(tmp_path: Path) -> None:
+def test_full_text_stems_words_and_ignores_stop_words(tmp_path: Path) -> None:
     with full_text(tmp_path / "text.sqlite3") as words:
         words.add(["1", "2"], ["She was painting.", "What did they do?"])
 
@@ -113,11 +113,11 @@ def test_full_text_stems_words_and_leaves_out_stop_words(tmp_path: Path) -> None
         assert words.best("What did they do?", 20) == []
 
 
-def test_a_cut_leaves_what_has_enough_of_the_best_items_score() -> None:
-    asked = list(tasks(dataset(question("a2", "a3"), question("b1"))))
+def test_a_cut_keeps_items_with_enough_of_the_best_score() -> None:
+    questions_ = list(tasks(dataset(question("a2", "a3"), question("b1"))))
     scored = Run(rankings=[["a1", "a2", "a3"], []], scores=[[1.0, 0.6, 0.2], []])
 
-    left = {cut.min_relevance: (cut.turn_recall, cut.items) for cut in cuts(asked, scored)}
+    left = {cut.min_relevance: (cut.turn_recall, cut.items) for cut in cuts(questions_, scored)}
 
     assert left[0.0] == (0.5, 1.5)
     assert left[0.6] == (0.25, 1.0)

@@ -1,4 +1,4 @@
-"""A tool on the bus to call in tests, and a bus with streams."""
+"""Fixtures: a tool served on the bus, and a bus with streams."""
 
 from collections.abc import AsyncIterator
 

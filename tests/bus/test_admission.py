@@ -1,4 +1,4 @@
-"""What is too large, too deep, too fast or too much is refused at once, and says when to return."""
+"""Admission refuses requests that are too large, too deeply nested or too frequent."""
 
 import msgspec
 import pytest
@@ -51,17 +51,17 @@ JSON = st.recursive(
 )
 
 
-@given(value=JSON, most=st.integers(0, 5))
-def test_brackets_are_counted_as_json_has_them(value: object, most: int) -> None:
+@given(value=JSON, max_depth=st.integers(0, 5))
+def test_nesting_is_measured_as_in_the_parsed_json(value: object, max_depth: int) -> None:
     def depth(of: object) -> int:
         if isinstance(of, dict):
             of = list(of.values())
         return 1 + max(map(depth, of), default=0) if isinstance(of, list) else 0
 
-    assert is_nested_deeper(msgspec.json.encode(value), most) == (depth(value) > most)
+    assert is_nested_deeper(msgspec.json.encode(value), max_depth) == (depth(value) > max_depth)
 
 
-def test_who_asks_faster_than_the_rate_is_told_when_to_come_back(
+def test_a_request_over_the_rate_is_refused_with_the_time_to_retry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock(monkeypatch)
@@ -79,7 +79,7 @@ def test_who_asks_faster_than_the_rate_is_told_when_to_come_back(
         admission.admitted(ADA, DATA)
 
 
-def test_the_users_of_a_tenant_share_its_rate_and_others_have_their_own(
+def test_the_users_of_a_tenant_share_its_rate_and_other_tenants_have_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Clock(monkeypatch)
@@ -92,7 +92,7 @@ def test_the_users_of_a_tenant_share_its_rate_and_others_have_their_own(
     admission.admitted(EVE, DATA)
 
 
-def test_without_a_rate_as_many_are_taken_as_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_rate_every_request_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     Clock(monkeypatch)
     admission = Admission(LimitSettings(tenant_rate=0, user_rate=0, tenant_burst=1, user_burst=1))
 
@@ -100,7 +100,9 @@ def test_without_a_rate_as_many_are_taken_as_come(monkeypatch: pytest.MonkeyPatc
         admission.admitted(ADA, DATA)
 
 
-async def test_a_refusal_says_over_the_bus_when_to_come_back(bus: Connection, notes: Notes) -> None:
+async def test_a_refusal_on_the_bus_carries_the_time_to_retry(
+    bus: Connection, notes: Notes
+) -> None:
     limits = LimitSettings(user_rate=0.5, user_burst=1)
     caller = Caller(tenant="default", user="ada")
     async with ToolHost(bus, notes.tool(), admission=Admission(limits)):
@@ -121,7 +123,7 @@ async def test_a_refusal_says_over_the_bus_when_to_come_back(bus: Connection, no
     assert decode(plain.data, ToolResult).payload.error is not None
 
 
-def test_when_to_come_back_is_read_from_other_teams_tools_too() -> None:
+def test_the_time_to_retry_is_read_from_other_teams_tools_too() -> None:
     answer = b'{"ok": false, "error": {"code": "overloaded", "message": "Busy.", "retry_after": 3}}'
 
     error = read_result(answer).payload.error

@@ -1,4 +1,4 @@
-"""Whoever asks a participant is answered, also when it fails, and the statistics count it."""
+"""A participant answers every query, also when it fails, and its statistics count failures."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -42,21 +42,21 @@ Greet = Callable[[str], Awaitable[str]]
 
 @pytest.fixture
 async def greet(bus: Connection) -> AsyncIterator[Greet]:
-    async def asked(name: str) -> str:
+    async def greet_by_name(name: str) -> str:
         return (await ask(bus, SUBJECT, Greeting(text=name), Greeting)).text
 
     async with Greeter(bus):
-        yield asked
+        yield greet_by_name
 
 
 async def failures(bus: Connection) -> tuple[int, str]:
-    """How many failures the statistics name, and the last one's code."""
+    """Return the number of failures in the statistics, and the code of the last one."""
     answer = await bus.request(subjects.discovery("STATS", "greeter"), b"")
     [endpoint] = msgspec.json.decode(answer.data)["endpoints"]
     return endpoint.get("num_errors", 0), endpoint.get("last_error", "")
 
 
-async def test_a_payload_is_the_answer(bus: Connection, greet: Greet) -> None:
+async def test_the_answer_carries_the_returned_payload(bus: Connection, greet: Greet) -> None:
     assert await greet("Ada") == "Hello Ada!"
     assert await failures(bus) == (0, "")
 
@@ -69,7 +69,7 @@ async def test_a_payload_is_the_answer(bus: Connection, greet: Greet) -> None:
         pytest.param("nobody", BusError, "internal", id="a fault"),
     ],
 )
-async def test_an_error_is_an_answer_that_is_counted(
+async def test_an_error_is_answered_and_counted(
     bus: Connection, greet: Greet, name: str, error: type[Local2Error], code: str
 ) -> None:
     with pytest.raises(error) as raised:
@@ -77,11 +77,11 @@ async def test_an_error_is_an_answer_that_is_counted(
 
     assert REMEMBERED not in str(raised.value)
     assert await failures(bus) == (1, code)
-    assert await greet("Ada") == "Hello Ada!", "it goes on"
+    assert await greet("Ada") == "Hello Ada!", "the participant goes on answering"
 
 
 @pytest.mark.usefixtures("greet")
-async def test_an_error_stands_in_the_headers_of_nats_services_too(bus: Connection) -> None:
+async def test_an_error_is_also_in_the_headers_of_nats_services(bus: Connection) -> None:
     refused = await bus.request(SUBJECT, b'{"payload": {"text": ""}}')
 
     assert refused.headers == {

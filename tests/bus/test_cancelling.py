@@ -1,4 +1,4 @@
-"""Whoever asked a tool can take the call back, and nobody else."""
+"""Only the caller of a tool can cancel the call."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from waiting import eventually
 ADA = Sender(user="ada", agent="test", session_id="s1")
 
 
-def taking_back(request: Envelope[ToolRequest[Note]], user: str | None, source: str) -> bytes:
+def cancellation_of(request: Envelope[ToolRequest[Note]], user: str | None, source: str) -> bytes:
     cancel = seal(Empty(), type="c", source=source, user=user, correlation_id=request.id)
     return encode(cancel)
 
@@ -24,38 +24,38 @@ def taking_back(request: Envelope[ToolRequest[Note]], user: str | None, source: 
 @pytest.mark.parametrize(
     ("user", "source"), [("bob", "test"), ("ada", "another agent"), (None, "test")]
 )
-async def test_a_call_is_taken_back_by_whoever_asked(
+async def test_a_call_is_cancelled_only_by_its_own_caller(
     bus: Connection, notes: Notes, user: str | None, source: str
 ) -> None:
     notes.may_finish.clear()
     request = seal(ToolRequest(args=Note(text="x")), type="request", source="test", user="ada")
     async with ToolHost(bus, notes.tool()) as host:
-        asking = asyncio.create_task(bus.request("tool.request.note", encode(request)))
+        calling = asyncio.create_task(bus.request("tool.request.note", encode(request)))
         await eventually(lambda: len(host._running._tasks) == 1)
-        await bus.publish("tool.cancel.note", taking_back(request, user, source))
+        await bus.publish("tool.cancel.note", cancellation_of(request, user, source))
         await bus.publish("tool.cancel.note", b"broken")
         other = seal(ToolRequest(args=Note(text="y")), type="request", source="test", user="ada")
-        await bus.publish("tool.cancel.note", taking_back(other, "ada", "test"))
+        await bus.publish("tool.cancel.note", cancellation_of(other, "ada", "test"))
         await bus.flush()
-        assert not asking.done()
-        await bus.publish("tool.cancel.note", taking_back(request, "ada", "test"))
-        result = decode((await asking).data, ToolResult).payload
+        assert not calling.done()
+        await bus.publish("tool.cancel.note", cancellation_of(request, "ada", "test"))
+        result = decode((await calling).data, ToolResult).payload
 
     assert result.error is not None
     assert result.error.code == "cancelled"
     assert notes.noted == []
 
 
-async def test_a_caller_that_is_cancelled_cancels_the_tool(
+async def test_cancelling_the_calling_task_cancels_the_tool(
     connect_bus: ConnectBus, notes: Notes
 ) -> None:
     notes.may_finish.clear()
     async with ToolHost(await connect_bus(), notes.tool()) as host:
-        asking = asyncio.create_task(
+        calling = asyncio.create_task(
             call_tool(await connect_bus(), "note", {"text": "x"}, caller=ADA)
         )
         await eventually(lambda: len(host._running._tasks) == 1)
-        asking.cancel()
+        calling.cancel()
         await eventually(lambda: not host._running._tasks)
         notes.may_finish.set()
         assert (await call_tool(host.bus, "note", {"text": "y"}, caller=ADA)).ok

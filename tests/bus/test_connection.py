@@ -1,4 +1,4 @@
-"""The one door to NATS: concurrent, bounded, never too large, reconnecting for ever."""
+"""The connection to NATS handles messages concurrently, bounds them, and reconnects for ever."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from local.errors import (
 from local.protocol import subjects
 from waiting import eventually
 
-EACH = subjects.discovery("PING")
+EVERY_PARTICIPANT = subjects.discovery("PING")
 
 
 async def test_a_request_is_answered(bus: Connection) -> None:
@@ -39,7 +39,7 @@ async def test_a_request_is_answered(bus: Connection) -> None:
     assert (answer.data, answer.headers) == (b"HELLO", {"traceparent": "00-1"})
 
 
-async def test_a_request_that_nobody_serves_fails_at_once(bus: Connection) -> None:
+async def test_a_request_without_a_responder_fails_at_once(bus: Connection) -> None:
     with pytest.raises(NoRespondersError, match=r"Nobody serves test\.nobody"):
         await bus.request("test.nobody", b"", timeout=60)
 
@@ -55,17 +55,17 @@ async def test_a_request_that_nobody_answers_times_out(bus: Connection) -> None:
 
 
 class Busy:
-    """A handler that counts how many of its calls are under way, until they may finish."""
+    """A handler that counts its running calls and blocks them until they may finish."""
 
     def __init__(self) -> None:
         self.may_finish = asyncio.Event()
         self.running = 0
-        self.most = 0
+        self.max_running = 0
         self.done = 0
 
     async def handle(self, _: BusMessage) -> None:
         self.running += 1
-        self.most = max(self.most, self.running)
+        self.max_running = max(self.max_running, self.running)
         await self.may_finish.wait()
         self.running -= 1
         self.done += 1
@@ -81,17 +81,19 @@ async def test_messages_are_handled_concurrently_up_to_the_limit(bus: Connection
     busy.may_finish.set()
     await eventually(lambda: busy.done == 10)
 
-    assert busy.most == 3
+    assert busy.max_running == 3
 
 
-async def test_a_queue_group_shares_messages_out(bus: Connection, connect_bus: ConnectBus) -> None:
+async def test_a_queue_group_distributes_messages_among_its_members(
+    bus: Connection, connect_bus: ConnectBus
+) -> None:
     seen: list[bytes] = []
 
-    async def keep(message: BusMessage) -> None:
+    async def collect(message: BusMessage) -> None:
         seen.append(message.data)
 
     for member in (bus, await connect_bus()):
-        await member.subscribe("test.shared", keep, queue="group")
+        await member.subscribe("test.shared", collect, queue="group")
         await member.flush()
     for number in range(20):
         await bus.publish("test.shared", b"%d" % number)
@@ -100,42 +102,44 @@ async def test_a_queue_group_shares_messages_out(bus: Connection, connect_bus: C
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
 
 
-async def test_what_is_asked_of_each_participant_travels_once(
+async def test_a_request_to_every_participant_is_sent_once_per_connection(
     bus: Connection, connect_bus: ConnectBus
 ) -> None:
     received: list[int] = []
 
-    def receiver(number: int) -> Handler:
+    def receiver_numbered(number: int) -> Handler:
         async def receive(_: BusMessage) -> None:
             received.append(number)
 
         return receive
 
-    subscriptions = [await bus.subscribe(EACH, receiver(number)) for number in range(3)]
+    subscriptions = [
+        await bus.subscribe(EVERY_PARTICIPANT, receiver_numbered(number)) for number in range(3)
+    ]
     await bus.flush()
     asker = await connect_bus()
     before = bus.client.stats["in_msgs"]
 
-    await asker.publish(EACH, b"")
+    await asker.publish(EVERY_PARTICIPANT, b"")
     await eventually(lambda: sorted(received) == [0, 1, 2])
     assert bus.client.stats["in_msgs"] == before + 1
 
     received.clear()
     await subscriptions[0].leave()
     await subscriptions[1].stop(grace=1)
-    await asker.publish(EACH, b"")
+    await asker.publish(EVERY_PARTICIPANT, b"")
     await eventually(lambda: received == [2])
 
     await subscriptions[2].leave()
     with pytest.raises(NoRespondersError):
-        await _until_nobody_serves(bus, EACH)
-    await bus.subscribe(EACH, receiver(3))
+        await _until_nobody_serves(bus, EVERY_PARTICIPANT)
+    await bus.subscribe(EVERY_PARTICIPANT, receiver_numbered(3))
     await bus.flush()
-    await asker.publish(EACH, b"")
+    await asker.publish(EVERY_PARTICIPANT, b"")
     await eventually(lambda: received == [2, 3])
 
 
-async def test_a_stopped_subscription_finishes_what_it_has(bus: Connection) -> None:
+async def test_a_stopped_subscription_finishes_its_running_handlers(bus: Connection) -> None:
     busy = Busy()
     subscription = await bus.subscribe("test.busy", busy.handle)
     for _ in range(5):
@@ -194,24 +198,24 @@ async def test_a_handler_that_fails_does_not_stop_the_others(bus: Connection) ->
         pytest.param(1024 * 1024 - 100, {"note": "x" * 200}, id="data and headers"),
     ],
 )
-async def test_a_message_over_the_limit_is_refused_and_the_connection_lives_on(
+async def test_a_message_over_the_limit_is_refused_and_the_connection_stays_open(
     bus: Connection, size: int, headers: dict[str, str] | None
 ) -> None:
-    heard: list[BusMessage] = []
+    received: list[BusMessage] = []
 
-    async def keep(message: BusMessage) -> None:
-        heard.append(message)
+    async def collect(message: BusMessage) -> None:
+        received.append(message)
 
-    await bus.subscribe("test.large", keep)
+    await bus.subscribe("test.large", collect)
     for send in (bus.publish, bus.request):
         with pytest.raises(TooLargeError, match="the bus carries 1,048,576"):
             await send("test.large", b"x" * size, headers=headers)
     await bus.publish("test.large", b"x" * (1024 * 1024))
 
-    await eventually(lambda: len(heard) == 1)
+    await eventually(lambda: len(received) == 1)
 
 
-async def test_no_server_is_a_clear_error_without_the_password() -> None:
+async def test_a_missing_server_is_reported_without_the_password() -> None:
     with pytest.raises(StackNotRunningError) as caught:
         async with connect("nats://user:secret@127.0.0.1:1", name="test", patience=0.2):
             pass
@@ -220,7 +224,7 @@ async def test_no_server_is_a_clear_error_without_the_password() -> None:
     assert "secret" not in str(caught.value)
 
 
-async def test_a_closed_connection_says_so(nats_url: str) -> None:
+async def test_every_use_of_a_closed_connection_raises_an_error(nats_url: str) -> None:
     async with connect(nats_url, name="test") as bus:
         pass
 
@@ -245,10 +249,10 @@ async def test_a_connection_closes_quietly_after_its_server(tmp_path: Path) -> N
             await bus.publish("test.echo", b"to nobody")
 
 
-async def test_a_killed_server_comes_back_on_its_port_with_all_subscriptions(
+async def test_a_killed_server_restarts_on_its_port_with_all_subscriptions(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After many attempts of its clients."""
+    """The clients have failed to reconnect many times by then."""
     monkeypatch.setattr(server_module, "RESTART_DELAY", 0.5)
     monkeypatch.setattr("local.bus.nats_client.RECONNECT_WAIT", 0.01)
     async with connect(server.url, name="test") as bus:
@@ -271,7 +275,7 @@ async def test_a_killed_server_comes_back_on_its_port_with_all_subscriptions(
         assert server.url == url
 
 
-async def test_a_killed_server_keeps_what_it_acknowledged(server: EmbeddedServer) -> None:
+async def test_a_killed_server_keeps_every_message_it_acknowledged(server: EmbeddedServer) -> None:
     async with connect(server.url, name="test") as bus:
         await ensure_streams(bus, "default")
         for number in range(50):
@@ -280,40 +284,40 @@ async def test_a_killed_server_keeps_what_it_acknowledged(server: EmbeddedServer
         os.kill(pid, signal.SIGKILL)
         await eventually(lambda: server.pid != pid)
 
-        async def kept() -> int:
+        async def stored() -> int:
             try:
                 info = await bus.client.jetstream().stream_info("local2-turns-default")
             except Exception:  # noqa: BLE001 - whatever a server that is still starting causes
                 return 0
             return info.state.messages
 
-        await eventually(kept)
-        assert await kept() == 50
+        await eventually(stored)
+        assert await stored() == 50
 
 
 @pytest.mark.usefixtures("server")
-def test_the_server_syncs_every_write_and_holds_what_waits_for_it(tmp_path: Path) -> None:
-    """A kill leaves the system's cache; what a power cut would leave no test can see.
+def test_the_server_syncs_every_write_and_buffers_the_messages_that_wait(tmp_path: Path) -> None:
+    """A kill leaves the system's cache intact; a power cut would not, and no test can make one.
 
-    Nor is a flood tried that waits for a slow disk (`benchmarks/abuse.py` does).
+    A flood that waits for a slow disk is left to `benchmarks/abuse.py`.
     """
     written = (tmp_path / "nats" / "server.conf").read_text()
     assert "sync_interval: always, max_buffered_size: 1GB" in written
 
 
-@pytest.mark.parametrize("arrives", [False, True])
-async def test_a_closed_client_connects_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrives: bool
+@pytest.mark.parametrize("succeeds", [False, True])
+async def test_a_client_closed_while_it_connects_does_not_reconnect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, succeeds: bool
 ) -> None:
-    """It is closed while it connects, which fails or succeeds as it is cancelled."""
+    """The attempt under way fails or succeeds at the moment it is cancelled."""
     trying = asyncio.Event()
 
     async def connecting(*_: object, **__: object) -> None:
         trying.set()
         try:
             await asyncio.Event().wait()
-        except asyncio.CancelledError:  # `wait_for` of Python 3.11 loses it at times
-            if not arrives:
+        except asyncio.CancelledError:  # `wait_for` of Python 3.11 sometimes swallows it
+            if not succeeds:
                 raise ConnectionRefusedError from None
 
     async with AsyncExitStack() as resources:
@@ -328,27 +332,27 @@ async def test_a_closed_client_connects_no_more(
     await asyncio.wait_for(reconnecting, 10)
 
 
-async def test_a_server_that_sends_away_the_first_attempt_is_asked_again(nats_url: str) -> None:
-    """As a busy one does, after two seconds without who it is; nats-py closes itself then."""
+async def test_a_connection_that_the_server_rejects_at_first_is_tried_again(nats_url: str) -> None:
+    """A busy server ends logins that take two seconds; nats-py then closes itself."""
     host, _, port = nats_url.removeprefix("nats://").partition(":")
     attempts: list[asyncio.Task[None]] = []
 
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while part := await reader.read(4096):
             writer.write(part)
         writer.close()
 
-    async def attempted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, here = await asyncio.open_connection(host, int(port))
+    async def proxy_attempt(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
         if not attempts:
-            writer.write(await there.readline())
+            writer.write(await upstream_reader.readline())
             await reader.readline()
             writer.write(b"-ERR 'Authentication Timeout'\r\n")
-            here.close()
-        sides = (reader, here), (there, writer)
-        attempts.extend(asyncio.create_task(pass_on(*side)) for side in sides)
+            upstream_writer.close()
+        directions = (reader, upstream_writer), (upstream_reader, writer)
+        attempts.extend(asyncio.create_task(forward(*direction)) for direction in directions)
 
-    proxy = await asyncio.start_server(attempted, "127.0.0.1")
+    proxy = await asyncio.start_server(proxy_attempt, "127.0.0.1")
     async with proxy:
         address = proxy.sockets[0].getsockname()
         async with connect(f"nats://127.0.0.1:{address[1]}", name="test") as bus:
@@ -365,9 +369,7 @@ async def test_a_stopped_server_leaves_no_process(tmp_path: Path) -> None:
         os.kill(pid, 0)
 
 
-async def test_a_port_that_is_taken_is_a_clear_error(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
+async def test_a_port_in_use_is_a_clear_error(server: EmbeddedServer, tmp_path: Path) -> None:
     port = int(server.url.rpartition(":")[2])
 
     with pytest.raises(BusError, match=r"did not start .*server\.log"):
@@ -394,12 +396,12 @@ def test_a_missing_executable_says_what_to_install(
 
 
 async def test_after_a_flush_the_server_knows_every_subscription(connect_bus: ConnectBus) -> None:
-    asking, serving = await connect_bus(), await connect_bus()
+    requester, responder = await connect_bus(), await connect_bus()
 
     async def answer(message: BusMessage) -> None:
-        await serving.publish(message.reply, b"here")
+        await responder.publish(message.reply, b"here")
 
     for number in range(200):
-        await serving.subscribe(f"test.flushed.{number}", answer)
-        await serving.flush()
-        assert (await asking.request(f"test.flushed.{number}", b"")).data == b"here"
+        await responder.subscribe(f"test.flushed.{number}", answer)
+        await responder.flush()
+        assert (await requester.request(f"test.flushed.{number}", b"")).data == b"here"

@@ -1,4 +1,4 @@
-"""Dead letters in their stream: read one by one, published again, dropped."""
+"""Dead letters are read one by one from their stream, published again and dropped."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def bus(bus_with_streams: Connection) -> Connection:
     return bus_with_streams
 
 
-async def buried(bus: Connection, *changes: dict[str, Any]) -> None:
+async def store(bus: Connection, *changes: dict[str, Any]) -> None:
     for number, change in enumerate(changes):
         letter = msgspec.structs.replace(LETTER, **change)
         await store_dead_letter(
@@ -31,8 +31,10 @@ async def buried(bus: Connection, *changes: dict[str, Any]) -> None:
         )
 
 
-async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: Connection) -> None:
-    await buried(bus, *({"reason": f"Reason {number}."} for number in range(6)))
+async def test_letters_are_returned_oldest_first_with_dropped_ones_left_out(
+    bus: Connection,
+) -> None:
+    await store(bus, *({"reason": f"Reason {number}."} for number in range(6)))
     for sequence in (1, 3, 4):
         await drop_letter(bus, sequence, "default")
 
@@ -46,8 +48,8 @@ async def test_letters_come_oldest_first_whatever_was_dropped_between_them(bus: 
 
 
 @pytest.mark.parametrize("text", ["a", "\0", "\ufffd", "“"])
-async def test_a_letter_fits_the_bus_whatever_it_is_about(bus: Connection, text: str) -> None:
-    await buried(bus, {"message": text * 2_000_000, "reason": text * 2_000_000})
+async def test_a_letter_is_cut_to_fit_the_bus(bus: Connection, text: str) -> None:
+    await store(bus, {"message": text * 2_000_000, "reason": text * 2_000_000})
 
     (stored,) = await letters(bus)
     assert stored.letter.cut
@@ -55,16 +57,16 @@ async def test_a_letter_fits_the_bus_whatever_it_is_about(bus: Connection, text:
     assert len(stored.letter.message) > 100_000
 
 
-async def test_a_message_is_published_again_as_it_was(
+async def test_a_message_is_published_again_unchanged(
     bus: Connection,
 ) -> None:
-    await buried(bus, {})
+    await store(bus, {})
 
     await publish_again(bus, await letter_at(bus, 1, "default"))
 
     assert (await in_stream(bus), await count_letters(bus, "default")) == (1, 1)
-    kept = await bus.client.jetstream().get_msg(turns_stream("default"), seq=1)
-    assert (kept.subject, kept.data) == (LETTER.subject, LETTER.message.encode())
+    published = await bus.client.jetstream().get_msg(turns_stream("default"), seq=1)
+    assert (published.subject, published.data) == (LETTER.subject, LETTER.message.encode())
 
 
 @pytest.mark.parametrize(
@@ -78,10 +80,10 @@ async def test_a_message_is_published_again_as_it_was(
         ),
     ],
 )
-async def test_what_should_not_be_published_again_is_not(
+async def test_a_cut_message_or_one_for_a_foreign_subject_is_not_published_again(
     bus: Connection, change: dict[str, Any], reason: str
 ) -> None:
-    await buried(bus, change)
+    await store(bus, change)
 
     with pytest.raises(BadRequestError, match=reason):
         await publish_again(bus, await letter_at(bus, 1, "default"))
@@ -89,8 +91,8 @@ async def test_what_should_not_be_published_again_is_not(
     assert (await in_stream(bus), await count_letters(bus, "default")) == (0, 1)
 
 
-async def test_a_letter_stays_where_its_message_could_not_be_published(bus: Connection) -> None:
-    await buried(bus, {})
+async def test_a_letter_is_kept_if_its_message_could_not_be_published(bus: Connection) -> None:
+    await store(bus, {})
     await bus.client.jsm().delete_stream(turns_stream("default"))
 
     with pytest.raises(BusError):
@@ -99,7 +101,7 @@ async def test_a_letter_stays_where_its_message_could_not_be_published(bus: Conn
     assert await count_letters(bus, "default") == 1
 
 
-async def test_what_is_no_letter_is_listed_too(bus: Connection) -> None:
+async def test_an_unreadable_letter_is_listed_too(bus: Connection) -> None:
     await publish_durably(bus, "memory.dead_letter", b"\xff no letter")
 
     (stored,) = await letters(bus)
@@ -108,7 +110,7 @@ async def test_what_is_no_letter_is_listed_too(bus: Connection) -> None:
     assert "no letter" in stored.letter.message
 
 
-async def test_a_letter_that_is_not_there_is_a_clear_error(bus: Connection) -> None:
+async def test_a_missing_letter_is_a_clear_error(bus: Connection) -> None:
     with pytest.raises(InvalidArgumentsError, match="no dead letter 7"):
         await letter_at(bus, 7, "default")
 

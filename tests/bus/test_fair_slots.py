@@ -1,4 +1,4 @@
-"""Slots are shared out by tenant, then by user: in turn, in each one's order, and bounded."""
+"""Slots are assigned in turn by tenant, then by user, in each owner's order, and are bounded."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from waiting import eventually
 
 
 class Work:
-    """Tasks that take a slot until they may finish, and say in which order they got one."""
+    """Tasks that hold a slot until they may finish, and record the order they got one in."""
 
     def __init__(self, slots: FairSlots) -> None:
         self._slots = slots
@@ -27,15 +27,15 @@ class Work:
         self.begun: list[str] = []
 
     async def submit(self, *names: str) -> list[asyncio.Task[None]]:
-        """The owner is what stands before the number: a tenant in capitals, if any, and a user."""
+        """Start tasks; a name is an optional capitalised tenant, a user's letter and a number."""
         new = [asyncio.create_task(self._run(name)) for name in names]
         self._tasks += new
         await asyncio.sleep(0)
         return new
 
-    async def finish(self, number: int) -> None:
-        """Let so many end, one after the other, so that what begins next is known."""
-        for _ in range(number):
+    async def finish(self, count: int) -> None:
+        """Let `count` tasks finish one after the other, so that the next to begin is known."""
+        for _ in range(count):
             self._may_finish.release()
             for _ in range(4):
                 await asyncio.sleep(0)
@@ -64,7 +64,7 @@ async def one_at_a_time() -> AsyncIterator[Work]:
     await work.cancel()
 
 
-async def test_owners_that_wait_are_served_in_turn_and_each_in_its_order(
+async def test_waiting_owners_are_served_in_turn_and_each_in_its_own_order(
     one_at_a_time: Work,
 ) -> None:
     await one_at_a_time.submit("a1", "a2", "a3", "a4", "b1", "c1", "b2")
@@ -73,7 +73,7 @@ async def test_owners_that_wait_are_served_in_turn_and_each_in_its_order(
     assert one_at_a_time.begun == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
 
 
-async def test_who_comes_later_waits_for_one_of_the_others_not_for_all(
+async def test_a_late_owner_waits_for_one_request_of_the_others_not_for_all(
     one_at_a_time: Work,
 ) -> None:
     await one_at_a_time.submit(*(f"a{n}" for n in range(200)))
@@ -111,7 +111,7 @@ async def test_one_tenant_leaves_slots_to_the_others() -> None:
         pytest.param(SlotLimits(tenant_waiting_bytes=30), id="bytes"),
     ],
 )
-def test_the_users_of_a_tenant_together_leave_room_to_other_tenants(bounds: SlotLimits) -> None:
+def test_all_users_of_a_tenant_leave_room_to_other_tenants(bounds: SlotLimits) -> None:
     slots = FairSlots(bounds)
     with ExitStack() as admitted:
         for user in "abc":
@@ -132,7 +132,9 @@ async def test_one_owner_leaves_slots_to_the_others() -> None:
     await work.cancel()
 
 
-async def test_what_is_cancelled_leaves_its_slot_and_its_place(one_at_a_time: Work) -> None:
+async def test_a_cancelled_task_frees_its_slot_and_its_place_in_the_queue(
+    one_at_a_time: Work,
+) -> None:
     (running, waiting, _) = await one_at_a_time.submit("a1", "a2", "a3")
     waiting.cancel()
     running.cancel()
@@ -142,12 +144,12 @@ async def test_what_is_cancelled_leaves_its_slot_and_its_place(one_at_a_time: Wo
     assert one_at_a_time.begun == ["a1", "a3"]
 
 
-async def test_what_is_cancelled_in_the_moment_it_gets_a_slot_leaves_it(
+async def test_a_task_cancelled_while_it_is_given_a_slot_frees_it(
     one_at_a_time: Work,
 ) -> None:
     (running, waiting, _) = await one_at_a_time.submit("a1", "a2", "a3")
     running.cancel()
-    await asyncio.sleep(0)  # the slot is given to a2, which does not know yet
+    await asyncio.sleep(0)  # a2 has been given the slot, but has not run yet
     waiting.cancel()
     await asyncio.wait([running, waiting])
     await asyncio.sleep(0)
@@ -162,7 +164,9 @@ async def test_what_is_cancelled_in_the_moment_it_gets_a_slot_leaves_it(
         pytest.param(SlotLimits(user_waiting_bytes=20, waiting_bytes=40), [10, 10], id="bytes"),
     ],
 )
-def test_a_user_may_have_a_part_of_what_is_admitted(bounds: SlotLimits, sizes: list[int]) -> None:
+def test_one_user_is_admitted_only_a_part_of_all_waiting_requests(
+    bounds: SlotLimits, sizes: list[int]
+) -> None:
     slots = FairSlots(bounds)
     with ExitStack() as admitted:
         for owner in ("a", "b"):
@@ -174,7 +178,7 @@ def test_a_user_may_have_a_part_of_what_is_admitted(bounds: SlotLimits, sizes: l
             pass
 
 
-def test_what_is_done_makes_room_again() -> None:
+def test_a_finished_request_makes_room_again() -> None:
     slots = FairSlots(SlotLimits(waiting=2))
     for _ in range(3):
         with slots.admitted(("acme", "a")):
@@ -189,7 +193,7 @@ async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
         await running.enter_async_context(
             ToolHost(bus, notes.tool(), admission=Admission(LimitSettings(requests=1)))
         )
-        asked = [
+        calls = [
             asyncio.create_task(
                 call_tool(
                     bus,
@@ -204,7 +208,7 @@ async def test_a_user_with_200_requests_waiting_delays_another_user_by_one(
         await eventually(lambda: bus.client.stats["in_msgs"] >= 201)
         await bus.flush()
         notes.may_finish.set()
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*calls)
 
     assert all(answer.ok for answer in answers)
     assert [caller.user for caller, _ in notes.noted].index("ann") <= 2

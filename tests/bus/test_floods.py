@@ -1,6 +1,6 @@
-"""Floods: what is too much is refused at once, and neither side of the bus loses its connection.
+"""A flood is refused at once, and neither side of the bus loses its connection.
 
-FLOOD (messages of 870 kB; 400 in the field) makes them longer than is good for every run.
+The environment variable FLOOD sets the number of 870 kB messages (400 in the field).
 """
 
 import asyncio
@@ -39,20 +39,20 @@ def bus(bus_with_streams: Connection) -> Connection:
 
 
 def _request(number: int) -> bytes:
-    """`padding` is ignored, but travels."""
+    """Return a large request: the host ignores `padding`, but the bus carries it."""
     return json.dumps(
         {"id": f"{number}", "user": "eve", "padding": LARGE, "payload": {"args": {"text": "x"}}}
     ).encode()
 
 
 @pytest.mark.timeout(180)
-async def test_requests_over_what_is_taken_are_refused_at_once_and_the_rest_is_answered(
+async def test_requests_over_the_limit_are_refused_at_once_and_the_others_answered(
     bus: Connection, notes: Notes
 ) -> None:
     notes.may_finish.clear()
     codes: list[str] = []
 
-    async def keep(message: BusMessage) -> None:
+    async def collect(message: BusMessage) -> None:
         error = decode(message.data, ToolResult).payload.error
         codes.append(error.code if error else "ok")
 
@@ -62,21 +62,21 @@ async def test_requests_over_what_is_taken_are_refused_at_once_and_the_rest_is_a
         ),
         connect(bus.url, name="flooding") as flooding,
     ):
-        await flooding.subscribe("flood.answers", keep)
+        await flooding.subscribe("flood.answers", collect)
         for number in range(MESSAGES):
             await flooding.publish("tool.request.note", _request(number), reply="flood.answers")
-        taken = 32 * 1024 * 1024 // len(_request(0))
-        await eventually(lambda: len(codes) >= MESSAGES - taken, within=PATIENCE)
+        admitted = 32 * 1024 * 1024 // len(_request(0))
+        await eventually(lambda: len(codes) >= MESSAGES - admitted, within=PATIENCE)
         assert set(codes) == {"overloaded"}
         notes.may_finish.set()
         await eventually(lambda: len(codes) == MESSAGES, within=PATIENCE)
 
-        assert codes.count("ok") == taken
+        assert codes.count("ok") == admitted
         assert (bus.client.stats["reconnects"], flooding.client.stats["reconnects"]) == (0, 0)
 
 
 @pytest.mark.timeout(180)
-async def test_of_a_backlog_of_turns_few_are_under_way_and_every_one_is_handled(
+async def test_a_backlog_of_turns_is_handled_completely_a_few_at_a_time(
     bus: Connection,
 ) -> None:
     for number in range(MESSAGES):
@@ -94,10 +94,13 @@ async def test_of_a_backlog_of_turns_few_are_under_way_and_every_one_is_handled(
         done.add(number)
 
     await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), take)
-    under_way = UNACKNOWLEDGED_BYTES // bus.client.max_payload
-    await eventually(lambda: len(begun) == under_way)
+    expected_unacknowledged = UNACKNOWLEDGED_BYTES // bus.client.max_payload
+    await eventually(lambda: len(begun) == expected_unacknowledged)
     info = await bus.client.jetstream().consumer_info(turns_stream("default"), "reader")
-    assert (info.num_ack_pending, info.num_pending) == (under_way, MESSAGES - under_way)
+    assert (info.num_ack_pending, info.num_pending) == (
+        expected_unacknowledged,
+        MESSAGES - expected_unacknowledged,
+    )
     may_finish.set()
 
     await eventually(lambda: len(done) == MESSAGES, within=PATIENCE)
@@ -118,14 +121,14 @@ async def test_a_consumer_of_an_older_version_is_limited_too(bus: Connection) ->
     assert info.config.max_ack_pending == UNACKNOWLEDGED_BYTES // bus.client.max_payload
 
 
-async def test_a_read_of_many_messages_lets_the_loop_do_its_other_work(bus: Connection) -> None:
+async def test_reading_many_messages_does_not_block_the_event_loop(bus: Connection) -> None:
     received = turns = 0
 
     async def receive(_: BusMessage) -> None:
         nonlocal received
         received += 1
 
-    async def work_beside() -> None:
+    async def run_alongside() -> None:
         nonlocal turns
         while received < SMALL:
             turns += 1
@@ -134,9 +137,9 @@ async def test_a_read_of_many_messages_lets_the_loop_do_its_other_work(bus: Conn
     subscription = await bus.subscribe("flood.small", receive)
     source = subscription._source
     assert isinstance(source, NatsSubscription)
-    beside = asyncio.create_task(work_beside())
+    alongside = asyncio.create_task(run_alongside())
 
     await bus.client._ps.parse(b"MSG flood.small %d 1\r\nx\r\n" % source._id * SMALL)
-    await beside
+    await alongside
 
     assert turns >= SMALL // MESSAGES_BEFORE_YIELD

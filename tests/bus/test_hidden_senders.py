@@ -1,4 +1,4 @@
-"""On a server with accounts a request says who asks, or is refused: broken headers hide nobody."""
+"""On a server with accounts, a request without a readable sender is refused."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def request(headers: dict[str, str] | None, subject: str = "tool.request.save_to
     return BusMessage(subject, b"", headers=headers, tenant="acme")
 
 
-def test_a_reader_stays_one(identity: Attested) -> None:
+def test_a_reader_keeps_its_role(identity: Attested) -> None:
     named = request({"Nats-Request-Info": f'{{"user": "{KEY}"}}'})
 
     caller = identity.caller_of(named, ENVELOPE)
@@ -34,14 +34,14 @@ def test_a_reader_stays_one(identity: Attested) -> None:
 
 
 @pytest.mark.parametrize("headers", [None, {}, {"Description": "a"}])
-def test_a_request_that_hides_who_asks_is_forbidden(
+def test_a_request_without_its_sender_is_forbidden(
     identity: Attested, headers: dict[str, str] | None
 ) -> None:
     with pytest.raises(ForbiddenError, match="do not name the sender"):
         identity.caller_of(request(headers), ENVELOPE)
 
 
-def test_of_what_is_no_request_the_server_says_nothing(identity: Attested) -> None:
+def test_a_published_message_needs_no_sender(identity: Attested) -> None:
     caller = identity.caller_of(request(None, "response.generation"), ENVELOPE)
 
     assert (caller.agent, caller.role) == (None, "writer")

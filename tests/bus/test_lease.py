@@ -1,4 +1,4 @@
-"""One stack serves a bus: its lease is refused to others, ends with it, and is obeyed by itself."""
+"""One stack at a time serves a bus: the lease excludes others, and its holder obeys it."""
 
 import asyncio
 import os
@@ -22,12 +22,12 @@ from waiting import eventually
 
 @pytest.fixture
 def nats_url(server: EmbeddedServer) -> str:
-    """Its leases are shorter than those of other tests."""
+    """Return the URL of a separate server: leases are shorter here than in other tests."""
     return server.url
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     monkeypatch.setattr(leases, "RENEWAL_INTERVAL", 0.1)
     monkeypatch.setattr(leases, "ANSWER_TIMEOUT", 0.5)
@@ -43,20 +43,22 @@ def lease(bus: Connection, tmp_path: Path, name: str) -> Lease:
     return Lease(bus, holder(tmp_path, name), in_memory=False)
 
 
-async def taken(one: Lease) -> bool:
+async def is_taken_by(lease_: Lease) -> bool:
     try:
-        await one.take()
+        await lease_.take()
     except LeaseHeldError:
         return False
     return True
 
 
-async def test_of_many_that_ask_at_once_one_gets_it_and_the_others_learn_who(
+async def test_one_of_many_contenders_gets_the_lease_and_the_others_are_told_the_holder(
     connect_bus: ConnectBus, tmp_path: Path
 ) -> None:
-    asking = [lease(await connect_bus(), tmp_path, f"folder{n}") for n in range(8)]
+    contenders = [lease(await connect_bus(), tmp_path, f"folder{n}") for n in range(8)]
 
-    outcomes = await asyncio.gather(*(one.take() for one in asking), return_exceptions=True)
+    outcomes = await asyncio.gather(
+        *(lease_.take() for lease_ in contenders), return_exceptions=True
+    )
 
     (winner,) = [n for n, outcome in enumerate(outcomes) if outcome is None]
     refused = [outcome for outcome in outcomes if outcome is not None]
@@ -68,29 +70,29 @@ async def test_of_many_that_ask_at_once_one_gets_it_and_the_others_learn_who(
         assert "config/bus.yaml" in str(error.remedy)
 
 
-async def test_a_lease_that_was_given_back_is_free_at_once(bus: Connection, tmp_path: Path) -> None:
+async def test_a_released_lease_is_free_at_once(bus: Connection, tmp_path: Path) -> None:
     first, second = lease(bus, tmp_path, "first"), lease(bus, tmp_path, "second")
     await first.take()
-    assert not await taken(second)
+    assert not await is_taken_by(second)
 
     await first.release()
 
-    assert await taken(second)
-    assert not await taken(first)
+    assert await is_taken_by(second)
+    assert not await is_taken_by(first)
 
 
-async def test_the_lease_of_a_holder_that_was_killed_ends(
+async def test_the_lease_of_a_killed_holder_expires(
     bus: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     await lease(bus, tmp_path, "killed").take()
     second = lease(bus, tmp_path, "second")
 
-    assert not await taken(second)
-    await eventually(lambda: taken(second), within=30)
+    assert not await is_taken_by(second)
+    await eventually(lambda: is_taken_by(second), within=30)
 
 
-async def test_the_next_process_on_the_same_folder_need_not_wait(
+async def test_the_next_process_on_the_same_folder_gets_the_lease_at_once(
     bus: Connection, tmp_path: Path
 ) -> None:
     former = msgspec.structs.replace(holder(tmp_path, "folder"), pid=os.getpid() + 1)
@@ -100,31 +102,33 @@ async def test_the_next_process_on_the_same_folder_need_not_wait(
     await again.take()
 
     await again.renew()
-    assert not await taken(lease(bus, tmp_path, "another"))
+    assert not await is_taken_by(lease(bus, tmp_path, "another"))
 
 
-async def test_a_copy_of_a_folder_is_another_folder(bus: Connection, tmp_path: Path) -> None:
+async def test_a_moved_folder_leaves_its_lease_to_no_new_folder_of_its_name(
+    bus: Connection, tmp_path: Path
+) -> None:
     await lease(bus, tmp_path, "folder").take()
     (tmp_path / "folder").rename(tmp_path / "moved")
 
-    assert not await taken(lease(bus, tmp_path, "folder"))
+    assert not await is_taken_by(lease(bus, tmp_path, "folder"))
 
 
-class Serves(Participant):
+class Responder(Participant):
     def __init__(self, bus: Connection) -> None:
         super().__init__(bus, name="serves", description="Answers.")
 
 
 @asynccontextmanager
-async def serving(bus: Connection, one: Lease) -> AsyncIterator[list[Participant]]:
-    """The participants so far: whenever the lease is back, there is a new one."""
+async def serving(bus: Connection, lease_: Lease) -> AsyncIterator[list[Participant]]:
+    """Yield the participants made so far: each time the lease is regained, one is added."""
     made: list[Participant] = []
 
     async def make() -> list[Participant]:
-        made.append(Serves(bus))
+        made.append(Responder(bus))
         return made[-1:]
 
-    async with Serving(one, make) as running:
+    async with Serving(lease_, make) as running:
         keeping = asyncio.create_task(running.keep())
         try:
             yield made
@@ -142,15 +146,15 @@ async def is_served(bus: Connection) -> bool:
     return True
 
 
-@pytest.mark.usefixtures("short")
+@pytest.mark.usefixtures("short_leases")
 async def test_a_holder_that_cannot_renew_stops_serving_until_it_can(
     connect_bus: ConnectBus, server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """By its own clock: the server, which would say so, does not answer."""
+    """It decides by its own clock, since the server does not answer."""
     bus, client = await connect_bus(), await connect_bus()
-    one = lease(bus, tmp_path, "first")
-    await one.take()
-    async with serving(bus, one) as made:
+    lease_ = lease(bus, tmp_path, "first")
+    await lease_.take()
+    async with serving(bus, lease_) as made:
         assert await is_served(client)
         os.kill(server.pid, signal.SIGSTOP)
         try:
@@ -162,17 +166,17 @@ async def test_a_holder_that_cannot_renew_stops_serving_until_it_can(
         await eventually(lambda: is_served(client), within=30)
 
 
-@pytest.mark.usefixtures("short")
-async def test_a_holder_whose_lease_went_to_another_stops_until_that_one_does(
+@pytest.mark.usefixtures("short_leases")
+async def test_a_holder_that_lost_its_lease_stops_serving_until_it_is_free_again(
     connect_bus: ConnectBus, tmp_path: Path
 ) -> None:
     bus, client = await connect_bus(), await connect_bus()
-    one, other = lease(bus, tmp_path, "first"), lease(client, tmp_path, "other")
-    await one.take()
-    async with serving(bus, one):
+    lease_, other = lease(bus, tmp_path, "first"), lease(client, tmp_path, "other")
+    await lease_.take()
+    async with serving(bus, lease_):
         bucket = await client.client.jetstream().key_value(leases.BUCKET)
         await bucket.purge(leases.KEY)
-        assert await taken(other)
+        assert await is_taken_by(other)
 
         async def renewed_and_unserved() -> bool:
             await other.renew()

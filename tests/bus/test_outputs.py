@@ -1,4 +1,4 @@
-"""Long tool outputs: kept whole in the memory, shown as previews, read back by their owner only."""
+"""Long tool outputs are stored whole, shown as previews, and read back by their owner only."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ class Page(msgspec.Struct):
 
 
 class Book:
-    """A tool that says what a test wants."""
+    """A tool whose content and data the test sets."""
 
     def __init__(self) -> None:
         self.content = ""
@@ -67,7 +67,7 @@ async def book(bus: Connection) -> AsyncIterator[Book]:
 
 @pytest.fixture
 async def keeper(connect_bus: ConnectBus, memory: Memory) -> AsyncIterator[Memory]:
-    """A memory that keeps outputs and lets them be read, over a connection of its own."""
+    """Serve a memory that stores outputs and lets callers read them, on a separate connection."""
     bus = await connect_bus()
     async with AsyncExitStack() as serving:
         await serving.enter_async_context(OutputKeeper(bus, Memories(memory)))
@@ -77,12 +77,12 @@ async def keeper(connect_bus: ConnectBus, memory: Memory) -> AsyncIterator[Memor
         yield memory
 
 
-async def called(bus: Connection, caller: Caller = RICHARD) -> ToolResult:
+async def call_book(bus: Connection, caller: Caller = RICHARD) -> ToolResult:
     return await call_tool(bus, "book", {}, caller=caller)
 
 
 async def read(bus: Connection, key: str | None, caller: Caller = RICHARD) -> str:
-    """All of an output, piece by piece."""
+    """Read the whole output, piece by piece."""
     text, offset = "", 0
     while offset is not None:
         args = {"tool_output_key": key, "offset": offset, "limit": 64_000}
@@ -101,7 +101,7 @@ async def send_part(
     return decode((await bus.request("memory.output.keep", data)).data, ToolResult).payload
 
 
-async def refused(bus: Connection, key: str, caller: Caller) -> str:
+async def read_refusal(bus: Connection, key: str, caller: Caller) -> str:
     result = await call_tool(bus, "read_tool_output", {"tool_output_key": key}, caller=caller)
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
@@ -112,7 +112,7 @@ async def refused(bus: Connection, key: str, caller: Caller) -> str:
     "pattern",
     [
         pytest.param("Words in lines.\n", id="text"),
-        pytest.param('\x00\x01\x1f"\\\n', id="all of it escaped"),
+        pytest.param('\x00\x01\x1f"\\\n', id="only escaped characters"),
         pytest.param("é漢🎻\u2028", id="beyond ASCII"),
     ],
 )
@@ -122,7 +122,7 @@ async def test_an_output_of_megabytes_is_read_back_whole(
 ) -> None:
     book.content = (pattern * MEGABYTES)[: MEGABYTES // 2] + "🎻" * (MEGABYTES // 8)
 
-    result = await called(bus)
+    result = await call_book(bus)
 
     assert result.ok, result.content
     assert result.total_chars == len(book.content)
@@ -135,7 +135,7 @@ async def test_a_preview_names_its_key_first_and_shows_the_beginning_and_the_end
 ) -> None:
     book.content = "".join(f"Line {n}.\n" for n in range(10_000))
 
-    result = await called(bus)
+    result = await call_book(bus)
 
     first, *lines = result.content.split("\n")
     assert first == (
@@ -151,54 +151,54 @@ async def test_a_preview_names_its_key_first_and_shows_the_beginning_and_the_end
 
 @pytest.mark.parametrize("length", [0, TOOL_OUTPUT_LIMIT])
 @pytest.mark.usefixtures("keeper")
-async def test_an_output_within_the_limit_goes_out_as_it_is(
+async def test_an_output_within_the_limit_is_returned_unchanged(
     bus: Connection, book: Book, length: int
 ) -> None:
     book.content = "x" * length
 
-    assert await called(bus) == ToolResult(ok=True, content=book.content, data={"text": ""})
+    assert await call_book(bus) == ToolResult(ok=True, content=book.content, data={"text": ""})
 
 
 @pytest.mark.usefixtures("keeper")
-async def test_one_character_over_the_limit_is_over_it(bus: Connection, book: Book) -> None:
+async def test_one_character_over_the_limit_makes_a_preview(bus: Connection, book: Book) -> None:
     book.content = "x" * (TOOL_OUTPUT_LIMIT + 1)
 
-    assert (await called(bus)).tool_output_key is not None
+    assert (await call_book(bus)).tool_output_key is not None
 
 
 @pytest.mark.usefixtures("keeper")
-async def test_a_host_may_have_a_limit_of_its_own(bus: Connection) -> None:
+async def test_a_host_can_set_its_own_output_limit(bus: Connection) -> None:
     book = Book()
     book.content = "x" * 1_001
     async with ToolHost(bus, book.tool(), output_limit=1_000):
-        result = await called(bus)
+        result = await call_book(bus)
 
     assert result.total_chars == 1_001
 
 
 @pytest.mark.usefixtures("keeper")
-async def test_a_tool_of_the_memory_is_neither_kept_nor_shortened(bus: Connection) -> None:
+async def test_an_output_of_a_memory_tool_is_neither_stored_nor_shortened(bus: Connection) -> None:
     book = Book()
     book.content = "x" * 100_000
     async with ToolHost(bus, book.tool(whole=True)):
-        result = await called(bus)
+        result = await call_book(bus)
 
     assert (result.content, result.tool_output_key) == (book.content, None)
 
 
-async def test_every_tool_of_the_memory_announces_that_it_is_whole(memory: Memory) -> None:
+async def test_every_memory_tool_announces_that_its_output_is_whole(memory: Memory) -> None:
     for tool in memory_tools(Memories(memory)):
         announced = json.loads(encode(seal(tool.schema(), type="schema", source="test")))
         assert announced["payload"].get("whole"), tool.name
 
 
 @pytest.mark.usefixtures("keeper")
-async def test_data_too_large_for_the_bus_is_left_out_of_a_preview_which_says_so(
+async def test_data_too_large_for_the_bus_is_left_out_of_a_preview_with_a_note(
     bus: Connection, book: Book
 ) -> None:
     book.content, book.data = "words " * 10_000, Page(text="x" * MEGABYTES)
 
-    result = await called(bus)
+    result = await call_book(bus)
 
     assert (result.ok, result.data) == (True, None)
     assert result.content.endswith("\n(The data is left out: it is too large for the bus.)")
@@ -211,19 +211,19 @@ async def test_data_too_large_for_the_bus_is_left_out_of_a_short_result(
 ) -> None:
     book.content, book.data = "Here it is.", Page(text="x" * MEGABYTES)
 
-    result = await called(bus)
+    result = await call_book(bus)
 
     assert (result.ok, result.data) == (True, None)
     assert result.content.startswith("Here it is.\n(The data is left out")
 
 
-async def test_without_a_memory_outputs_go_out_whole_as_far_as_the_bus_carries_them(
+async def test_without_a_memory_outputs_that_fit_the_bus_are_returned_whole(
     bus: Connection, book: Book
 ) -> None:
     book.content = "x" * 500_000
-    fitting = await called(bus)
+    fitting = await call_book(bus)
     book.content = "x" * MEGABYTES
-    large = await called(bus)
+    large = await call_book(bus)
 
     assert (len(fitting.content), fitting.tool_output_key) == (500_000, None)
     assert large.error is not None
@@ -238,7 +238,7 @@ async def test_a_memory_that_refuses_leaves_the_output_whole(bus: Connection, bo
 
     subscription = await bus.subscribe("memory.output.keep", refuse)
     book.content = "x" * 100_000
-    result = await called(bus)
+    result = await call_book(bus)
     await subscription.stop(grace=1)
 
     assert (result.content, result.tool_output_key) == (book.content, None)
@@ -255,7 +255,7 @@ async def test_a_memory_that_never_answers_leaves_the_output_whole(
 
     subscription = await bus.subscribe("memory.output.keep", ignore)
     book.content = "x" * 100_000
-    result = await called(bus)
+    result = await call_book(bus)
     await subscription.stop(grace=1)
 
     assert asked.is_set()
@@ -265,11 +265,11 @@ async def test_a_memory_that_never_answers_leaves_the_output_whole(
 @pytest.mark.usefixtures("keeper")
 async def test_nobody_else_can_read_an_output(bus: Connection, book: Book) -> None:
     book.content = "secret " * 10_000
-    key = (await called(bus)).tool_output_key
+    key = (await call_book(bus)).tool_output_key
     assert key is not None
 
     for stranger in (EVE, Caller(tenant="default")):
-        assert await refused(bus, key, stranger) == (
+        assert await read_refusal(bus, key, stranger) == (
             f"tool_output_key: you have no tool output {key!r}. "
             "Copy the key exactly as the preview names it."
         )
@@ -295,7 +295,7 @@ async def test_an_output_whose_sender_stopped_in_the_middle_cannot_be_read(
     await send_part(bus, "The first")
     await send_part(bus, " half", 9)
 
-    assert await refused(bus, KEY, RICHARD) == (
+    assert await read_refusal(bus, KEY, RICHARD) == (
         f"tool_output_key: {KEY} is not complete; its sender stopped before the end. "
         "Call the tool again."
     )
@@ -322,7 +322,7 @@ async def test_a_part_sent_again_changes_nothing(bus: Connection) -> None:
     ],
 )
 @pytest.mark.usefixtures("keeper")
-async def test_a_part_that_does_not_follow_is_refused_and_changes_nothing(
+async def test_a_part_that_does_not_continue_the_output_is_refused_and_changes_nothing(
     bus: Connection, text: str, offset: int, last: bool
 ) -> None:
     await send_part(bus, "one ")
@@ -336,7 +336,7 @@ async def test_a_part_that_does_not_follow_is_refused_and_changes_nothing(
 
 
 @pytest.mark.usefixtures("keeper")
-async def test_a_complete_output_takes_no_more(bus: Connection) -> None:
+async def test_a_complete_output_takes_no_more_parts(bus: Connection) -> None:
     await send_part(bus, "all", last=True)
 
     assert not (await send_part(bus, " more", 3, last=True)).ok
@@ -349,12 +349,12 @@ async def test_a_complete_output_takes_no_more(bus: Connection) -> None:
         pytest.param({"key": "tout_1", "offset": 0, "text": "x"}, id="a short key"),
         pytest.param({"key": f"{KEY}\n", "offset": 0, "text": "x"}, id="a key of two lines"),
         pytest.param({"key": KEY, "offset": -1, "text": "x"}, id="before the beginning"),
-        pytest.param({"key": KEY, "offset": 2**64, "text": "x"}, id="beyond every end"),
-        pytest.param({"key": KEY, "offset": 0, "text": ""}, id="nothing"),
+        pytest.param({"key": KEY, "offset": 2**64, "text": "x"}, id="beyond 64 bits"),
+        pytest.param({"key": KEY, "offset": 0, "text": ""}, id="no text"),
     ],
 )
 @pytest.mark.usefixtures("keeper")
-async def test_what_is_no_part_is_refused(bus: Connection, part: dict[str, object]) -> None:
+async def test_a_malformed_part_is_refused(bus: Connection, part: dict[str, object]) -> None:
     data = json.dumps({"payload": part}).encode()
     answer = decode((await bus.request("memory.output.keep", data)).data, ToolResult).payload
 

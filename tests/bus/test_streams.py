@@ -1,4 +1,4 @@
-"""JetStream: nothing twice, nothing lost, and a stream that waits for its consumer."""
+"""JetStream stores each message once and keeps it until a consumer acknowledges it."""
 
 import asyncio
 import json
@@ -37,24 +37,26 @@ async def test_a_repeated_message_id_is_stored_once(bus: Connection) -> None:
     assert await in_stream(bus) == 2
 
 
-async def test_messages_wait_for_a_consumer_and_go_when_acknowledged(bus: Connection) -> None:
+async def test_messages_wait_for_a_consumer_and_are_removed_once_acknowledged(
+    bus: Connection,
+) -> None:
     for number in range(20):
         await publish_durably(bus, "response.generation", b"%d" % number)
     seen: list[bytes] = []
 
-    async def keep(message: BusMessage) -> None:
+    async def collect(message: BusMessage) -> None:
         seen.append(message.data)
         await acknowledge(bus, message)
 
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), keep)
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), collect)
 
     await eventually(lambda: len(seen) == 20)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
 
-    async def empty() -> bool:
+    async def is_empty() -> bool:
         return await in_stream(bus) == 0
 
-    await eventually(empty)
+    await eventually(is_empty)
 
 
 async def test_a_message_whose_consumer_died_is_delivered_again(
@@ -67,7 +69,7 @@ async def test_a_message_whose_consumer_died_is_delivered_again(
         seen.append(message.data)
         raise ConnectionError("died before the acknowledgement")
 
-    async def keep(message: BusMessage) -> None:
+    async def collect(message: BusMessage) -> None:
         seen.append(message.data)
         await acknowledge(bus, message)
 
@@ -76,17 +78,17 @@ async def test_a_message_whose_consumer_died_is_delivered_again(
     await publish_durably(bus, "response.generation", b"turn")
     await eventually(lambda: seen == [b"turn"])
     await first.stop(grace=1)
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), keep)
+    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), collect)
 
     await eventually(lambda: len(seen) >= 2)
 
-    async def empty() -> bool:
+    async def is_empty() -> bool:
         return await in_stream(bus) == 0
 
-    await eventually(empty)
+    await eventually(is_empty)
 
 
-async def test_a_refused_message_comes_again_soon(
+async def test_a_refused_message_is_redelivered_soon(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "RETRY_DELAY", 0.05)
@@ -102,7 +104,7 @@ async def test_a_refused_message_comes_again_soon(
     await eventually(lambda: len(seen) == 2)
 
 
-async def test_making_streams_and_consumers_again_changes_nothing(bus: Connection) -> None:
+async def test_creating_streams_and_consumers_again_changes_nothing(bus: Connection) -> None:
     await publish_durably(bus, "response.feedback", b"rating")
     for _ in range(2):
         await ensure_streams(bus, "default")
@@ -111,13 +113,13 @@ async def test_making_streams_and_consumers_again_changes_nothing(bus: Connectio
     assert await in_stream(bus) == 1
 
 
-async def test_a_message_that_no_stream_takes_is_an_error(bus: Connection) -> None:
+async def test_publishing_to_a_subject_without_a_stream_is_an_error(bus: Connection) -> None:
     with pytest.raises(BusError, match="was not acknowledged"):
         await publish_durably(bus, "response.elsewhere", b"turn")
 
 
 async def test_a_disk_without_room_for_the_streams_is_a_clear_error(tmp_path: Path) -> None:
-    """JetStream takes three quarters of what is free, as of 80 MB, as its limit."""
+    """JetStream's limit is three quarters of the free space; 60 MB simulates 80 MB free."""
     config = tmp_path / "server.conf"
     config.write_text(
         f'listen: "127.0.0.1:-1"\nports_file_dir: "{tmp_path}"\n'
@@ -137,7 +139,7 @@ async def test_a_disk_without_room_for_the_streams_is_a_clear_error(tmp_path: Pa
     assert "at least 100 MB" in str(refused.value.remedy)
 
 
-async def test_streams_of_an_earlier_version_take_what_newer_ones_take(bus: Connection) -> None:
+async def test_streams_of_an_earlier_version_are_given_the_new_subjects(bus: Connection) -> None:
     await bus.client.jetstream().delete_stream(turns_stream("default"))
     earlier = ["response.generation", "response.feedback"]
     await bus.client.jetstream().add_stream(

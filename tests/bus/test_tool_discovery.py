@@ -18,7 +18,7 @@ async def discovered(bus: Connection, subject: str) -> dict[str, Any]:
     return answer
 
 
-async def test_discovery_answers_a_ping_in_the_shape_of_adr_32(
+async def test_discovery_answers_a_ping_in_the_format_of_adr_32(
     bus: Connection, host: ToolHost
 ) -> None:
     answer = await discovered(bus, "$SRV.PING")
@@ -33,7 +33,7 @@ async def test_discovery_answers_a_ping_in_the_shape_of_adr_32(
     assert len(answer["version"].split(".")) == 3
 
 
-async def test_discovery_tells_what_a_tool_serves(bus: Connection, host: ToolHost) -> None:
+async def test_discovery_describes_the_endpoints_of_a_tool(bus: Connection, host: ToolHost) -> None:
     answer = await discovered(bus, "$SRV.INFO.note")
 
     assert answer["type"] == "io.nats.micro.v1.info_response"
@@ -56,21 +56,21 @@ async def test_discovery_counts_requests_and_errors(bus: Connection, host: ToolH
     await call_tool(bus, "note", {"text": "x"}, caller=RICHARD)
     await call_tool(bus, "note", {"text": 7}, caller=RICHARD)
 
-    async def counted() -> bool:
+    async def both_requests_counted() -> bool:
         stats = await discovered(bus, f"$SRV.STATS.note.{host.id}")
         return bool(stats["endpoints"][0]["num_requests"] == 2)
 
-    await eventually(counted)
+    await eventually(both_requests_counted)
     answer = await discovered(bus, f"$SRV.STATS.note.{host.id}")
     assert answer["type"] == "io.nats.micro.v1.stats_response"
     assert answer["started"].endswith("Z")
-    figures = answer["endpoints"][0]
-    assert (figures["num_errors"], figures["last_error"]) == (1, "invalid_arguments")
-    assert figures["processing_time"] >= figures["average_processing_time"] > 0
+    statistics = answer["endpoints"][0]
+    assert (statistics["num_errors"], statistics["last_error"]) == (1, "invalid_arguments")
+    assert statistics["processing_time"] >= statistics["average_processing_time"] > 0
 
 
 @pytest.mark.usefixtures("host")
 @pytest.mark.parametrize("address", ["PING.other", "PING.note.someone", "NOTHING"])
-async def test_discovery_of_somebody_else_is_not_answered(bus: Connection, address: str) -> None:
+async def test_discovery_of_another_service_is_not_answered(bus: Connection, address: str) -> None:
     with pytest.raises(NoRespondersError):
         await bus.request(f"$SRV.{address}", b"")

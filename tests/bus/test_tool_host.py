@@ -1,4 +1,4 @@
-"""A tool on the bus: requests in, results out, and every failure a result with a code."""
+"""A tool host answers every request with a result; each failure has a code."""
 
 import asyncio
 import hashlib
@@ -42,7 +42,7 @@ async def test_a_minimal_request_is_answered(bus: Connection, notes: Notes) -> N
 
 
 @pytest.mark.usefixtures("host")
-async def test_the_caller_is_who_the_envelope_says(bus: Connection, notes: Notes) -> None:
+async def test_the_envelope_determines_the_caller(bus: Connection, notes: Notes) -> None:
     await call_tool(bus, "note", {"text": "hello"}, caller=RICHARD)
 
     assert notes.noted == [(RICHARD, "hello")]
@@ -50,9 +50,7 @@ async def test_the_caller_is_who_the_envelope_says(bus: Connection, notes: Notes
 
 @pytest.mark.parametrize("field", ["user", "tenant", "agent", "session_id", "caller"])
 @pytest.mark.usefixtures("host")
-async def test_no_argument_chooses_who_the_caller_is(
-    bus: Connection, notes: Notes, field: str
-) -> None:
+async def test_no_argument_can_choose_the_caller(bus: Connection, notes: Notes, field: str) -> None:
     result = await call_tool(bus, "note", {"text": "hello", field: "eve"}, caller=RICHARD)
 
     assert result.error is not None
@@ -62,10 +60,10 @@ async def test_no_argument_chooses_who_the_caller_is(
 
 
 @pytest.mark.usefixtures("host")
-async def test_a_result_goes_to_the_caller_and_to_everybody(
+async def test_a_result_is_sent_to_the_caller_and_published(
     bus: Connection, listen: Listen
 ) -> None:
-    heard = await listen("tool.result.note")
+    published = await listen("tool.result.note")
 
     answer = await ask(
         bus,
@@ -77,30 +75,32 @@ async def test_a_result_goes_to_the_caller_and_to_everybody(
             "payload": {"args": {"text": "hello"}},
         },
     )
-    await eventually(lambda: heard)
+    await eventually(lambda: published)
 
     envelope = decode(answer.data, ToolResult)
     assert envelope.correlation_id == "r1"
     assert (envelope.user, envelope.session_id, envelope.query_id) == ("richard", "s1", "q1")
-    assert [message.data for message in heard] == [answer.data]
+    assert [message.data for message in published] == [answer.data]
 
 
 @pytest.mark.usefixtures("host")
-async def test_a_request_without_a_reply_inbox_is_answered_to_everybody(
+async def test_the_result_of_a_request_without_a_reply_inbox_is_published(
     bus: Connection, listen: Listen
 ) -> None:
-    heard = await listen("tool.result.note")
+    published = await listen("tool.result.note")
 
     await bus.publish("tool.request.note", b'{"id": "r2", "payload": {"args": {"text": "x"}}}')
     await bus.publish("tool.request.note", b'{"id": "r3", "payload": {"args": {"text": 7}}}')
 
-    await eventually(lambda: len(heard) == 2)
-    results = {e.correlation_id: e.payload.ok for e in (decode(m.data, ToolResult) for m in heard)}
+    await eventually(lambda: len(published) == 2)
+    results = {
+        e.correlation_id: e.payload.ok for e in (decode(m.data, ToolResult) for m in published)
+    }
     assert results == {"r2": True, "r3": False}
 
 
 @pytest.mark.parametrize(
-    ("request_", "code", "says"),
+    ("request_", "code", "message"),
     [
         pytest.param(b"hello", "bad_request", "not JSON", id="text"),
         pytest.param(b"", "bad_request", "not JSON", id="empty"),
@@ -141,8 +141,8 @@ async def test_a_request_without_a_reply_inbox_is_answered_to_everybody(
     ],
 )
 @pytest.mark.usefixtures("host")
-async def test_a_wrong_request_gets_an_error_and_nothing_is_done(
-    bus: Connection, notes: Notes, request_: object, code: str, says: str
+async def test_an_invalid_request_gets_an_error_and_the_tool_does_not_run(
+    bus: Connection, notes: Notes, request_: object, code: str, message: str
 ) -> None:
     answer = await ask(bus, request_)
 
@@ -150,7 +150,7 @@ async def test_a_wrong_request_gets_an_error_and_nothing_is_done(
     assert not result.ok
     assert result.error is not None
     assert result.error.code == code
-    assert says in result.error.message
+    assert message in result.error.message
     assert result.content == f"Error ({code}): {result.error.message}"
     assert answer.headers is not None
     assert answer.headers["Nats-Service-Error-Code"] == code
@@ -159,9 +159,7 @@ async def test_a_wrong_request_gets_an_error_and_nothing_is_done(
 
 
 @pytest.mark.usefixtures("host")
-async def test_a_failure_of_the_storage_is_told_with_its_remedy(
-    bus: Connection, notes: Notes
-) -> None:
+async def test_a_storage_failure_is_reported_with_its_remedy(bus: Connection, notes: Notes) -> None:
     notes.failure = StorageError("The disk is full.", remedy="Empty it.")
 
     result = await call_tool(bus, "note", {"text": "x"}, caller=RICHARD)
@@ -174,7 +172,7 @@ async def test_a_failure_of_the_storage_is_told_with_its_remedy(
 
 
 @pytest.mark.usefixtures("host")
-async def test_an_unexpected_exception_is_internal_and_stays_inside(
+async def test_an_unexpected_exception_is_logged_and_not_disclosed(
     bus: Connection, notes: Notes, logs: Path
 ) -> None:
     notes.failure = ValueError("secret detail")
@@ -237,7 +235,7 @@ async def test_a_request_too_large_for_the_bus_is_an_error_result(bus: Connectio
 
 
 @pytest.mark.usefixtures("host")
-async def test_the_trace_of_a_request_goes_on_in_its_result(bus: Connection) -> None:
+async def test_a_result_carries_the_trace_of_its_request(bus: Connection) -> None:
     answer = await bus.request(
         "tool.request.note", b'{"payload":{"args":{"text":"x"}}}', headers={"traceparent": "00-1"}
     )
@@ -253,7 +251,7 @@ async def test_a_tool_that_nobody_serves_is_unknown(bus: Connection) -> None:
 
 
 @pytest.mark.parametrize("name", ["*", ">", "a.b", ""])
-async def test_a_wildcard_is_no_tool(bus: Connection, name: str) -> None:
+async def test_a_name_with_a_wildcard_is_refused(bus: Connection, name: str) -> None:
     result = await call_tool(bus, name, {}, caller=RICHARD)
 
     assert result.error is not None
@@ -271,11 +269,13 @@ async def test_a_tool_that_takes_too_long_is_unavailable(bus: Connection, notes:
     assert "within 0.05 s" in result.error.message
 
 
-async def test_a_stopping_tool_answers_what_it_has_begun(bus: Connection, notes: Notes) -> None:
+async def test_a_stopping_tool_answers_the_requests_it_has_begun(
+    bus: Connection, notes: Notes
+) -> None:
     notes.may_finish.clear()
     async with AsyncExitStack() as running:
         host = await running.enter_async_context(ToolHost(bus, notes.tool()))
-        asked = [
+        requests = [
             asyncio.create_task(ask(bus, {"payload": {"args": {"text": f"{n}"}}}))
             for n in range(10)
         ]
@@ -286,7 +286,7 @@ async def test_a_stopping_tool_answers_what_it_has_begun(bus: Connection, notes:
         notes.may_finish.set()
         await stopping
 
-    answers = await asyncio.gather(*asked)
+    answers = await asyncio.gather(*requests)
     assert all(decode(answer.data, ToolResult).payload.ok for answer in answers)
     assert len(notes.noted) == 10
     with pytest.raises(NoRespondersError):
@@ -299,7 +299,7 @@ def _closed(host: ToolHost) -> bool:
 
 
 @pytest.mark.usefixtures("host")
-async def test_a_request_is_one_line_of_the_log_without_its_content(
+async def test_a_request_is_logged_in_one_line_without_its_content(
     bus: Connection, logs: Path
 ) -> None:
     request = {

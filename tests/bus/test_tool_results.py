@@ -1,4 +1,4 @@
-"""Tools of other teams may answer on `tool.result.<tool>` only, as the protocol allows."""
+"""Other teams' tools may answer on `tool.result.<tool>` alone, as the protocol allows."""
 
 import asyncio
 import json
@@ -24,15 +24,15 @@ Serve = Callable[[Answer], Awaitable[Connection]]
 
 @pytest.fixture
 async def serve(connect_bus: ConnectBus) -> Serve:
-    """Serve `weather` from another connection; `answer` gets each request."""
+    """Serve `weather` from another connection, passing each request to `answer`."""
 
     async def start(answer: Answer) -> Connection:
         theirs = await connect_bus()
 
-        async def requested(message: BusMessage) -> None:
+        async def pass_to_answer(message: BusMessage) -> None:
             await answer({**json.loads(message.data), "reply": message.reply})
 
-        await theirs.subscribe("tool.request.weather", requested)
+        await theirs.subscribe("tool.request.weather", pass_to_answer)
         await theirs.flush()
         return theirs
 
@@ -55,7 +55,7 @@ def subscriptions(bus: Connection) -> set[str]:
 
 
 @pytest.mark.parametrize("names", [("correlation_id", "id"), ("correlation_id", "correlation_id")])
-async def test_a_result_that_is_only_published_is_the_answer(
+async def test_a_result_that_is_only_published_answers_the_call(
     bus: Connection, serve: Serve, names: tuple[str, str]
 ) -> None:
     async def answer(request: dict[str, Any]) -> None:
@@ -68,13 +68,13 @@ async def test_a_result_that_is_only_published_is_the_answer(
     assert subscriptions(bus) == set()
 
 
-async def test_calls_at_once_get_each_its_own_result(bus: Connection, serve: Serve) -> None:
-    asked: list[dict[str, Any]] = []
+async def test_concurrent_calls_each_get_their_own_result(bus: Connection, serve: Serve) -> None:
+    requests: list[dict[str, Any]] = []
 
     async def answer(request: dict[str, Any]) -> None:
-        asked.append(request)
-        if len(asked) == 3:
-            for one in reversed(asked):
+        requests.append(request)
+        if len(requests) == 3:
+            for one in reversed(requests):
                 await publish(theirs, one["payload"]["args"]["city"], correlation_id=one["id"])
 
     theirs = await serve(answer)
@@ -84,16 +84,16 @@ async def test_calls_at_once_get_each_its_own_result(bus: Connection, serve: Ser
     assert [result.content for result in results] == ["Berlin", "Oslo", "Rome"]
 
 
-async def test_calls_at_once_share_one_subscription(bus: Connection, serve: Serve) -> None:
-    """With one each, every result would come to every call."""
-    asked: list[dict[str, Any]] = []
-    listening: list[str] = []
+async def test_concurrent_calls_share_one_subscription(bus: Connection, serve: Serve) -> None:
+    """With a subscription per call, every call would receive every result."""
+    requests: list[dict[str, Any]] = []
+    subscribed: list[str] = []
 
     async def answer(request: dict[str, Any]) -> None:
-        asked.append(request)
-        if len(asked) == 20:
-            listening.extend(each.subject for each in bus.client._subs.values())
-            for one in asked:
+        requests.append(request)
+        if len(requests) == 20:
+            subscribed.extend(each.subject for each in bus.client._subs.values())
+            for one in requests:
                 await publish(theirs, one["payload"]["args"]["city"], correlation_id=one["id"])
 
     theirs = await serve(answer)
@@ -101,12 +101,12 @@ async def test_calls_at_once_share_one_subscription(bus: Connection, serve: Serv
     cities = [f"City {number}" for number in range(20)]
     results = await asyncio.gather(*(weather(bus, city) for city in cities))
     assert [result.content for result in results] == cities
-    assert listening.count("tool.result.weather") == 1
+    assert subscribed.count("tool.result.weather") == 1
     assert subscriptions(bus) == set()
 
 
 @pytest.mark.parametrize("where", ["envelope", "payload"])
-async def test_a_result_without_correlation_id_is_taken_by_its_session_and_query(
+async def test_a_result_without_correlation_id_is_matched_by_session_and_query(
     bus: Connection, serve: Serve, where: str
 ) -> None:
     async def answer(request: dict[str, Any]) -> None:
@@ -124,17 +124,17 @@ async def test_a_result_without_correlation_id_is_taken_by_its_session_and_query
     assert (await weather(bus, caller=IN_TURN)).content == "Sunny."
 
 
-async def test_results_that_could_be_of_either_call_are_taken_for_neither(
+async def test_results_that_match_two_calls_are_given_to_neither(
     bus: Connection, serve: Serve
 ) -> None:
     async def answer(request: dict[str, Any]) -> None:
-        asked.append(request)
-        if len(asked) == 2:
-            for one in asked:
+        requests.append(request)
+        if len(requests) == 2:
+            for one in requests:
                 city = one["payload"]["args"]["city"]
                 await publish(theirs, city, session_id="s1", query_id="q1")
 
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
     theirs = await serve(answer)
 
     results = await asyncio.gather(
@@ -147,7 +147,7 @@ async def test_results_that_could_be_of_either_call_are_taken_for_neither(
         assert "did not name the request" in result.error.message
 
 
-async def test_the_result_of_somebody_elses_call_is_not_taken(
+async def test_the_result_of_another_callers_request_is_ignored(
     bus: Connection, serve: Serve
 ) -> None:
     async def answer(request: dict[str, Any]) -> None:
@@ -159,21 +159,21 @@ async def test_the_result_of_somebody_elses_call_is_not_taken(
     assert (await weather(bus)).content == "Sunny."
 
 
-async def test_a_tool_that_replies_is_heard_once_and_not_listened_to(
+async def test_the_result_subject_of_a_tool_that_replies_is_subscribed_only_once(
     bus: Connection, serve: Serve
 ) -> None:
     async def answer(request: dict[str, Any]) -> None:
-        heard.append(subscriptions(bus))
+        subscribed.append(subscriptions(bus))
         await theirs.publish(request["reply"], b'{"payload": {"content": "Sunny."}}')
 
-    heard: list[set[str]] = []
+    subscribed: list[set[str]] = []
     theirs = await serve(answer)
 
     assert [(await weather(bus)).content for _ in range(3)] == ["Sunny."] * 3
-    assert heard == [{"tool.result.weather"}, set(), set()]
+    assert subscribed == [{"tool.result.weather"}, set(), set()]
 
 
-async def test_a_tool_that_no_longer_replies_is_listened_to_again(
+async def test_the_result_subject_is_subscribed_again_when_a_tool_stops_replying(
     bus: Connection, serve: Serve
 ) -> None:
     async def answer(request: dict[str, Any]) -> None:
@@ -191,16 +191,14 @@ async def test_a_tool_that_no_longer_replies_is_listened_to_again(
     assert (await weather(bus, "Oslo")).content == "Rain."
 
 
-async def test_nothing_is_listened_to_once_a_call_was_given_up(
-    bus: Connection, serve: Serve
-) -> None:
+async def test_an_abandoned_call_leaves_no_subscription(bus: Connection, serve: Serve) -> None:
     async def answer(request: dict[str, Any]) -> None:
-        asked.append(request)
+        requests.append(request)
 
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
     await serve(answer)
     call = asyncio.create_task(weather(bus))
-    await eventually(lambda: asked)
+    await eventually(lambda: requests)
     assert subscriptions(bus) == {"tool.result.weather"}
 
     call.cancel()

@@ -1,4 +1,4 @@
-"""Tools announce their schemas, and toolboxes learn them."""
+"""Tools announce their schemas, and toolboxes collect them."""
 
 import json
 from pathlib import Path
@@ -24,13 +24,13 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 async def test_a_tool_announces_itself_when_it_starts(
     bus: Connection, notes: Notes, listen: Listen
 ) -> None:
-    heard = await listen("tool.schema")
+    announcements = await listen("tool.schema")
     async with ToolHost(bus, notes.tool()):
-        await eventually(lambda: heard)
+        await eventually(lambda: announcements)
 
-    schema = decode(heard[0].data, ToolSchema).payload
+    schema = decode(announcements[0].data, ToolSchema).payload
     assert (schema.name, schema.version) == ("note", "1.2.3")
-    assert json.loads(heard[0].data)["payload"]["schema"] == {
+    assert json.loads(announcements[0].data)["payload"]["schema"] == {
         "type": "function",
         "function": {
             "name": "note",
@@ -53,32 +53,32 @@ async def test_a_tool_announces_itself_when_it_starts(
 
 
 @pytest.mark.usefixtures("host")
-async def test_who_comes_late_asks_for_the_schemas(bus: Connection, listen: Listen) -> None:
-    heard = await listen("tool.schema")
+async def test_a_late_participant_can_request_the_schemas(bus: Connection, listen: Listen) -> None:
+    announcements = await listen("tool.schema")
 
     await bus.publish("tool.schema.request", b"")
 
-    await eventually(lambda: heard)
-    assert decode(heard[0].data, ToolSchema).payload.name == "note"
+    await eventually(lambda: announcements)
+    assert decode(announcements[0].data, ToolSchema).payload.name == "note"
 
 
 @pytest.mark.usefixtures("host")
-async def test_one_announcement_answers_all_who_ask_together(
+async def test_one_announcement_answers_all_requests_of_a_moment(
     bus: Connection, listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_host, "SCHEMA_REQUEST_WINDOW", 1.0)
-    heard = await listen("tool.schema")
+    announcements = await listen("tool.schema")
 
     for _ in range(100):
         await bus.publish("tool.schema.request", b"")
-    await eventually(lambda: heard)
+    await eventually(lambda: announcements)
     answer = await bus.request("tool.schema.request", b"")
 
     assert decode(answer.data, ToolSchema).payload.name == "note"
-    assert len(heard) < 50
+    assert len(announcements) < 50
 
 
-async def test_a_toolbox_knows_tools_that_were_there_before_and_that_come_later(
+async def test_a_toolbox_knows_tools_that_started_before_and_after_it(
     bus: Connection, notes: Notes
 ) -> None:
     async with ToolHost(bus, notes.tool()), Toolbox(bus, source="test") as toolbox:
@@ -89,7 +89,7 @@ async def test_a_toolbox_knows_tools_that_were_there_before_and_that_come_later(
             await eventually(lambda: len(toolbox.schemas) == 2)
 
 
-async def test_a_toolbox_settles_when_no_more_schemas_come(bus: Connection, notes: Notes) -> None:
+async def test_a_toolbox_settles_when_no_more_schemas_arrive(bus: Connection, notes: Notes) -> None:
     async with Toolbox(bus, source="test") as toolbox:
         assert await toolbox.settle(quiet=0.01) == []
         async with ToolHost(bus, notes.tool()):
@@ -125,7 +125,7 @@ ANNOUNCED = ToolSchema(
     ],
 )
 @pytest.mark.parametrize("enveloped", [True, False])
-async def test_a_toolbox_takes_every_reasonable_announcement(
+async def test_a_toolbox_accepts_every_reasonable_announcement(
     bus: Connection, payload: dict[str, Any], enveloped: bool
 ) -> None:
     async with Toolbox(bus, source="test") as toolbox:
@@ -145,7 +145,7 @@ async def test_a_toolbox_takes_every_reasonable_announcement(
         {"parameters": {"properties": {"city": True}, "required": None}},
     ],
 )
-async def test_a_toolbox_takes_a_tool_that_says_little(
+async def test_a_toolbox_accepts_a_tool_with_a_minimal_schema(
     bus: Connection, parameters: dict[str, Any]
 ) -> None:
     async with Toolbox(bus, source="test") as toolbox:
@@ -155,14 +155,14 @@ async def test_a_toolbox_takes_a_tool_that_says_little(
 
         (schema,) = toolbox.schemas
     assert (schema.name, schema.description) == ("ping", "")
-    given = schema.tool_schema.function.parameters
-    assert given["type"] == "object"
-    assert given.get("properties") in (None, {}, {"city": {}})
-    assert "required" not in given
+    parameters_ = schema.tool_schema.function.parameters
+    assert parameters_["type"] == "object"
+    assert parameters_.get("properties") in (None, {}, {"city": {}})
+    assert "required" not in parameters_
 
 
 @pytest.mark.parametrize(
-    ("says", "expected"),
+    ("attributes", "expected"),
     [
         pytest.param({}, (False, True, True, False), id="nothing"),
         pytest.param(
@@ -173,25 +173,25 @@ async def test_a_toolbox_takes_a_tool_that_says_little(
         pytest.param(
             {"reads_memory": "yes", "for_models": None, "recorded": 0, "whole": 1},
             (False, True, True, False),
-            id="what cannot be read",
+            id="values of wrong types",
         ),
     ],
 )
 @pytest.mark.parametrize("form", [{"schema": FUNCTION}, {"function": FUNCTION}, FUNCTION])
-async def test_a_tool_may_say_in_every_form_what_becomes_of_its_results(
-    bus: Connection, says: dict[str, Any], form: dict[str, Any], expected: tuple[bool, ...]
+async def test_a_tool_may_announce_in_every_form_how_its_results_are_treated(
+    bus: Connection, attributes: dict[str, Any], form: dict[str, Any], expected: tuple[bool, ...]
 ) -> None:
     async with Toolbox(bus, source="test") as toolbox:
-        await bus.publish("tool.schema", json.dumps({"payload": {**form, **says}}).encode())
+        await bus.publish("tool.schema", json.dumps({"payload": {**form, **attributes}}).encode())
         await eventually(lambda: toolbox.schemas)
 
         (schema,) = toolbox.schemas
-    said = (schema.reads_memory, schema.for_models, schema.recorded, schema.whole)
-    assert said == expected
+    announced = (schema.reads_memory, schema.for_models, schema.recorded, schema.whole)
+    assert announced == expected
 
 
 @pytest.mark.parametrize(
-    ("says", "title", "hints"),
+    ("attributes", "title", "hints"),
     [
         ({}, "", ToolHints()),
         (
@@ -205,32 +205,32 @@ async def test_a_tool_may_say_in_every_form_what_becomes_of_its_results(
     ],
 )
 @pytest.mark.parametrize("form", [{"schema": FUNCTION}, {"function": FUNCTION}, FUNCTION])
-async def test_a_tool_may_say_in_every_form_what_it_does(
-    bus: Connection, says: dict[str, Any], form: dict[str, Any], title: str, hints: ToolHints
+async def test_a_tool_may_announce_in_every_form_its_title_and_hints(
+    bus: Connection, attributes: dict[str, Any], form: dict[str, Any], title: str, hints: ToolHints
 ) -> None:
     async with Toolbox(bus, source="test") as toolbox:
-        await bus.publish("tool.schema", json.dumps({"payload": {**form, **says}}).encode())
+        await bus.publish("tool.schema", json.dumps({"payload": {**form, **attributes}}).encode())
         await eventually(lambda: toolbox.schemas)
 
         (schema,) = toolbox.schemas
     assert (schema.title, schema.annotations) == (title, hints)
 
 
-async def test_a_host_announces_what_its_tool_says(bus: Connection, notes: Notes) -> None:
-    says: dict[str, Any] = {"reads_memory": True, "for_models": False, "recorded": False}
-    says |= {"whole": True, "title": "Note", "annotations": ToolHints(read_only_hint=False)}
-    tool = msgspec.structs.replace(notes.tool(), **says)
+async def test_a_host_announces_all_attributes_of_its_tool(bus: Connection, notes: Notes) -> None:
+    attributes: dict[str, Any] = {"reads_memory": True, "for_models": False, "recorded": False}
+    attributes |= {"whole": True, "title": "Note", "annotations": ToolHints(read_only_hint=False)}
+    tool = msgspec.structs.replace(notes.tool(), **attributes)
     async with Toolbox(bus, source="test") as toolbox, ToolHost(bus, tool):
         await eventually(lambda: toolbox.schemas)
 
         (schema,) = toolbox.schemas
-    assert {name: getattr(schema, name) for name in says} == says
+    assert {name: getattr(schema, name) for name in attributes} == attributes
 
 
 @pytest.mark.parametrize(
     ("inside", "own"), [(True, {"note"}), (False, {"note", "search"})], ids=["inside", "outside"]
 )
-async def test_whose_a_tool_is_a_stack_knows_by_its_secret_and_others_by_what_it_says(
+async def test_a_stack_knows_its_own_tools_by_its_secret_and_others_by_the_announcement(
     nats_url: str, bus: Connection, notes: Notes, inside: bool, own: set[str]
 ) -> None:
     ours = msgspec.structs.replace(notes.tool(), reads_memory=True)
@@ -270,7 +270,7 @@ async def test_whose_a_tool_is_a_stack_knows_by_its_secret_and_others_by_what_it
         ),
     ],
 )
-async def test_a_toolbox_logs_once_why_it_takes_no_announcement(
+async def test_a_toolbox_logs_the_reason_for_refusing_an_announcement_once(
     bus: Connection, notes: Notes, tmp_path: Path, announcement: bytes, reason: str
 ) -> None:
     log = tmp_path / "own.log"
@@ -286,11 +286,11 @@ async def test_a_toolbox_logs_once_why_it_takes_no_announcement(
             async with ToolHost(bus, notes.tool()):
                 await eventually(lambda: toolbox.schemas)
     assert [schema.name for schema in toolbox.schemas] == ["note"]
-    (told,) = refusals()
-    assert reason in told
+    (logged_reason,) = refusals()
+    assert reason in logged_reason
 
 
-async def test_a_toolbox_does_not_grow_for_ever(
+async def test_a_toolbox_holds_a_limited_number_of_tools(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local.client.tools.MAX_TOOLS", 3)

@@ -1,4 +1,4 @@
-"""A message that cannot be read as NATS has it costs nobody else an answer."""
+"""An unreadable message does not keep other requests from being answered."""
 
 import pytest
 
@@ -22,7 +22,7 @@ NOT_UTF_8 = b"\xff\xfe\xff"
         pytest.param(b"NATS/1.0", id="no end"),
     ],
 )
-async def test_a_request_with_headers_that_cannot_be_read_is_answered_as_without(
+async def test_a_request_with_unreadable_headers_is_answered_as_if_it_had_none(
     bus: Connection, notes: Notes, headers: bytes
 ) -> None:
     async with ToolHost(bus, notes.tool()), wired(bus.url) as wire:
@@ -40,13 +40,13 @@ async def test_a_request_with_headers_that_cannot_be_read_is_answered_as_without
         pytest.param(SUBJECT, NOT_UTF_8, id="reply"),
     ],
 )
-async def test_a_message_that_nobody_can_name_is_dropped_and_the_next_one_answered(
+async def test_a_message_with_an_unreadable_subject_or_reply_is_dropped(
     bus: Connection, notes: Notes, subject: bytes, reply: bytes
 ) -> None:
-    async def hear(_: BusMessage) -> None:
+    async def fail(_: BusMessage) -> None:
         raise AssertionError
 
-    await bus.subscribe("unreadable.*", hear)
+    await bus.subscribe("unreadable.*", fail)
     async with ToolHost(bus, notes.tool()), wired(bus.url) as wire:
         await wire.send(subject, REQUEST, reply=reply)
         number = await wire.request(SUBJECT, REQUEST)
@@ -56,7 +56,7 @@ async def test_a_message_that_nobody_can_name_is_dropped_and_the_next_one_answer
         assert b'"ok":true' in answer.data
 
 
-async def test_what_nobody_serves_is_answered_by_the_server(bus: Connection) -> None:
+async def test_a_request_that_nobody_serves_is_answered_by_the_server(bus: Connection) -> None:
     async with wired(bus.url) as wire:
         number = await wire.request(b"tool.request.nobody", REQUEST)
 
@@ -64,10 +64,10 @@ async def test_what_nobody_serves_is_answered_by_the_server(bus: Connection) -> 
         assert wire.answers[number][0].headers.startswith(NO_RESPONDERS)
 
 
-async def test_a_trace_longer_than_the_bus_carries_is_cut_in_the_answer(
+async def test_a_trace_too_long_for_the_bus_is_cut_in_the_answer(
     bus: Connection, notes: Notes
 ) -> None:
-    """With one that was sent back whole no answer would fit, not even an error."""
+    """If it were returned whole, no answer would fit, not even an error."""
     trace = b"0" * (bus.client.max_payload - 1_000)
     async with ToolHost(bus, notes.tool()), wired(bus.url) as wire:
         headers = b"NATS/1.0\r\ntraceparent: " + trace + b"\r\n\r\n"

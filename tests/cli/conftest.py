@@ -1,4 +1,4 @@
-"""A running stack for the commands of a test module, and a user."""
+"""Fixtures: a running stack for the commands of a test module, and a user."""
 
 from collections.abc import Iterator
 

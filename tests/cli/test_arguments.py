@@ -1,4 +1,4 @@
-"""`KEY=VALUE` words become arguments as the tool's schema types them; output is harmless."""
+"""`KEY=VALUE` words become arguments of the schema's types; output has no control characters."""
 
 import json
 
@@ -20,7 +20,7 @@ SCHEMA = {"properties": {"topic": {"type": "string"}, "top_k": {"type": "integer
         pytest.param("topic=42", {"topic": "42"}, id="text-that-looks-like-a-number"),
         pytest.param("topic=a=b", {"topic": "a=b"}, id="value-with-an-equals-sign"),
         pytest.param("top_k=3", {"top_k": 3}, id="number"),
-        pytest.param("colour=green", {"colour": "green"}, id="unknown-goes-to-the-tool"),
+        pytest.param("colour=green", {"colour": "green"}, id="unknown-is-passed-to-the-tool"),
     ],
 )
 def test_a_word_becomes_an_argument_of_the_declared_type(
@@ -30,16 +30,16 @@ def test_a_word_becomes_an_argument_of_the_declared_type(
 
 
 @pytest.mark.parametrize("word", ["topic", "top_k=many"])
-def test_a_word_that_cannot_be_read_is_named(word: str) -> None:
+def test_an_error_names_an_invalid_word(word: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=word.partition("=")[0]):
         parsed([word], SCHEMA)
 
 
-def test_what_would_command_the_terminal_is_not_printed() -> None:
+def test_control_characters_are_not_printed() -> None:
     assert printable("\x1b[31mEvil\x1b]0;pwned\ttab\nline") == " [31mEvil ]0;pwned\ttab\nline"
 
 
-def test_nothing_that_is_shown_commands_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_kind_of_output_prints_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     output, evil = Output(), "\x1b]0;pwned\x07 \udcff"
     output.text(evil)
     output.failure(evil)
@@ -53,7 +53,7 @@ def test_nothing_that_is_shown_commands_the_terminal(capsys: pytest.CaptureFixtu
     assert all(character.isprintable() or character == "\n" for character in printed)
 
 
-def test_an_error_with_text_that_is_not_unicode_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_with_invalid_unicode_is_still_json(capsys: pytest.CaptureFixture[str]) -> None:
     Output(json=True).error(InvalidArgumentsError("no \udcff"))
 
     assert json.loads(capsys.readouterr().out)["error"]["message"] == "no  "

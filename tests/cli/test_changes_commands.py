@@ -1,4 +1,4 @@
-"""`local2 consolidate`, `undo` and `audit`: changes are listed before and after, and taken back."""
+"""`local2 consolidate`, `undo` and `audit` preview, list and undo changes."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def duplicates(running: Served, user: str) -> Served:
     return running
 
 
-def test_a_dry_run_lists_what_the_run_then_does_and_undo_takes_back(
+def test_a_dry_run_lists_the_changes_that_a_run_makes_and_undo_reverts(
     duplicates: Served, user: str
 ) -> None:
     folder = duplicates.folder
@@ -52,7 +52,7 @@ def test_a_dry_run_lists_what_the_run_then_does_and_undo_takes_back(
     assert f"Not done: {change['id']}; it has changed since." in again.stdout
 
 
-def test_where_nothing_is_to_be_done_it_says_so(running: Served, user: str) -> None:
+def test_consolidate_and_audit_say_if_there_is_nothing_to_do(running: Served, user: str) -> None:
     folder = running.folder
 
     done = local2(folder, "consolidate", "--user", user)

@@ -1,4 +1,4 @@
-"""The commands as a user runs them, and the process that they talk to, in an empty folder."""
+"""Users run the commands, and the stack that they talk to, in an empty folder."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAsUsersDo]:
-    """In a process of its own."""
+    """Run a stack in a separate process."""
     stack = RunningAsUsersDo(tmp_path_factory.mktemp("stack"))
     yield stack
     if stack.process.poll() is None:
@@ -53,7 +53,7 @@ def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -
     assert (recalled.returncode, recalled.stdout) == (0, "[Memory: user.name] Richard\n")
 
 
-def test_any_nats_client_can_call_a_tool_with_nothing_but_a_payload(running: Running) -> None:
+def test_any_nats_client_can_call_a_tool_with_only_a_payload(running: Running) -> None:
     async def request() -> Any:
         client = await nats.connect(running.url)
         try:
@@ -89,15 +89,15 @@ def test_tools_lists_every_tool_with_its_schema(running: Running) -> None:
     assert listed["save_topic"]["function"]["parameters"]["required"] == ["topic", "content"]
 
 
-def test_ask_answers_from_a_session_of_its_own(running: Running) -> None:
-    asked = answer(running.folder, "ask", "Remember that my preferred editor is Vim.")
-    assert [call["name"] for call in asked["tool_calls"]] == ["save_topic"]
+def test_ask_uses_a_separate_session(running: Running) -> None:
+    saved = answer(running.folder, "ask", "Remember that my preferred editor is Vim.")
+    assert [call["name"] for call in saved["tool_calls"]] == ["save_topic"]
     again = local2(running.folder, "ask", "What editor do I prefer?")
     assert "Vim" in again.stdout
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "named"),
+    ("words", "code", "mentioned"),
     [
         pytest.param(["call", "paint_wall"], "unknown_tool", "paint_wall", id="unknown-tool"),
         pytest.param(["call", "Paint.*"], "bad_request", "Paint.*", id="wildcard"),
@@ -108,12 +108,12 @@ def test_ask_answers_from_a_session_of_its_own(running: Running) -> None:
         pytest.param(["call", "recall_topic", "topic"], "invalid_arguments", "topic", id="word"),
     ],
 )
-def test_a_wrong_call_fails_and_says_what_is_wrong(
-    running: Running, words: list[str], code: str, named: str
+def test_an_invalid_call_fails_and_names_the_error(
+    running: Running, words: list[str], code: str, mentioned: str
 ) -> None:
     failed = local2(running.folder, *words)
     assert failed.returncode == 1
-    assert named in failed.stderr
+    assert mentioned in failed.stderr
     assert answer(running.folder, *words)["error"]["code"] == code
 
 
@@ -133,7 +133,9 @@ def test_doctor_finds_ledger_and_index_in_agreement(running: Running) -> None:
     assert findings["index"]["verdict"] != "broken"
 
 
-def test_a_health_check_asks_whether_the_stack_serves(running: Running, tmp_path: Path) -> None:
+def test_a_health_check_reports_whether_the_stack_is_ready(
+    running: Running, tmp_path: Path
+) -> None:
     serving = local2(running.folder, "doctor", "--ready")
     nowhere = local2(tmp_path, "doctor", "--ready")
 
@@ -143,7 +145,7 @@ def test_a_health_check_asks_whether_the_stack_serves(running: Running, tmp_path
     assert "No stack is running" in nowhere.stderr
 
 
-def test_a_second_stack_on_the_same_folder_is_refused_by_name(running: Running) -> None:
+def test_a_second_stack_on_the_same_folder_is_told_which_process_runs(running: Running) -> None:
     second = in_a_fork(running.folder, "up")
     assert second.returncode == 1
     assert f"process {running.process.pid}" in second.stderr
@@ -151,7 +153,7 @@ def test_a_second_stack_on_the_same_folder_is_refused_by_name(running: Running) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_the_stack_cleanly_and_a_second_start_remembers(
+def test_a_signal_stops_the_stack_cleanly_and_the_next_one_has_its_memories(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     first = Running(tmp_path)
@@ -187,14 +189,14 @@ async def test_a_stack_stops_while_it_reads_large_turns_and_loses_none(tmp_path:
         second.stop(signal.SIGTERM)
 
 
-async def test_a_stack_whose_server_is_gone_stops_cleanly(tmp_path: Path) -> None:
+async def test_a_stack_that_lost_its_nats_server_stops_cleanly(tmp_path: Path) -> None:
     async with embedded_server(tmp_path / "bus", host="127.0.0.1", port=-1) as server:
         stack = Running(tmp_path, LOCAL2_BUS__URL=server.url)
     assert stack.stop(signal.SIGTERM) == 0
     assert "Traceback" not in stack.errors.read_text()
 
 
-def test_without_a_stack_a_command_says_so_and_how_to_start_one(tmp_path: Path) -> None:
+def test_a_command_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
     failed = local2(tmp_path, "call", "recall_topic", "topic=user.name")
     assert failed.returncode == 1
     assert "No stack is running" in failed.stderr
@@ -211,7 +213,7 @@ def test_a_misspelt_setting_is_refused_with_the_known_ones(
     assert "top_k" in failed.stderr
 
 
-def test_a_story_that_does_not_hold_fails_the_command(tmp_path: Path) -> None:
+def test_a_failing_story_fails_the_command(tmp_path: Path) -> None:
     story = tmp_path / "wrong.yaml"
     story.write_text(
         "name: Wrong\ndescription: It cannot hold.\nsessions:\n  - id: only\n    turns:\n"
@@ -234,5 +236,5 @@ def test_the_docs_name_every_command() -> None:
     assert missing == []
 
 
-def test_the_version_is_what_other_programs_print(tmp_path: Path) -> None:
+def test_version_prints_the_name_and_the_version(tmp_path: Path) -> None:
     assert local2(tmp_path, "--version").stdout == f"local2 {__version__}\n"

@@ -1,4 +1,4 @@
-"""`local2 dead-letters`: the messages that could not be read, and what becomes of them."""
+"""`local2 dead-letters` lists, shows, republishes and drops messages that could not be read."""
 
 import asyncio
 import json
@@ -21,8 +21,8 @@ def publish(running: Served, *messages: object) -> None:
     asyncio.run(send())
 
 
-def listed(running: Served, count: int) -> list[dict[str, Any]]:
-    """The letters, once there are so many."""
+def wait_for_letters(running: Served, count: int) -> list[dict[str, Any]]:
+    """Wait until there are `count` dead letters, and return them."""
     deadline = time.monotonic() + 20
     while True:
         found: list[dict[str, Any]] = answer(running.folder, "dead-letters", "list")
@@ -32,10 +32,10 @@ def listed(running: Served, count: int) -> list[dict[str, Any]]:
 
 
 def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Served) -> None:
-    assert listed(running, 0) == []
+    assert wait_for_letters(running, 0) == []
     assert "could be read" in local2(running.folder, "dead-letters", "list").stdout
     publish(running, MESSAGE, {**MESSAGE, "source": "[red]\x1b[31mevil"})
-    first, second = listed(running, 2)
+    first, second = wait_for_letters(running, 2)
 
     assert (first["subject"], first["source"], first["cut"]) == (
         "response.generation",
@@ -61,10 +61,10 @@ def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Serv
     assert findings["dead letters"]["detail"] == "2 messages could not be read"
     assert "dead-letters list" in findings["dead letters"]["remedy"]
 
-    # Nothing reads it better today: its letter is dropped, and it becomes another one.
+    # The message is still unreadable: its letter is dropped, and it becomes a new one.
     done = local2(running.folder, "dead-letters", "retry", number)
     assert (done.returncode, done.stdout) == (0, f"{number}: published again\n")
-    numbers = [letter["number"] for letter in listed(running, 2)]
+    numbers = [letter["number"] for letter in wait_for_letters(running, 2)]
     assert numbers[0] == second["number"]
     assert numbers[1] > second["number"]
 
@@ -74,12 +74,12 @@ def test_dead_letters_are_listed_shown_published_again_and_dropped(running: Serv
     assert f"There is no dead letter {number}." in done.stderr.replace("\n", " ")
     dropped = answer(running.folder, "dead-letters", "drop", "--all")
     assert dropped == [{"number": numbers[1], "done": "dropped"}]
-    assert listed(running, 0) == []
+    assert wait_for_letters(running, 0) == []
     findings = {one["name"]: one for one in answer(running.folder, "doctor")}
     assert findings["dead letters"]["verdict"] == "ok"
 
 
-def test_neither_a_number_nor_all_is_an_error(running: Served) -> None:
+def test_retry_and_drop_need_either_numbers_or_all(running: Served) -> None:
     for words in (["retry"], ["drop"], ["drop", "1", "--all"]):
         done = local2(running.folder, "dead-letters", *words)
 

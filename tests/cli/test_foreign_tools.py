@@ -1,4 +1,4 @@
-"""The command line lists and calls tools that others announce, however little they say."""
+"""The command line lists and calls tools that others announce, even with minimal schemas."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from local.protocol.payloads import ToolResult
 from local.settings import BusSettings, Settings
 from recalling import DAY
 
-NOTHING_SAID: dict[str, Any] = {"type": "object"}
+MINIMAL: dict[str, Any] = {"type": "object"}
 ANY_VALUE: dict[str, Any] = {"type": "object", "properties": {"depth": True}}
 
 
@@ -25,9 +25,9 @@ def settings(nats_url: str) -> Settings:
     return Settings(bus=BusSettings(url=nats_url))
 
 
-@pytest.fixture(params=[NOTHING_SAID, ANY_VALUE], ids=["nothing said", "any value"])
-async def heard(request: pytest.FixtureRequest, bus: Connection) -> list[Any]:
-    """Serve the tool `dig` as a participant written in another language might; its arguments."""
+@pytest.fixture(params=[MINIMAL, ANY_VALUE], ids=["minimal", "any value"])
+async def received_args(request: pytest.FixtureRequest, bus: Connection) -> list[Any]:
+    """Serve `dig` as a participant in another language might; return the arguments it receives."""
     arguments: list[Any] = []
     function = {"name": "dig", "description": "Dig a hole.", "parameters": request.param}
     schema = {"type": "function", "function": function}
@@ -46,7 +46,7 @@ async def heard(request: pytest.FixtureRequest, bus: Connection) -> list[Any]:
     return arguments
 
 
-@pytest.mark.usefixtures("heard")
+@pytest.mark.usefixtures("received_args")
 @pytest.mark.parametrize("as_json", [True, False])
 async def test_a_foreign_tool_is_listed(
     settings: Settings, capsys: pytest.CaptureFixture[str], as_json: bool
@@ -61,7 +61,7 @@ async def test_a_foreign_tool_is_listed(
 
 
 async def test_a_foreign_tool_is_called_with_its_arguments_as_text(
-    settings: Settings, heard: list[Any], capsys: pytest.CaptureFixture[str]
+    settings: Settings, received_args: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["place=garden", "depth=3"]
     await asyncio.to_thread(
@@ -69,10 +69,10 @@ async def test_a_foreign_tool_is_called_with_its_arguments_as_text(
     )
 
     assert capsys.readouterr().out == "A hole.\n"
-    assert heard == [{"place": "garden", "depth": "3"}]
+    assert received_args == [{"place": "garden", "depth": "3"}]
 
 
-async def test_versions_that_a_history_leaves_out_are_counted(
+async def test_the_versions_left_out_of_a_history_are_counted(
     settings: Settings, bus: Connection, capsys: pytest.CaptureFixture[str]
 ) -> None:
     version = Version(

@@ -1,4 +1,4 @@
-"""`local2 forget` shows what would go, asks, erases and prints a receipt; nothing goes unasked."""
+"""`local2 forget` previews, asks for confirmation, erases and prints a receipt."""
 
 import json
 from pathlib import Path
@@ -14,14 +14,14 @@ SESSION = ("--session", "s1")
 
 @pytest.fixture
 def talk(running: Served, tmp_path: Path, user: str) -> str:
-    """A conversation of the user, remembered; its file."""
+    """Ingest a conversation of the user, and return its file."""
     file = lines(tmp_path / "talk.jsonl", TALK)
     answer(running.folder, "ingest", file, "--user", user, *SESSION)
     return file
 
 
-def asked(running: Served, reply: str, *words: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the command prints to somebody who replies to its question."""
+def run_forget(running: Served, reply: str, *words: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the command, reply to its question, and return its output."""
     monkeypatch.chdir(running.folder)
     return CliRunner().invoke(app, ["forget", *words], input=reply).output
 
@@ -36,27 +36,29 @@ def test_a_dry_run_shows_counts_and_erases_nothing(running: Served, user: str) -
 
 
 @pytest.mark.usefixtures("talk")
-def test_it_asks_first_and_takes_no_for_an_answer(
+def test_forget_erases_only_after_a_confirmation(
     running: Served, user: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = asked(running, "n\n", "--user", user, monkeypatch=monkeypatch)
+    refused = run_forget(running, "n\n", "--user", user, monkeypatch=monkeypatch)
 
     assert "Erase it for good?" in refused
     assert recalled(running.folder, "densest metal", "--user", user)
 
-    confirmed = asked(running, "y\n", "--user", user, monkeypatch=monkeypatch)
+    confirmed = run_forget(running, "y\n", "--user", user, monkeypatch=monkeypatch)
 
     assert "Checked at" in confirmed
     assert recalled(running.folder, "densest metal", "--user", user) == []
 
 
-def test_a_forgotten_session_comes_back_when_it_may(running: Served, user: str, talk: str) -> None:
-    who = ("--user", user)
+def test_a_forgotten_session_can_be_ingested_again_only_with_allow_again(
+    running: Served, user: str, talk: str
+) -> None:
+    as_user = ("--user", user)
 
-    receipt = answer(running.folder, "forget", *who, *SESSION, "--yes")
-    (again,) = answer(running.folder, "ingest", talk, *who, *SESSION)
-    printed = local2(running.folder, "ingest", talk, *who, *SESSION).stdout
-    (allowed,) = answer(running.folder, "ingest", talk, *who, *SESSION, "--allow-again")
+    receipt = answer(running.folder, "forget", *as_user, *SESSION, "--yes")
+    (again,) = answer(running.folder, "ingest", talk, *as_user, *SESSION)
+    printed = local2(running.folder, "ingest", talk, *as_user, *SESSION).stdout
+    (allowed,) = answer(running.folder, "ingest", talk, *as_user, *SESSION, "--allow-again")
 
     assert (receipt["complete"], receipt["erased"]) == (True, {"messages": 4})
     assert (again["data"]["remembered"], again["data"]["erased"]) == (0, 4)
@@ -64,14 +66,14 @@ def test_a_forgotten_session_comes_back_when_it_may(running: Served, user: str, 
     assert (allowed["data"]["remembered"], allowed["data"]["erased"]) == (4, 0)
 
 
-def test_forgetting_with_allow_again_lets_an_import_bring_it_back(
+def test_forgetting_with_allow_again_permits_ingesting_again(
     running: Served, user: str, talk: str
 ) -> None:
-    who = ("--user", user)
-    answer(running.folder, "forget", *who, *SESSION, "--yes")
+    as_user = ("--user", user)
+    answer(running.folder, "forget", *as_user, *SESSION, "--yes")
 
-    receipt = answer(running.folder, "forget", *who, *SESSION, "--yes", "--allow-again")
-    (again,) = answer(running.folder, "ingest", talk, *who, *SESSION)
+    receipt = answer(running.folder, "forget", *as_user, *SESSION, "--yes", "--allow-again")
+    (again,) = answer(running.folder, "ingest", talk, *as_user, *SESSION)
 
     assert (receipt["erased"], receipt["may_come_back"]) == ({}, True)
     assert again["data"]["remembered"] == 4
@@ -87,5 +89,5 @@ def test_json_without_yes_erases_nothing(running: Served, user: str, talk: str) 
 
 
 @pytest.mark.parametrize("words", [(), ("--topic", "no key"), ("--id", "x", "--topic", "user.x")])
-def test_what_to_forget_has_to_be_said(running: Served, words: tuple[str, ...]) -> None:
+def test_forget_needs_a_valid_selection(running: Served, words: tuple[str, ...]) -> None:
     assert local2(running.folder, "forget", *words, "--yes").returncode == 1

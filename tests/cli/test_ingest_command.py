@@ -1,4 +1,4 @@
-"""`local2 ingest`: files of JSON lines to the memory of a running stack."""
+"""`local2 ingest` stores files of JSON lines in the memory of a running stack."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from local.cli.ingest import BATCH_BYTES, BATCH_MESSAGES, batches
 from recalling import chat_message
 
 
-def test_a_conversation_is_remembered_once(running: Served, tmp_path: Path, user: str) -> None:
+def test_a_conversation_is_stored_once(running: Served, tmp_path: Path, user: str) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
 
     first = local2(running.folder, "ingest", file, "--user", user)
@@ -27,7 +27,7 @@ def test_a_conversation_is_remembered_once(running: Served, tmp_path: Path, user
     assert {item["session_id"] for item in found} == {session}
 
 
-def test_a_file_holds_what_the_tool_would_make_of_its_messages(
+def test_the_command_and_the_tool_store_the_same_messages(
     running: Served, tmp_path: Path, user: str
 ) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
@@ -48,9 +48,7 @@ def test_a_file_holds_what_the_tool_would_make_of_its_messages(
     }
 
 
-def test_lines_of_several_sessions_are_told_apart(
-    running: Served, tmp_path: Path, user: str
-) -> None:
+def test_lines_are_stored_in_their_own_sessions(running: Served, tmp_path: Path, user: str) -> None:
     named = [{**line, "session_id": session} for line in TALK for session in ("a", "b")]
     file = lines(tmp_path / "talk.jsonl", [*named, {"role": "user", "content": "Gold, too."}])
 
@@ -61,7 +59,7 @@ def test_lines_of_several_sessions_are_told_apart(
     assert [item["content"] for item in gold] == ["Gold, too."]
 
 
-def test_a_file_larger_than_a_request_is_remembered_whole(
+def test_a_file_larger_than_a_request_is_stored_completely(
     running: Served, tmp_path: Path, user: str
 ) -> None:
     large = [{"role": "user", "content": f"{n} " + "x" * 300_000} for n in range(4)]
@@ -75,43 +73,50 @@ def test_a_file_larger_than_a_request_is_remembered_whole(
     assert (again["data"]["remembered"], again["data"]["known"]) == (0, count)
 
 
+<<<<<<< HEAD
 def test_batches_keep_the_order_and_hold_what_a_request_carries() -> None:
     messages = [
         chat_message("x" * (BATCH_BYTES // 3)),
         *[chat_message("yes")] * 2_500,
         chat_message("y" * BATCH_BYTES),
     ]
+=======
+def test_batches_keep_the_order_and_fit_into_a_request() -> None:
+    messages = [said("x" * (BATCH_BYTES // 3)), *[said("yes")] * 2_500, said("y" * BATCH_BYTES)]
+>>>>>>> main
 
-    cut = list(batches(messages))
+    message_batches = list(batches(messages))
 
-    assert [message for batch in cut for message in batch] == messages
-    assert all(len(batch) <= BATCH_MESSAGES for batch in cut)
-    sizes = [sum(len(msgspec.json.encode(message)) for message in batch) for batch in cut]
+    assert [message for batch in message_batches for message in batch] == messages
+    assert all(len(batch) <= BATCH_MESSAGES for batch in message_batches)
+    sizes = [
+        sum(len(msgspec.json.encode(message)) for message in batch) for batch in message_batches
+    ]
     assert all(size <= BATCH_BYTES for size in sizes[:-1])
-    assert len(cut[-1]) == 1, "what is too large for a request goes alone"
+    assert len(message_batches[-1]) == 1, "a message too large for a batch is sent alone"
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "problem"),
     [
-        pytest.param(b"{role: user}", "JSON", id="no JSON"),
-        pytest.param(b'["user", "yes"]', "object", id="no object"),
+        pytest.param(b"{role: user}", "JSON", id="not JSON"),
+        pytest.param(b'["user", "yes"]', "object", id="not an object"),
         pytest.param(b'{"content": "yes"}', "role", id="no role"),
         pytest.param(b'{"role": "", "content": "yes"}', "role", id="an empty role"),
         pytest.param(b'{"role": "user", "body": "yes"}', "neither content", id="no content"),
         pytest.param(
-            b'{"role": "user", "content": "", "timestamp": "noon"}', "timestamp", id="no time"
+            b'{"role": "user", "content": "", "timestamp": "noon"}', "timestamp", id="not a time"
         ),
         pytest.param(
             b'{"role": "user", "content": "", "timestamp": "0001-01-01T00:00:00+02:00"}',
             "calendar",
             id="too old",
         ),
-        pytest.param(b'{"role": "user", "content": "\xff"}', "", id="no UTF-8"),
+        pytest.param(b'{"role": "user", "content": "\xff"}', "", id="not UTF-8"),
     ],
 )
-def test_a_malformed_line_is_named_and_nothing_of_its_file_is_sent(
-    running: Served, tmp_path: Path, user: str, line: bytes, says: str
+def test_a_malformed_line_is_named_and_its_file_is_not_sent(
+    running: Served, tmp_path: Path, user: str, line: bytes, problem: str
 ) -> None:
     good = lines(tmp_path / "good.jsonl", TALK[:1])
     bad = tmp_path / "bad.jsonl"
@@ -121,13 +126,13 @@ def test_a_malformed_line_is_named_and_nothing_of_its_file_is_sent(
 
     assert failed.returncode == 1
     assert failed.stderr.startswith(f"{bad}: Line 3 is not a message: ")
-    assert says in failed.stderr
+    assert problem in failed.stderr
     assert f"{good}: 1 remembered" in failed.stdout
     found = recalled(running.folder, "never said", "--user", user, "--kind", "chat_message")
     assert "Never said." not in [item["content"] for item in found]
 
 
-def test_standard_input_is_a_file_like_others(running: Served, user: str) -> None:
+def test_standard_input_is_ingested_like_a_file(running: Served, user: str) -> None:
     done = subprocess.run(
         [*COMMAND, "ingest", "-", "--user", user],
         cwd=running.folder,

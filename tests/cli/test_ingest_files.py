@@ -1,4 +1,4 @@
-"""JSON lines to conversations, and what is said of a file that was not sent to its end."""
+"""JSON lines become conversations, and a file that was not sent completely is reported."""
 
 import asyncio
 import json
@@ -28,25 +28,27 @@ def lines(*messages: object) -> bytes:
     return "\n".join(json.dumps(message) for message in messages).encode()
 
 
-def said(**fields: Any) -> dict[str, Any]:
+def line_with(**fields: Any) -> dict[str, Any]:
     return {"role": "user", "content": "yes", **fields}
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "problem"),
     [
-        pytest.param(said(content="ü" * (MAX_MESSAGE_BYTES // 2)), "900,000 bytes", id="too large"),
-        pytest.param({"role": "user"}, "neither content nor tool_calls", id="nothing said"),
-        pytest.param(said(session_id=["s1"]), "session_id", id="a list as a session"),
-        pytest.param(said(timestamp="2023-W22"), "timestamp: '2023-W22'", id="a week"),
+        pytest.param(
+            line_with(content="ü" * (MAX_MESSAGE_BYTES // 2)), "900,000 bytes", id="too large"
+        ),
+        pytest.param({"role": "user"}, "neither content nor tool_calls", id="no content"),
+        pytest.param(line_with(session_id=["s1"]), "session_id", id="a list as a session"),
+        pytest.param(line_with(timestamp="2023-W22"), "timestamp: '2023-W22'", id="a week"),
         pytest.param(
             {"role": "assistant", "tool_calls": [{"id": "c1"}]}, r"tool_calls\[0\]: ", id="no tool"
         ),
     ],
 )
-def test_a_line_that_cannot_be_sent_is_named(line: object, says: str) -> None:
-    with pytest.raises(BadRequestError, match=rf"^Line 2 is not a message: .*{says}"):
-        list(sessions_in(lines(said(), line), None))
+def test_an_invalid_line_is_named(line: object, problem: str) -> None:
+    with pytest.raises(BadRequestError, match=rf"^Line 2 is not a message: .*{problem}"):
+        list(sessions_in(lines(line_with(), line), None))
 
 
 @pytest.mark.parametrize(
@@ -59,23 +61,25 @@ def test_a_line_that_cannot_be_sent_is_named(line: object, says: str) -> None:
 )
 def test_a_line_that_is_not_json_is_named(line: bytes) -> None:
     with pytest.raises(BadRequestError, match=r"^Line 2 is not a message: "):
-        list(sessions_in(lines(said()) + b"\n" + line, None))
+        list(sessions_in(lines(line_with()) + b"\n" + line, None))
 
 
-def test_a_session_may_be_a_number_as_other_ids_are() -> None:
-    (session,) = sessions_in(lines(said(session_id=7), said(session_id="7")), None)
+def test_a_session_id_may_be_a_number() -> None:
+    (session,) = sessions_in(lines(line_with(session_id=7), line_with(session_id="7")), None)
 
     assert (session.id, len(session.messages)) == ("7", 2)
 
 
-def test_what_else_a_line_holds_goes_along_with_it() -> None:
-    (session,) = sessions_in(lines(said(model="gemma4", usage={"tokens": 7}), said()), "s1")
+def test_additional_fields_of_a_line_are_sent_with_it() -> None:
+    (session,) = sessions_in(
+        lines(line_with(model="gemma4", usage={"tokens": 7}), line_with()), "s1"
+    )
 
     assert [message.content for message in session.messages] == ["yes", "yes"]
     assert session.messages[0].fields == {"model": "gemma4", "usage": {"tokens": 7}}
 
 
-def test_the_sums_of_a_file_are_those_of_its_parts() -> None:
+def test_the_counts_of_a_file_are_the_sums_of_its_parts() -> None:
     own = SkippedMessage(index=3, reason="answered by this memory itself")
     parts = [
         IngestReport(session_id="s1", ids=["1", "2"], added=1, changed=1, skipped=[own]),
@@ -90,13 +94,13 @@ def test_the_sums_of_a_file_are_those_of_its_parts() -> None:
     )
 
 
-def test_a_date_is_a_time() -> None:
-    (session,) = sessions_in(lines(said(timestamp="2023-05-01")), "s1")
+def test_a_date_is_read_as_a_time() -> None:
+    (session,) = sessions_in(lines(line_with(timestamp="2023-05-01")), "s1")
 
     assert str(session.messages[0].timestamp) == "2023-05-01 00:00:00"
 
 
-async def ingesting(url: str, folder: Path, files: Sequence[str]) -> Process:
+async def start_ingest(url: str, folder: Path, files: Sequence[str]) -> Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from local.cli import main; main()", "ingest", *files),
         cwd=folder,
@@ -107,14 +111,14 @@ async def ingesting(url: str, folder: Path, files: Sequence[str]) -> Process:
 
 
 async def serve_first(bus: Connection) -> asyncio.Event:
-    """Answer the first request of `ingest`; the event is set by the one after it."""
-    asked = asyncio.Event()
+    """Answer the first request of `ingest`; return an event that the second request sets."""
+    second_request = asyncio.Event()
     answered = False
 
     async def ingest(message: BusMessage) -> None:
         nonlocal answered
         if answered:
-            asked.set()
+            second_request.set()
             return
         answered = True
         ids = [str(number) for number in range(BATCH_MESSAGES)]
@@ -124,25 +128,27 @@ async def serve_first(bus: Connection) -> asyncio.Event:
 
     await bus.subscribe("tool.request.ingest", ingest)
     await bus.flush()
-    return asked
+    return second_request
 
 
 @pytest.fixture
 def talks(tmp_path: Path) -> list[str]:
-    """Two files, the first of them too long for one request."""
-    (tmp_path / "long.jsonl").write_bytes(lines(*[said()] * (BATCH_MESSAGES + 1)))
-    (tmp_path / "short.jsonl").write_bytes(lines(said()))
+    """Write two files, the first of them too long for one request."""
+    (tmp_path / "long.jsonl").write_bytes(lines(*[line_with()] * (BATCH_MESSAGES + 1)))
+    (tmp_path / "short.jsonl").write_bytes(lines(line_with()))
     return ["long.jsonl", "short.jsonl"]
 
 
-async def test_a_stack_that_dies_is_not_waited_for(tmp_path: Path, talks: list[str]) -> None:
+async def test_the_command_does_not_wait_for_a_stack_that_died(
+    tmp_path: Path, talks: list[str]
+) -> None:
     async with (
         embedded_server(tmp_path / "bus", host="127.0.0.1", port=-1) as server,
         connect(server.url, name="test") as bus,
     ):
-        asked = await serve_first(bus)
-        process = await ingesting(server.url, tmp_path, talks)
-        await asked.wait()
+        second_request = await serve_first(bus)
+        process = await start_ingest(server.url, tmp_path, talks)
+        await second_request.wait()
     printed, errors = await process.communicate()
 
     assert (process.returncode, printed) == (1, b"")
@@ -152,12 +158,12 @@ async def test_a_stack_that_dies_is_not_waited_for(tmp_path: Path, talks: list[s
     ]
 
 
-async def test_ctrl_c_says_how_far_it_came(
+async def test_an_interrupted_command_reports_its_progress(
     bus: Connection, nats_url: str, tmp_path: Path, talks: list[str]
 ) -> None:
-    asked = await serve_first(bus)
-    process = await ingesting(nats_url, tmp_path, talks)
-    await asked.wait()
+    second_request = await serve_first(bus)
+    process = await start_ingest(nats_url, tmp_path, talks)
+    await second_request.wait()
     process.send_signal(signal.SIGINT)
     printed, errors = await process.communicate()
 

@@ -1,4 +1,4 @@
-"""The bar of commands on many files: on a terminal, and nowhere else."""
+"""Commands on files show a progress bar, on a terminal only."""
 
 import asyncio
 import json
@@ -22,16 +22,16 @@ MESSAGES = [{"role": "user", "content": f"Osmium {n}."} for n in range(3)]
 
 @pytest.fixture
 async def folder(connect_bus: ConnectBus, memory: Memory, tmp_path: Path) -> AsyncIterator[Path]:
-    """Where a file of messages lies, while somebody takes them."""
+    """Return a folder with a file of messages, while `ingest` is served."""
     lines = "\n".join(map(json.dumps, MESSAGES))
     (tmp_path / "talk.jsonl").write_text(lines)
     async with ToolHost(await connect_bus(), sessions.INGEST.bind(Memories(memory))):
         yield tmp_path
 
 
-async def ingested(folder: Path, nats_url: str, *words: str) -> tuple[str, str]:
-    """What the command prints, and what it shows on the terminal that its errors go to."""
-    ours, theirs = pty.openpty()
+async def run_ingest(folder: Path, nats_url: str, *words: str) -> tuple[str, str]:
+    """Return the command's output, and what it shows on the terminal of its standard error."""
+    terminal_side, process_side = pty.openpty()
     environment = {"LOCAL2_BUS__URL": nats_url, "TERM": "xterm", "COLUMNS": "100", "LINES": "25"}
     try:
         process = await asyncio.create_subprocess_exec(
@@ -40,22 +40,22 @@ async def ingested(folder: Path, nats_url: str, *words: str) -> tuple[str, str]:
             cwd=folder,
             env={**os.environ, **environment},
             stdout=asyncio.subprocess.PIPE,
-            stderr=theirs,
+            stderr=process_side,
         )
     finally:
-        os.close(theirs)
-    shown = asyncio.create_task(asyncio.to_thread(_all_of, ours))
+        os.close(process_side)
+    shown = asyncio.create_task(asyncio.to_thread(_read_all, terminal_side))
     printed, _ = await process.communicate()
     assert process.returncode == 0
     return printed.decode(), await shown
 
 
-def _all_of(terminal: int) -> str:
-    """Until its other side is closed, which Linux makes an error and macOS an end."""
+def _read_all(terminal: int) -> str:
+    """Read until the other side is closed, which is an error on Linux and an end on macOS."""
     text = b""
-    with os.fdopen(terminal, "rb", buffering=0) as ours:
+    with os.fdopen(terminal, "rb", buffering=0) as terminal_side:
         try:
-            while piece := ours.read(4_096):
+            while piece := terminal_side.read(4_096):
                 text += piece
         except OSError:
             pass
@@ -63,10 +63,10 @@ def _all_of(terminal: int) -> str:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-async def test_a_terminal_shows_how_far_it_is_and_is_clean_in_the_end(
+async def test_a_terminal_shows_the_progress_and_is_cleared_at_the_end(
     folder: Path, nats_url: str, count: int
 ) -> None:
-    printed, shown = await ingested(folder, nats_url, *["talk.jsonl"] * count)
+    printed, shown = await run_ingest(folder, nats_url, *["talk.jsonl"] * count)
 
     assert printed.startswith("talk.jsonl: 3 remembered, 0 known already.\n")
     bars = re.findall(r"talk\.jsonl .*?(\d)/(\d)", shown)
@@ -76,8 +76,8 @@ async def test_a_terminal_shows_how_far_it_is_and_is_clean_in_the_end(
     assert "talk.jsonl" not in after
 
 
-async def test_programs_are_shown_nothing(folder: Path, nats_url: str) -> None:
-    printed, shown = await ingested(folder, nats_url, "talk.jsonl", "--json")
+async def test_json_output_shows_no_progress(folder: Path, nats_url: str) -> None:
+    printed, shown = await run_ingest(folder, nats_url, "talk.jsonl", "--json")
 
     assert json.loads(printed)[0]["data"]["remembered"] == 3
     assert shown == ""

@@ -1,4 +1,4 @@
-"""`local2 add-document`, `recall` and `history`: documents from files, and asking the memory."""
+"""`local2 add-document`, `recall`, `history` and `relations` store documents and query memories."""
 
 import re
 from datetime import UTC, datetime
@@ -25,9 +25,7 @@ def test_a_file_that_cannot_be_read_is_named(running: Served, tmp_path: Path, co
     assert all("cannot be read" in one["error"] for one in missing)
 
 
-def test_documents_are_kept_and_those_that_are_none_are_named(
-    running: Served, tmp_path: Path
-) -> None:
+def test_documents_are_stored_and_invalid_files_are_named(running: Served, tmp_path: Path) -> None:
     guide, image = tmp_path / "guide.md", tmp_path / "image.png"
     guide.write_bytes(b"\xef\xbb\xbf" + PLANTS.encode())
     image.write_bytes(b"\x89PNG\r\n\x1a\n\x00")
@@ -51,7 +49,7 @@ def test_documents_are_kept_and_those_that_are_none_are_named(
     assert failed.stdout.startswith(f"{guide}: Document kept in 1 chunk: ")
     found = recalled(running.folder, "ficus", "--kind", "document_chunk")
     (chunk,) = [item for item in found if item["content"] == PLANTS.strip()]
-    assert chunk["label"] == "guide › Plants"  # noqa: RUF001 - as labels have it
+    assert chunk["label"] == "guide › Plants"  # noqa: RUF001 - the separator of labels
     assert chunk["source_ref"] == f"{guide}#1"
 
 
@@ -74,14 +72,14 @@ def test_a_document_added_again_is_unchanged_or_replaced(running: Served, tmp_pa
 
 
 @pytest.mark.parametrize("option", ["--title", "--source"])
-def test_several_documents_do_not_share_a_title_or_source(running: Served, option: str) -> None:
+def test_a_title_or_source_for_several_documents_is_refused(running: Served, option: str) -> None:
     failed = local2(running.folder, "add-document", "a.md", "b.md", option, "guide")
 
     assert failed.returncode == 1
     assert "apply to a single document" in failed.stderr
 
 
-def test_recall_lists_what_was_found(running: Served, tmp_path: Path, user: str) -> None:
+def test_recall_lists_the_results(running: Served, tmp_path: Path, user: str) -> None:
     long = {**TALK[0], "name": "Ann", "content": "The osmium \x1b[31m\nring " + "glows " * 200}
     local2(
         running.folder,
@@ -103,7 +101,7 @@ def test_recall_lists_what_was_found(running: Served, tmp_path: Path, user: str)
     assert max(map(len, glowing)) <= 80
 
 
-def test_recall_passes_on_what_its_options_say(running: Served, tmp_path: Path, user: str) -> None:
+def test_recall_applies_its_options(running: Served, tmp_path: Path, user: str) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
     local2(running.folder, "ingest", file, "--session", "talk", "--user", user)
 
@@ -126,7 +124,7 @@ def test_recall_passes_on_what_its_options_say(running: Served, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("words", "exit_code", "says"),
+    ("words", "exit_code", "message"),
     [
         pytest.param(["--since", "noon"], 1, "since: 'noon' is not a date", id="since"),
         pytest.param(["--until", "2023-02-30"], 1, "until: '2023-02-30'", id="until"),
@@ -135,31 +133,33 @@ def test_recall_passes_on_what_its_options_say(running: Served, tmp_path: Path, 
         pytest.param(["--kind", "episode"], 1, "episode", id="kind"),
         pytest.param(["--top-k", "21"], 1, "top_k", id="top-k"),
         pytest.param(["--scope", "world"], 2, "world", id="scope"),
-        pytest.param(["--scope", "user"], 1, "user", id="a scope of nobody"),
+        pytest.param(["--scope", "user"], 1, "user", id="a user scope without a user"),
     ],
 )
-def test_wrong_options_are_named(
-    running: Served, words: list[str], exit_code: int, says: str
+def test_invalid_options_are_named(
+    running: Served, words: list[str], exit_code: int, message: str
 ) -> None:
     failed = local2(running.folder, "recall", "osmium", *words)
 
     assert failed.returncode == exit_code
-    assert says in failed.stderr
+    assert message in failed.stderr
 
 
-def test_an_error_of_the_tool_is_json_where_json_is_asked_for(running: Served) -> None:
+def test_an_error_of_the_tool_is_json_with_the_json_option(running: Served) -> None:
     assert answer(running.folder, "recall", " ")["error"]["code"] == "invalid_arguments"
     assert answer(running.folder, "recall", "x", "--since", "?")["error"]["code"] == (
         "invalid_arguments"
     )
 
 
-def test_explain_shows_the_shares_of_the_score(running: Served, tmp_path: Path, user: str) -> None:
+def test_explain_shows_the_components_of_the_score(
+    running: Served, tmp_path: Path, user: str
+) -> None:
     file = lines(tmp_path / "talk.jsonl", TALK)
     local2(running.folder, "ingest", file, "--user", user)
     words = ("recall", "osmium", "--user", user, "--top-k", "1")
     while answer(running.folder, *words)["degraded"]:
-        pass  # its vector is on the way, and would be among the shares of later answers only
+        pass  # wait for its vector, whose score components are missing until then
 
     plain = local2(running.folder, *words).stdout
     explained = local2(running.folder, *words, "--explain").stdout
@@ -203,8 +203,8 @@ def test_without_a_stack_nothing_is_read_or_written(tmp_path: Path) -> None:
         assert "No stack is running" in failed.stderr
 
 
-def shown(capsys: pytest.CaptureFixture[str], **fields: Any) -> str:
-    """What is printed of a recall that found one item."""
+def printed_recall(capsys: pytest.CaptureFixture[str], **fields: Any) -> str:
+    """Return the output for a recall that found one item."""
     item = RecalledItem(
         id="1",
         source_kind="fact",
@@ -223,47 +223,49 @@ def shown(capsys: pytest.CaptureFixture[str], **fields: Any) -> str:
     return capsys.readouterr().out
 
 
-def test_what_a_search_lacked_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys) == (
+def test_an_incomplete_search_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed_recall(capsys) == (
         "1. 0.50  2023-05-08 13:57  fact  project.metal\n   Osmium is the densest metal.\n"
     )
-    degraded = shown(capsys, degraded=True, reason="No worker [yet].")
+    degraded = printed_recall(capsys, degraded=True, reason="No worker [yet].")
     assert degraded.endswith("Some memories were searched by words only: No worker [yet].\n")
-    assert shown(capsys, rerank_used=True).endswith("A reranker determined this order.\n")
-    assert shown(capsys, items=[]) == "No memories found.\n"
-    unsure = shown(capsys, items=[], degraded=True, reason="No worker [yet].")
+    assert printed_recall(capsys, rerank_used=True).endswith("A reranker determined this order.\n")
+    assert printed_recall(capsys, items=[]) == "No memories found.\n"
+    unsure = printed_recall(capsys, items=[], degraded=True, reason="No worker [yet].")
     assert unsure.startswith("No memories found.\n(Not everything could be searched, ")
     assert "No worker [yet]." in " ".join(unsure.split())
 
 
-def test_an_answer_names_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_names_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
     answered = Answer(text="It is osmium.", ids=("1",), by_model=True)
     nothing = Answer(by_model=True)
     extract = Answer(text="Osmium is the densest metal.", ids=("1",))
 
-    based = "It is osmium.\nThe answer is based on 1.\n1. 0.50"
-    assert shown(capsys, answer=answered).startswith(based)
-    assert shown(capsys, answer=nothing).startswith("These results do not answer the question.")
-    unwritten = "No model wrote an answer from these results.\n1"
-    assert shown(capsys, answer=extract).startswith(unwritten)
-    assert shown(capsys, answer=Answer(), items=[]) == "No memories found.\n"
+    expected = "It is osmium.\nThe answer is based on 1.\n1. 0.50"
+    assert printed_recall(capsys, answer=answered).startswith(expected)
+    assert printed_recall(capsys, answer=nothing).startswith(
+        "These results do not answer the question."
+    )
+    no_model = "No model wrote an answer from these results.\n1"
+    assert printed_recall(capsys, answer=extract).startswith(no_model)
+    assert printed_recall(capsys, answer=Answer(), items=[]) == "No memories found.\n"
 
 
-def test_shares_of_nothing_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_components_of_zero_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     shares = {"meaning": 0.7, "echo": -0.2}
 
-    explained = shown(capsys, explanation=Explanation(shares=shares, weight=0.8))
+    explained = printed_recall(capsys, explanation=Explanation(shares=shares, weight=0.8))
 
     assert explained.splitlines()[2] == "   meaning=+0.70 echo=-0.20 weight=0.8"
 
 
-def test_every_share_is_named_in_full_however_many_there_are(
+def test_every_score_component_is_shown_by_its_full_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = Shares.__struct_fields__
     shares = dict.fromkeys(names, 0.1)
 
-    explained = shown(capsys, explanation=Explanation(shares=shares, weight=1))
+    explained = printed_recall(capsys, explanation=Explanation(shares=shares, weight=1))
 
     assert all(f"{name}=+0.10" in explained for name in names)
 
@@ -287,6 +289,6 @@ def test_relations_of_a_memory_are_listed_from_either_side(running: Served, user
     assert listed.startswith("it caused_by this")
     assert pump in listed
     assert "The pump broke." in listed
-    strange = local2(running.folder, "relations", oil, "--user", f"not {user}")
-    assert strange.returncode == 1
-    assert "no memory with this id" in strange.stderr
+    refused = local2(running.folder, "relations", oil, "--user", f"not {user}")
+    assert refused.returncode == 1
+    assert "no memory with this id" in refused.stderr

@@ -1,4 +1,4 @@
-"""What keeps a stack from starting is said in a line, with what to do about it in another."""
+"""A stack that cannot start prints one line with the error, and one with the remedy."""
 
 import os
 import re
@@ -21,24 +21,24 @@ LEDGER = Path(".local2", "ledger.sqlite3")
 ENVIRONMENT = {"COLUMNS": "10000", "LOCAL2_GENERATOR__CHAT": "rules"}
 
 
-class Said(NamedTuple):
+class Refusal(NamedTuple):
     error: str
     remedy: str
 
 
-def refused(folder: Path) -> Said:
-    """What `up` says that fails: one error and its remedy, and no more."""
-    return said_by(in_a_fork(folder, "up", **ENVIRONMENT))
+def refused_start(folder: Path) -> Refusal:
+    """Return the error and the remedy of a failed `up`, which prints nothing else."""
+    return refusal_of(in_a_fork(folder, "up", **ENVIRONMENT))
 
 
-def said_by(done: subprocess.CompletedProcess[str]) -> Said:
-    said = re.fullmatch(r"Error: (.+)\n→ (.+)\n", done.stderr)
-    assert (done.returncode, bool(said)) == (1, True), done.stderr
-    return Said(*said.groups()) if said else Said("", "")
+def refusal_of(done: subprocess.CompletedProcess[str]) -> Refusal:
+    match = re.fullmatch(r"Error: (.+)\n→ (.+)\n", done.stderr)
+    assert (done.returncode, bool(match)) == (1, True), done.stderr
+    return Refusal(*match.groups()) if match else Refusal("", "")
 
 
 def ledger_finding(folder: Path) -> dict[str, str]:
-    """What `local2 doctor` makes of the ledger."""
+    """Return the finding of `local2 doctor` on the ledger."""
     found: list[dict[str, str]] = answer(folder, "doctor")
     return next(finding for finding in found if finding["name"] == "ledger")
 
@@ -54,18 +54,18 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("within", [".", ".local2", ".local2/nats"])
-def test_a_folder_that_is_read_only(tmp_path: Path, within: str) -> None:
+def test_a_read_only_folder_prevents_the_start(tmp_path: Path, within: str) -> None:
     folder = tmp_path / within
     folder.mkdir(parents=True, exist_ok=True)
     with read_only(folder):
-        said = refused(tmp_path)
+        refusal = refused_start(tmp_path)
 
-    assert "cannot be written to: " in said.error
-    assert str(tmp_path) in said.error
-    assert said.remedy.startswith("Change its permissions, or name another folder")
+    assert "cannot be written to: " in refusal.error
+    assert str(tmp_path) in refusal.error
+    assert refusal.remedy.startswith("Change its permissions, or name another folder")
 
 
-def test_a_ledger_in_a_read_only_folder_is_said_by_doctor(tmp_path: Path) -> None:
+def test_the_doctor_reports_a_ledger_in_a_read_only_folder(tmp_path: Path) -> None:
     (tmp_path / ".local2").mkdir()
     (tmp_path / LEDGER).write_bytes(b"SQLite format 3")
     with read_only(tmp_path / ".local2"):
@@ -76,22 +76,22 @@ def test_a_ledger_in_a_read_only_folder_is_said_by_doctor(tmp_path: Path) -> Non
     assert "cannot be written to" in folder["detail"]
 
 
-def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_prevents_the_start(tmp_path: Path) -> None:
     (tmp_path / ".local2").write_text("in the way")
 
-    assert "cannot be written to: File exists" in refused(tmp_path).error
+    assert "cannot be written to: File exists" in refused_start(tmp_path).error
     found = {finding["name"]: finding for finding in answer(tmp_path, "doctor")}
     assert found["folder .local2"]["detail"].endswith(".local2 is not a folder.")
     assert "ledger" not in found
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    """A limit of file sizes refuses the writes that a full disk does."""
+def test_a_full_disk_prevents_the_start(tmp_path: Path) -> None:
+    """A limit on file sizes makes writes fail as on a full disk."""
 
     def fill() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
-    said = said_by(
+    refusal = refusal_of(
         subprocess.run(
             [*COMMAND, "up"],
             cwd=tmp_path,
@@ -104,34 +104,34 @@ def test_a_full_disk(tmp_path: Path) -> None:
         )
     )
 
-    assert str(tmp_path / ".local2") in said.error
-    assert said.remedy.startswith("Make room")
+    assert str(tmp_path / ".local2") in refusal.error
+    assert refusal.remedy.startswith("Make room")
 
 
-def test_a_ledger_that_is_locked(tmp_path: Path) -> None:
+def test_a_locked_ledger_prevents_the_start(tmp_path: Path) -> None:
     (tmp_path / ".local2").mkdir()
     with locked(tmp_path / LEDGER):
-        said = refused(tmp_path)
+        refusal = refused_start(tmp_path)
 
-    assert said.error.endswith("refused: database is locked.")
-    assert said.remedy.startswith("Another program has locked it: close that")
+    assert refusal.error.endswith("refused: database is locked.")
+    assert refusal.remedy.startswith("Another program has locked it: close that")
 
 
-def newer(file: Path) -> None:
+def set_newer_schema(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 999")
 
 
-def of_another_program(file: Path) -> None:
+def create_foreign_table(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE record (name)")
 
 
-def garbage(file: Path) -> None:
+def write_garbage(file: Path) -> None:
     file.write_bytes(b"not a ledger " * 1_000)
 
 
-def cut(file: Path) -> None:
+def truncate(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE record AS SELECT hex(randomblob(50000)) AS content")
         connection.commit()
@@ -141,29 +141,33 @@ def cut(file: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "error", "remedy"),
     [
-        pytest.param(newer, "has schema 999", "Update local2", id="newer"),
-        pytest.param(garbage, "is damaged: file is not a database", "local2 restore", id="garbage"),
-        pytest.param(cut, "is damaged: ", "local2 restore", id="cut"),
-        pytest.param(of_another_program, "already exists", "another data folder", id="another's"),
+        pytest.param(set_newer_schema, "has schema 999", "Update local2", id="newer"),
+        pytest.param(
+            write_garbage, "is damaged: file is not a database", "local2 restore", id="garbage"
+        ),
+        pytest.param(truncate, "is damaged: ", "local2 restore", id="cut"),
+        pytest.param(
+            create_foreign_table, "already exists", "another data folder", id="another program's"
+        ),
     ],
 )
-def test_a_ledger_that_is_none_of_this_version(
+def test_a_ledger_of_another_format_prevents_the_start(
     tmp_path: Path, make: Callable[[Path], None], error: str, remedy: str
 ) -> None:
     (tmp_path / ".local2").mkdir()
     make(tmp_path / LEDGER)
 
-    said = refused(tmp_path)
+    refusal = refused_start(tmp_path)
 
-    assert error in said.error
-    assert str(LEDGER) in said.error
-    assert remedy in said.remedy
+    assert error in refusal.error
+    assert str(LEDGER) in refusal.error
+    assert remedy in refusal.remedy
     found = ledger_finding(tmp_path)
-    assert (found["verdict"], found["detail"], found["remedy"]) == ("broken", *said)
+    assert (found["verdict"], found["detail"], found["remedy"]) == ("broken", *refusal)
 
 
-def test_an_interrupt_during_the_imports_is_no_traceback(tmp_path: Path) -> None:
-    """A module that stands for typer is imported first of all, and interrupts."""
+def test_an_interrupt_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
+    """A module in place of typer is imported first, and interrupts the process."""
     (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
     done = subprocess.run(
         [sys.executable, ROOT / "run_local.py"],

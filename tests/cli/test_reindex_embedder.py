@@ -1,4 +1,4 @@
-"""`local2 reindex --embedder`: waits until it serves, or not, and goes on after a kill."""
+"""`local2 reindex --embedder` waits for the new index if asked, and continues after a kill."""
 
 import json
 import signal
@@ -15,8 +15,8 @@ MINILM, NOMIC = "all-MiniLM-L6-v2", "nomic-embed-text"
 MESSAGES = [{"role": "user", "content": f"Osmium {number} is dense."} for number in range(60)]
 
 
-class Stingy(OllamaStandIn):
-    """Embeds so many requests for documents, and then has no model any more."""
+class LimitedOllama(OllamaStandIn):
+    """An Ollama that serves `left` embedding requests for documents, then lacks the model."""
 
     left = 10**9
 
@@ -28,18 +28,18 @@ class Stingy(OllamaStandIn):
 
 
 @pytest.fixture
-def ollama() -> Iterator[Stingy]:
-    with Stingy() as server:
+def ollama() -> Iterator[LimitedOllama]:
+    with LimitedOllama() as server:
         server.models.clear()
         yield server
 
 
 @pytest.fixture
-def environment(ollama: Stingy) -> dict[str, str]:
+def environment(ollama: LimitedOllama) -> dict[str, str]:
     return {"LOCAL2_MEMORY__OLLAMA_URL": ollama.url}
 
 
-def indexed(stack: Running, tmp_path: Path) -> None:
+def ingest_and_wait(stack: Running, tmp_path: Path) -> None:
     local2(stack.folder, "ingest", lines(tmp_path / "talk.jsonl", MESSAGES))
     for _ in range(600):
         (index,) = [one for one in answer(stack.folder, "doctor") if one["name"] == "index"]
@@ -49,11 +49,11 @@ def indexed(stack: Running, tmp_path: Path) -> None:
     raise AssertionError(index)
 
 
-def test_a_killed_stack_goes_on_and_a_second_run_waits_for_the_end(
-    tmp_path: Path, ollama: Stingy, environment: dict[str, str]
+def test_a_reindex_continues_after_a_kill_and_a_second_command_waits_for_it(
+    tmp_path: Path, ollama: LimitedOllama, environment: dict[str, str]
 ) -> None:
     stack = Running(tmp_path, **environment)
-    indexed(stack, tmp_path)
+    ingest_and_wait(stack, tmp_path)
     ollama.models.append(f"{NOMIC}:latest")
     ollama.left = 2
 
@@ -70,13 +70,13 @@ def test_a_killed_stack_goes_on_and_a_second_run_waits_for_the_end(
     done, total = (int(word) for word in following["detail"].split() if word.isdigit())
     assert 0 < done < total == 60
     ollama.left = 10**9
-    stack.runtime.unlink()  # else it would seem to run at once
+    stack.runtime.unlink()  # otherwise the new stack would seem to run already
     stack = Running(tmp_path, **environment)
     try:
         finished = in_a_fork(tmp_path, "reindex", "--embedder", NOMIC)
-        said = " ".join(finished.stdout.split())
+        output = " ".join(finished.stdout.split())
         assert finished.returncode == 0, finished.stderr
-        assert said.startswith(f"60 records are indexed by {NOMIC}; 0 replaced ones")
+        assert output.startswith(f"60 records are indexed by {NOMIC}; 0 replaced ones")
         again = answer(tmp_path, "reindex", "--embedder", NOMIC)
         assert (again["embedder"], again["next"]) == (NOMIC, None)
         assert len(recalled(tmp_path, "dense osmium")) == 20
@@ -84,12 +84,12 @@ def test_a_killed_stack_goes_on_and_a_second_run_waits_for_the_end(
         stack.stop(signal.SIGTERM)
 
 
-def test_an_embedder_that_is_not_there_is_an_error_and_nothing_was_changed(
+def test_a_missing_embedder_is_an_error_and_changes_nothing(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     stack = Running(tmp_path, **environment)
     try:
-        indexed(stack, tmp_path)
+        ingest_and_wait(stack, tmp_path)
 
         failed = local2(tmp_path, "reindex", "--embedder", "no-such-model")
         as_json = local2(tmp_path, "reindex", "--embedder", "no-such-model", "--json")

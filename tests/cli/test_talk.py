@@ -1,4 +1,4 @@
-"""A chat in a terminal."""
+"""`local2 chat` answers commands in a terminal."""
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -11,14 +11,14 @@ from local.cli.output import Output
 from local.cli.talk import HELP, converse
 
 
-async def test_a_mistaken_command_is_answered_with_the_commands_and_asks_nobody(
+async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
     bus: Connection, listen: Listen, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = await listen("query.received")
+    queries = await listen("query.received")
 
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
         keys.send_text("/help\r/exit\r/quit\r")
         await converse(bus, Output())
 
     assert capsys.readouterr().out.count(HELP) == 3
-    assert asked == []
+    assert queries == []

@@ -1,4 +1,4 @@
-"""Every code of the protocol is an exception of the one tree, for whoever calls a tool."""
+"""Every error code of the protocol is raised as an exception of the one tree."""
 
 from typing import get_args
 
@@ -34,12 +34,12 @@ CODES_AND_ERRORS = {
 }
 
 
-def test_the_inventory_has_every_code() -> None:
+def test_the_table_has_every_code() -> None:
     assert set(CODES_AND_ERRORS) == set(get_args(ErrorCode)) == set(CODES)
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_code_has_its_error(code: ErrorCode) -> None:
+def test_every_code_has_its_exception(code: ErrorCode) -> None:
     error = error_from_code(code, "What is wrong. What to do.", 2.5)
 
     assert type(error) is CODES_AND_ERRORS[code]
@@ -48,28 +48,28 @@ def test_every_code_has_its_error(code: ErrorCode) -> None:
     )
 
 
-def test_a_code_that_is_unknown_is_a_failure_of_the_tool() -> None:
+def test_an_unknown_code_is_a_failure_of_the_tool() -> None:
     assert type(error_from_code("teapot", "It is one.")) is local2.ToolFailedError
 
 
 def every_error(kind: type[Local2Error] = Local2Error) -> list[type[Local2Error]]:
-    """Of the tree; some modules have private ones of their own below."""
-    below = (one for child in kind.__subclasses__() for one in every_error(child))
-    return [kind, *(one for one in below if one.__module__ == errors.__name__)]
+    """Return the classes of the public tree; some modules derive private ones."""
+    descendants = (one for child in kind.__subclasses__() for one in every_error(child))
+    return [kind, *(one for one in descendants if one.__module__ == errors.__name__)]
 
 
 @pytest.mark.parametrize("kind", every_error())
-def test_whoever_catches_the_error_of_a_code_catches_what_was_raised_under_it(
+def test_the_exception_of_a_code_is_related_to_every_error_with_that_code(
     kind: type[Local2Error],
 ) -> None:
-    """A caller does not see a class from inside the stack, but the one of its code."""
+    """Callers receive the class of the code, not the class raised inside the stack."""
     received = type(error_from_code(kind.code, ""))
 
     assert issubclass(kind, received) or issubclass(received, kind)
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code != "internal"])
-async def test_what_a_tool_raises_arrives_with_its_class_and_its_message(
+async def test_an_error_of_a_tool_is_raised_with_its_class_and_message(
     connect_bus: ConnectBus, nats_url: str, code: ErrorCode
 ) -> None:
     notes = Notes()
@@ -86,7 +86,7 @@ async def test_what_a_tool_raises_arrives_with_its_class_and_its_message(
     assert caught.value.retry_after == 1.5
 
 
-async def test_a_fault_of_a_tool_is_an_error_of_local2(
+async def test_an_unexpected_exception_of_a_tool_is_an_internal_error(
     connect_bus: ConnectBus, nats_url: str
 ) -> None:
     notes = Notes()
@@ -102,7 +102,7 @@ async def test_a_fault_of_a_tool_is_an_error_of_local2(
     assert "secret" not in str(caught.value)
 
 
-async def test_a_tool_that_does_not_answer_in_time_is_not_waited_for(
+async def test_a_tool_that_does_not_answer_in_time_is_an_error(
     connect_bus: ConnectBus, nats_url: str
 ) -> None:
     notes = Notes()
@@ -116,10 +116,10 @@ async def test_a_tool_that_does_not_answer_in_time_is_not_waited_for(
         notes.may_finish.set()
 
 
-async def test_an_answer_of_another_kind_is_an_error(
+async def test_an_answer_of_another_form_is_an_error(
     connect_bus: ConnectBus, nats_url: str
 ) -> None:
-    """The tool `note` of these tests answers without notes."""
+    """The tool `note` of these tests returns data of another form than the memory's."""
     async with (
         ToolHost(await connect_bus(), Notes().tool()),
         local2.connect(url=nats_url) as memory,
@@ -130,7 +130,7 @@ async def test_an_answer_of_another_kind_is_an_error(
             await memory._calls.ask(local2.SessionNotes, "note", text="hello")
 
 
-async def test_an_overloaded_service_says_once_when_to_come_back(
+async def test_an_overloaded_service_names_the_time_to_retry_once(
     connect_bus: ConnectBus, nats_url: str
 ) -> None:
     async def refuse(_: BusMessage) -> Struct:

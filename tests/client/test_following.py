@@ -1,4 +1,4 @@
-"""A client outlives its stack: the next call finds the one that took its place, or starts it."""
+"""A client outlives its stack: the next call finds the new stack, or starts one."""
 
 import asyncio
 import os
@@ -30,53 +30,53 @@ def stack_of(folder: Path) -> Runtime:
     return msgspec.json.decode((folder / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime)
 
 
-async def answered(memory: local2.Memory) -> str | None:
-    """The value of a topic, as soon as the memory answers; until then that is unavailable."""
+async def name_once_available(memory: local2.Memory) -> str | None:
+    """Return the value of a topic as soon as the memory is available."""
     values: list[str | None] = []
 
-    async def asked() -> bool:
+    async def is_available() -> bool:
         try:
             values.append(await memory.topics["user.name"])
         except local2.UnavailableError:
             return False
         return True
 
-    await eventually(asked, within=60)
+    await eventually(is_available, within=60)
     return values[-1]
 
 
-async def test_a_stack_that_was_killed_is_started_again_by_the_next_call(tmp_path: Path) -> None:
+async def test_a_killed_stack_is_restarted_by_the_next_call(tmp_path: Path) -> None:
     async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
         await memory.topics["user.name"].set("Ada")
         first = stack_of(tmp_path)
         os.kill(first.pid, signal.SIGKILL)
 
-        assert await answered(memory) == "Ada"
+        assert await name_once_available(memory) == "Ada"
         second = stack_of(tmp_path)
         assert second.pid != first.pid
 
     await eventually(lambda: not is_alive(second.pid), within=30)
 
 
-async def test_a_call_under_way_ends_with_the_stack_that_was_killed(tmp_path: Path) -> None:
+async def test_a_running_call_fails_when_its_stack_is_killed(tmp_path: Path) -> None:
     async with local2.connect(home=tmp_path, user="ada", timeout=60) as memory:
         await memory.topics["user.name"].set("Ada")
         stack, client = stack_of(tmp_path), (await memory._calls.bus()).client
         os.kill(stack.pid, signal.SIGSTOP)
         sent = client.stats["out_msgs"]
-        under_way = [
+        running_calls = [
             asyncio.ensure_future(memory.recall("name")),
             asyncio.ensure_future(memory.items("notes").get([ItemKey(namespace=("n",), key="a")])),
         ]
         await eventually(lambda: client.stats["out_msgs"] >= sent + 2)
         os.kill(stack.pid, signal.SIGKILL)
 
-        for call in under_way:
+        for call in running_calls:
             with pytest.raises(local2.StackNotRunningError, match="stopped before it answered"):
                 await call
 
 
-async def test_another_stack_that_somebody_starts_meanwhile_is_followed(tmp_path: Path) -> None:
+async def test_a_client_connects_to_a_stack_that_a_user_restarted(tmp_path: Path) -> None:
     first = Running(tmp_path)
     try:
         async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
@@ -86,7 +86,7 @@ async def test_another_stack_that_somebody_starts_meanwhile_is_followed(tmp_path
             second = Running(tmp_path)
             try:
                 assert second.url != before
-                assert await answered(memory) == "Ada"
+                assert await name_once_available(memory) == "Ada"
                 assert stack_of(tmp_path).pid == second.process.pid
             finally:
                 second.stop(signal.SIGTERM)
@@ -94,7 +94,7 @@ async def test_another_stack_that_somebody_starts_meanwhile_is_followed(tmp_path
         first.process.kill()
 
 
-async def test_a_stack_that_somebody_starts_takes_the_place_of_the_clients_one(
+async def test_a_stack_started_by_a_user_replaces_the_clients_own(
     tmp_path: Path,
 ) -> None:
     async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
@@ -103,28 +103,28 @@ async def test_a_stack_that_somebody_starts_takes_the_place_of_the_clients_one(
         second = Running(tmp_path)
         try:
             await eventually(lambda: not is_alive(first.pid), within=30)
-            assert await answered(memory) == "Ada"
+            assert await name_once_available(memory) == "Ada"
             assert stack_of(tmp_path).pid == second.process.pid
         finally:
             second.stop(signal.SIGTERM)
 
 
-async def test_a_tool_that_nobody_serves_any_more_is_a_stack_that_has_ended(
+async def test_a_tool_without_a_responder_means_that_the_stack_has_ended(
     tmp_path: Path, nats_url: str, connect_bus: ConnectBus
 ) -> None:
-    """The server outlives its stack by a moment, and says only that nobody serves the tool."""
+    """The server outlives its stack briefly, and reports only that nobody serves the tool."""
     data_dir = tmp_path / ".local2"
     data_dir.mkdir()
     stack = await connect_bus()
 
-    async def serves(message: BusMessage) -> None:
+    async def confirm(message: BusMessage) -> None:
         await stack.publish(message.reply, b"")
 
     with runtime_file(data_dir, nats_url):
         async with local2.connect(home=tmp_path) as memory:
-            serving = await stack.subscribe(subjects.MEMORY_READY, serves)
+            subscription = await stack.subscribe(subjects.MEMORY_READY, confirm)
             with pytest.raises(local2.UnknownToolError):
                 await memory.call("recall")
-            await serving.stop(grace=1.0)
+            await subscription.stop(grace=1.0)
             with pytest.raises(local2.StackNotRunningError, match="has just ended"):
                 await memory.call("recall")

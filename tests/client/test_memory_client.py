@@ -1,4 +1,4 @@
-"""`local2.connect`: what programs in Python remember, find and erase over the bus."""
+"""`local2.connect` lets Python programs store, find and erase memories over the bus."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,31 +31,31 @@ TALK = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """The bus of a stack that the tests of this module share; each has a user of its own."""
+    """Run a stack for all tests of this module; each test has its own user."""
     settings = settings_in(tmp_path_factory.mktemp("stack"))
     async with stack_with_worker_here(settings, with_generator=False) as stack:
         yield stack.url
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_fact_is_remembered_once_and_recalled_by_its_meaning(url: str) -> None:
+async def test_a_fact_is_stored_once_and_recalled_by_its_meaning(url: str) -> None:
     async with local2.connect(url=url, user="ada") as memory:
         first = await memory.remember(GOLD, importance=0.9, durability="core")
         again = await memory.remember(GOLD, importance=0.9, durability="core")
 
-        async def meant() -> list[local2.RecalledItem]:
+        async def recall_by_meaning() -> list[local2.RecalledItem]:
             return (await memory.recall(QUESTION, limit=1, kinds=["fact"])).items
 
-        await eventually(meant)  # its vector comes a moment after it
+        await eventually(recall_by_meaning)  # its vector follows a moment later
         assert (first.was_new, again) == (True, local2.RememberedFact(id=first.id, was_new=False))
-        (item,) = await meant()
+        (item,) = await recall_by_meaning()
         assert (item.id, item.content, item.scope, item.by) == (first.id, GOLD, "user", "self")
         assert [one.content for one in await memory.top_memories()] == [GOLD]
         assert (await memory.recall("gold", scope="agent")).items == []
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_topic_is_set_awaited_and_has_a_history_until_it_is_deleted(url: str) -> None:
+async def test_a_topic_is_set_read_and_deleted_with_its_history(url: str) -> None:
     async with local2.connect(url=url, user="bob") as memory:
         language = memory.topics["user.language"]
         assert await language is None
@@ -73,7 +73,7 @@ async def test_a_topic_is_set_awaited_and_has_a_history_until_it_is_deleted(url:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_was_saved_is_searched_with_its_metadata(url: str) -> None:
+async def test_a_saved_note_is_found_with_its_metadata(url: str) -> None:
     async with local2.connect(url=url, user="cleo", agent="clerk") as memory:
         saved = await memory.save("The capital of Australia is Canberra.", {"source": "atlas"})
         found = await memory.search("capital of Australia", limit=1)
@@ -104,7 +104,7 @@ async def test_a_conversation_is_ingested_once_and_loaded_with_its_notes(url: st
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_somebody_else_over_the_same_connection_has_a_memory_of_his_own(url: str) -> None:
+async def test_two_users_of_one_connection_have_separate_memories(url: str) -> None:
     async with local2.connect(url=url, user="emma") as memory:
         eve = memory.of(user="eve")
         await memory.topics["user.name"].set("Emma")
@@ -118,7 +118,7 @@ async def test_somebody_else_over_the_same_connection_has_a_memory_of_his_own(ur
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_fact_of_nobody_in_particular_is_everybodys(url: str) -> None:
+async def test_a_fact_without_a_user_is_shared_by_the_tenant(url: str) -> None:
     async with local2.connect(url=url) as memory:
         await memory.remember("The office is in Vienna.")
 
@@ -142,7 +142,7 @@ async def test_a_rating_becomes_the_score_of_its_answer(url: str) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_any_tool_can_be_called_and_a_refusal_is_its_codes_error(url: str) -> None:
+async def test_any_tool_can_be_called_and_a_refusal_raises_the_error_of_its_code(url: str) -> None:
     async with local2.connect(url=url, user="gus") as memory:
         result = await memory.call("recall_topic", topic="user.name")
         assert result.content == "No memories found."
@@ -159,7 +159,7 @@ async def test_any_tool_can_be_called_and_a_refusal_is_its_codes_error(url: str)
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_is_no_json_is_refused_by_its_name_and_nothing_is_stored(url: str) -> None:
+async def test_a_value_that_is_not_json_is_refused_by_name_and_nothing_is_stored(url: str) -> None:
     async with local2.connect(url=url, user="hal") as memory:
         binary: Any = b"Gold is Au."
         with pytest.raises(local2.InvalidArgumentsError, match=r"content.*bytes"):
@@ -172,33 +172,35 @@ async def test_what_is_no_json_is_refused_by_its_name_and_nothing_is_stored(url:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_whoever_asks_has_a_name_if_any(url: str) -> None:
+async def test_blank_names_of_the_caller_are_refused(url: str) -> None:
     nameless: list[dict[str, Any]] = [{"user": ""}, {"agent": " "}, {"session": ""}]
-    for who in nameless:
-        (field,) = who
+    for names in nameless:
+        (field,) = names
         with pytest.raises(local2.InvalidArgumentsError, match=field):
-            async with local2.connect(url=url, **who):
+            async with local2.connect(url=url, **names):
                 pass
         async with local2.connect(url=url, user="ida") as memory:
             with pytest.raises(local2.InvalidArgumentsError, match=field):
-                memory.of(**who)
+                memory.of(**names)
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_memory_that_is_closed_or_of_another_loop_says_so(url: str) -> None:
+async def test_a_closed_memory_and_one_of_another_loop_raise_errors(url: str) -> None:
     async with local2.connect(url=url, user="ida") as memory:
 
-        async def elsewhere() -> None:
+        async def call_from_another_loop() -> None:
             with pytest.raises(local2.BusError, match="another event loop"):
                 await memory.topics["user.name"]
 
-        await asyncio.to_thread(asyncio.run, elsewhere())
+        await asyncio.to_thread(asyncio.run, call_from_another_loop())
     with pytest.raises(local2.BusError, match="is closed"):
         await memory.topics["user.name"]
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_with_accounts_the_credentials_and_the_token_say_who_asks(tmp_path: Path) -> None:
+async def test_with_accounts_the_credentials_and_the_token_determine_the_caller(
+    tmp_path: Path,
+) -> None:
     settings = with_tenants(tmp_path, "acme", "beta")
     ada = token_for(tmp_path, "acme", "ada")
     seeds = {name: tmp_path / ACCOUNTS / name / "agent.nk" for name in ("acme", "beta")}
@@ -223,32 +225,32 @@ async def test_with_accounts_the_credentials_and_the_token_say_who_asks(tmp_path
                 pass
 
 
-async def test_a_token_made_where_the_key_lies_is_made_again_in_time(
+async def test_a_token_signed_with_a_local_key_is_renewed_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus = msgspec.structs.replace(with_tenants(tmp_path, "acme").bus, tenant="acme")
-    made: list[str] = []
+    signed: list[str] = []
 
     def sign(*args: Any, **named: Any) -> str:
-        made.append(tokens.sign(*args, **named))
-        return made[-1]
+        signed.append(tokens.sign(*args, **named))
+        return signed[-1]
 
     monkeypatch.setattr(credentials, "sign", sign)
     own = OwnTokens(bus)
     assert [await own.token_for("ada"), await own.token_for("ada"), await own.token_for("bob")] == [
-        made[0],
-        made[0],
-        made[1],
+        signed[0],
+        signed[0],
+        signed[1],
     ]
 
     monkeypatch.setattr(credentials, "TOKEN_LIFETIME", timedelta(0))
     own = OwnTokens(bus)
-    assert [await own.token_for("ada"), await own.token_for("ada")] == made[2:]
-    named = OwnTokens(msgspec.structs.replace(bus, token=made[0]))
-    assert (await named.token_for("ada"), await own.token_for(None)) == (None, None)
+    assert [await own.token_for("ada"), await own.token_for("ada")] == signed[2:]
+    given_token = OwnTokens(msgspec.structs.replace(bus, token=signed[0]))
+    assert (await given_token.token_for("ada"), await own.token_for(None)) == (None, None)
 
 
-async def test_a_wrong_folder_or_file_is_said_so(tmp_path: Path) -> None:
+async def test_missing_credentials_and_a_missing_server_are_reported(tmp_path: Path) -> None:
     with pytest.raises(local2.ConfigError, match="nobody"):
         async with local2.connect(url=NOWHERE, credentials=tmp_path / "nobody.nk"):
             pass

@@ -1,4 +1,4 @@
-"""ConversationMemory: every method of its table, and what it says of resets."""
+"""ConversationMemory has every method of its table, and announces resets."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from local.conversation.conversation import ConversationMemory, Snapshot
 from local.conversation.events import EventContext, MemoryResetEvent
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from local.errors import ConversationError
-from talks import Heard, assistant, chat, system, tool, user
+from talks import RecordedEvents, assistant, chat, system, tool, user
 
 PROMPT = {"role": "system", "content": "You help."}
 CALL = ToolCallMsg("1", "1", "function", "look", "{}")
@@ -14,14 +14,14 @@ CALL = ToolCallMsg("1", "1", "function", "look", "{}")
 
 @pytest.fixture
 def memory() -> ConversationMemory:
-    """A system message, two questions and two answers."""
+    """Return a memory with a system message, two questions and two answers."""
     memory = ConversationMemory("You help.")
     for message in chat(2, length=1):
         memory.add(message)
     return memory
 
 
-def said(memory: ConversationMemory) -> list[str]:
+def first_words(memory: ConversationMemory) -> list[str]:
     return [message["content"].split()[0] for message in memory.retrieve_all()]
 
 
@@ -42,7 +42,7 @@ def test_add_appends_a_message_and_returns_its_id(memory: ConversationMemory) ->
     assert len(memory) == 6
 
 
-def test_add_makes_a_message_of_fields(memory: ConversationMemory) -> None:
+def test_add_creates_a_message_from_fields(memory: ConversationMemory) -> None:
     requests = [AgentCallMsg(agent_name="Other", request="Help")]
 
     memory.add(
@@ -56,21 +56,21 @@ def test_add_makes_a_message_of_fields(memory: ConversationMemory) -> None:
     )
     memory.add(role="tool", content="Found.", tool_call_id="1", structured_data={"found": True})
 
-    asked, answered = memory.messages[-2:]
-    assert asked == Message(
+    request, result = memory.messages[-2:]
+    assert request == Message(
         role="assistant",
         content="Hm.",
-        message_id=asked.message_id,
+        message_id=request.message_id,
         name="Ada",
         tool_calls=[CALL],
         agent_calls=requests,
         images=["https://example.com/cat.png"],
         reasoning_details=[{"text": "Hm"}],
     )
-    assert (answered.tool_call_id, answered.structured_data) == ("1", {"found": True})
+    assert (result.tool_call_id, result.structured_data) == ("1", {"found": True})
 
 
-def test_add_refuses_what_is_no_message_and_ids_that_are_taken(memory: ConversationMemory) -> None:
+def test_add_refuses_invalid_messages_and_ids_in_use(memory: ConversationMemory) -> None:
     before = memory.messages
 
     with pytest.raises(ConversationError, match="needs a role"):
@@ -99,7 +99,7 @@ def test_update_changes_the_given_fields_of_a_message(memory: ConversationMemory
     assert len(memory) == 6
 
 
-def test_update_leaves_fields_that_are_none_as_they_are(memory: ConversationMemory) -> None:
+def test_update_leaves_fields_given_as_none_unchanged(memory: ConversationMemory) -> None:
     before = memory.messages
 
     memory.update(before[1].message_id, role=None, content=None)  # type: ignore[arg-type]
@@ -119,12 +119,12 @@ def test_update_refuses_unknown_messages_and_fields(memory: ConversationMemory) 
     assert memory.messages == before
 
 
-def test_retrieve_all_gives_every_message_as_a_dict(memory: ConversationMemory) -> None:
+def test_retrieve_all_returns_every_message_as_a_dict(memory: ConversationMemory) -> None:
     assert memory.retrieve_all() == [message.to_llm_dict() for message in memory.messages]
-    assert said(memory) == ["You", "question0", "answer0", "question1", "answer1"]
+    assert first_words(memory) == ["You", "question0", "answer0", "question1", "answer1"]
 
 
-def test_retrieve_recent_gives_the_last_in_their_order(memory: ConversationMemory) -> None:
+def test_retrieve_recent_returns_the_last_messages_in_order(memory: ConversationMemory) -> None:
     everything = memory.retrieve_all()
 
     assert memory.retrieve_recent() == everything[-1:]
@@ -133,18 +133,18 @@ def test_retrieve_recent_gives_the_last_in_their_order(memory: ConversationMemor
     assert memory.retrieve_recent(0) == memory.retrieve_recent(-1) == []
 
 
-def test_get_messages_gives_a_model_all_of_them(memory: ConversationMemory) -> None:
+def test_get_messages_returns_all_messages(memory: ConversationMemory) -> None:
     assert memory.get_messages() == memory.retrieve_all()
 
 
-def test_retrieve_by_id_gives_a_message_or_none(memory: ConversationMemory) -> None:
+def test_retrieve_by_id_returns_a_message_or_none(memory: ConversationMemory) -> None:
     message_id = memory.add(role="user", content="Hello")
 
     assert memory.retrieve_by_id(message_id) == {"role": "user", "content": "Hello"}
     assert memory.retrieve_by_id("nowhere") is None
 
 
-def test_retrieve_by_role_gives_the_last_n_of_a_role(memory: ConversationMemory) -> None:
+def test_retrieve_by_role_returns_the_last_n_of_a_role(memory: ConversationMemory) -> None:
     questions = [message for message in memory.retrieve_all() if message["role"] == "user"]
 
     assert memory.retrieve_by_role("user") == questions
@@ -154,31 +154,31 @@ def test_retrieve_by_role_gives_the_last_n_of_a_role(memory: ConversationMemory)
     assert memory.retrieve_by_role("tool") == []
 
 
-def test_remove_by_id_says_whether_there_was_one(memory: ConversationMemory) -> None:
+def test_remove_by_id_returns_whether_there_was_such_a_message(memory: ConversationMemory) -> None:
     message_id = memory.messages[2].message_id
 
     assert memory.remove_by_id(message_id)
     assert not memory.remove_by_id(message_id)
-    assert said(memory) == ["You", "question0", "question1", "answer1"]
+    assert first_words(memory) == ["You", "question0", "question1", "answer1"]
 
 
-def test_replace_memory_puts_a_message_in_a_place(memory: ConversationMemory) -> None:
+def test_replace_memory_replaces_the_message_at_an_index(memory: ConversationMemory) -> None:
     old, new = memory.messages[1], user("Else")
 
     memory.replace_memory(1, new)
 
-    assert said(memory) == ["You", "Else", "answer0", "question1", "answer1"]
+    assert first_words(memory) == ["You", "Else", "answer0", "question1", "answer1"]
     assert memory.retrieve_by_id(old.message_id) is None
     assert memory.retrieve_by_id(new.message_id) == new.to_llm_dict()
 
 
-def test_replace_memory_leaves_nothing_of_what_was_there(memory: ConversationMemory) -> None:
-    asked = memory.add(assistant("Hm.", calls=["1"]))
+def test_replace_memory_keeps_nothing_of_the_old_message(memory: ConversationMemory) -> None:
+    call_id = memory.add(assistant("Hm.", calls=["1"]))
 
     memory.replace_memory(-1, role="assistant", content="Found.")
 
     assert memory.retrieve_recent() == [{"role": "assistant", "content": "Found."}]
-    assert memory.retrieve_by_id(asked) is None
+    assert memory.retrieve_by_id(call_id) is None
 
 
 def test_replace_memory_may_keep_the_id(memory: ConversationMemory) -> None:
@@ -186,10 +186,10 @@ def test_replace_memory_may_keep_the_id(memory: ConversationMemory) -> None:
 
     memory.replace_memory(1, new)
 
-    assert said(memory)[1] == "Else"
+    assert first_words(memory)[1] == "Else"
 
 
-def test_replace_memory_refuses_places_and_ids_of_others(memory: ConversationMemory) -> None:
+def test_replace_memory_refuses_missing_indices_and_ids_in_use(memory: ConversationMemory) -> None:
     before = memory.messages
 
     with pytest.raises(ConversationError, match="5 messages, and no index 5"):
@@ -201,14 +201,14 @@ def test_replace_memory_refuses_places_and_ids_of_others(memory: ConversationMem
     assert memory.messages == before
 
 
-def test_delete_memory_takes_a_place_away(memory: ConversationMemory) -> None:
+def test_delete_memory_removes_the_message_at_an_index(memory: ConversationMemory) -> None:
     memory.delete_memory(1)
     memory.delete_memory(-1)
 
-    assert said(memory) == ["You", "answer0", "question1"]
-    for place in (3, -4):
-        with pytest.raises(ConversationError, match=f"3 messages, and no index {place}"):
-            memory.delete_memory(place)
+    assert first_words(memory) == ["You", "answer0", "question1"]
+    for index in (3, -4):
+        with pytest.raises(ConversationError, match=f"3 messages, and no index {index}"):
+            memory.delete_memory(index)
 
 
 def test_reset_memory_keeps_the_system_prompt(memory: ConversationMemory) -> None:
@@ -217,7 +217,7 @@ def test_reset_memory_keeps_the_system_prompt(memory: ConversationMemory) -> Non
     assert memory.retrieve_all() == [PROMPT]
 
 
-def test_reset_memory_keeps_the_system_prompt_as_it_was_changed(memory: ConversationMemory) -> None:
+def test_reset_memory_keeps_the_changed_system_prompt(memory: ConversationMemory) -> None:
     memory.update(memory.messages[0].message_id, content="You sing.")
     memory.add(system("Loudly."))
 
@@ -236,32 +236,32 @@ def test_reset_memory_without_a_system_prompt_keeps_nothing() -> None:
 
 
 def test_reset_memory_emits_a_memory_reset_event(memory: ConversationMemory) -> None:
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="Ada", event_bus=heard, session_id="s1")
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="Ada", event_bus=recorded, session_id="s1")
 
     memory.add(role="user", content="Hello")
     memory.delete_memory(1)
     memory.reset_memory()
 
-    assert heard.events == [MemoryResetEvent(session_id="s1", agent_name="Ada")]
+    assert recorded.events == [MemoryResetEvent(session_id="s1", agent_name="Ada")]
 
 
-def test_a_listener_of_a_reset_finds_it_done(memory: ConversationMemory) -> None:
-    class Looking:
-        found = -1
+def test_a_reset_is_complete_when_its_event_is_emitted(memory: ConversationMemory) -> None:
+    class LengthRecorder:
+        length_at_reset = -1
 
         def emit(self, _: object) -> None:
-            self.found = len(memory)
+            self.length_at_reset = len(memory)
 
-    looking = Looking()
-    memory.event_context = EventContext(agent_name="Ada", event_bus=looking)
+    recorder = LengthRecorder()
+    memory.event_context = EventContext(agent_name="Ada", event_bus=recorder)
 
     memory.reset_memory()
 
-    assert looking.found == 1
+    assert recorder.length_at_reset == 1
 
 
-def test_restore_makes_a_memory_what_another_was(memory: ConversationMemory) -> None:
+def test_restore_copies_the_messages_of_a_snapshot(memory: ConversationMemory) -> None:
     memory.add(assistant("Hm.", calls=["1"]))
     memory.add(tool("1"))
     other = ConversationMemory("You sing.")
@@ -273,7 +273,7 @@ def test_restore_makes_a_memory_what_another_was(memory: ConversationMemory) -> 
     assert len(memory) == len(other) + 1
 
 
-def test_no_snapshot_has_two_messages_of_one_id() -> None:
+def test_a_snapshot_refuses_two_messages_with_the_same_id() -> None:
     message = user("Hello")
 
     with pytest.raises(ValueError, match="same id"):

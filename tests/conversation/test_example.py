@@ -1,4 +1,4 @@
-"""The example of docs/conversation.md runs as it stands."""
+"""The example of docs/conversation.md runs unchanged."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Facts in triplets: told directly, read from text by a model or by rules, messages all of them."""
+"""Triplets are added directly or extracted from text, by a model or rules, and are messages."""
 
 import json
 import threading
@@ -38,17 +38,17 @@ def triplet(subject: str, predicate: str, object_: str) -> Triplet:
     return Triplet(subject=subject, predicate=predicate, object=object_)
 
 
-def told(graph: KGMemory) -> list[tuple[str, ...]]:
+def facts_of(graph: KGMemory) -> list[tuple[str, ...]]:
     return [(fact.subject, fact.predicate, fact.object) for fact in graph.triplets]
 
 
-def found(*facts: tuple[str, str, str]) -> dict[str, object]:
-    """What a model answers."""
+def facts_reply(*facts: tuple[str, str, str]) -> dict[str, object]:
+    """Return a model's reply with these facts."""
     names = ("subject", "predicate", "object")
     return {"facts": [dict(zip(names, fact, strict=True)) for fact in facts]}
 
 
-def test_add_fact_makes_a_message_that_says_it(graph: KGMemory) -> None:
+def test_add_fact_adds_a_message_with_the_fact(graph: KGMemory) -> None:
     message_id = graph.add_fact("user", *ADA)
 
     assert graph.triplets == [triplet(*ADA)]
@@ -58,7 +58,7 @@ def test_add_fact_makes_a_message_that_says_it(graph: KGMemory) -> None:
     assert graph.retrieve_by_role("user") == graph.retrieve_recent() == [fact]
 
 
-def test_add_fact_adds_nothing_twice_whatever_its_capitals(graph: KGMemory) -> None:
+def test_add_fact_ignores_a_duplicate_that_differs_in_case(graph: KGMemory) -> None:
     first = graph.add_fact("user", *ADA)
 
     assert graph.add_fact("assistant", "ADA", "works_for", " Northwind") == first
@@ -74,7 +74,7 @@ def test_add_fact_adds_nothing_twice_whatever_its_capitals(graph: KGMemory) -> N
         (("user", "Ada", "runs", " "), "object of the fact is blank"),
     ],
 )
-def test_add_fact_refuses_what_is_no_fact(
+def test_add_fact_refuses_an_invalid_fact(
     graph: KGMemory, fact: tuple[str, str, str, str], problem: str
 ) -> None:
     with pytest.raises(ConversationError, match=problem):
@@ -82,27 +82,27 @@ def test_add_fact_refuses_what_is_no_fact(
     assert graph.triplets == []
 
 
-def test_facts_are_removed_changed_and_told_again_as_messages_are(graph: KGMemory) -> None:
+def test_facts_are_removed_changed_and_added_again_like_messages(graph: KGMemory) -> None:
     ada, boss = graph.add_fact("user", *ADA), graph.add_fact("user", *BOSS)
 
     graph.remove_by_id(ada)
-    assert told(graph) == [BOSS]
+    assert facts_of(graph) == [BOSS]
     assert graph.add_fact("user", *ADA) != ada
 
     graph.update(boss, content="Nobody runs Northwind.")
-    assert told(graph) == [ADA]
+    assert facts_of(graph) == [ADA]
     assert graph.add_fact("user", *BOSS) != boss
 
     graph.delete_memory(-1)
-    assert told(graph) == [ADA]
+    assert facts_of(graph) == [ADA]
     graph.reset_memory()
     assert graph.triplets == []
     assert graph.get_messages() == [{"role": "system", "content": "You know things."}]
     graph.add_fact("user", *ADA)
-    assert told(graph) == [ADA]
+    assert facts_of(graph) == [ADA]
 
 
-def test_what_is_said_beside_the_facts_is_no_fact(graph: KGMemory) -> None:
+def test_other_messages_are_not_facts(graph: KGMemory) -> None:
     graph.add(role="user", content="Ada works for Northwind.")
     graph.add(Message(role="assistant", content="Done.", structured_data={"subject": "Ada"}))
 
@@ -110,7 +110,7 @@ def test_what_is_said_beside_the_facts_is_no_fact(graph: KGMemory) -> None:
     assert len(graph) == 3
 
 
-def test_a_fact_that_came_as_a_message_is_known(graph: KGMemory) -> None:
+def test_a_fact_added_as_a_message_is_recognised(graph: KGMemory) -> None:
     graph.add_fact("user", *BOSS)
     message = Message(
         role="user",
@@ -120,10 +120,10 @@ def test_a_fact_that_came_as_a_message_is_known(graph: KGMemory) -> None:
     graph.add(message)
 
     assert graph.add_fact("user", *ADA) == message.message_id
-    assert told(graph) == [BOSS, ADA]
+    assert facts_of(graph) == [BOSS, ADA]
 
 
-def test_a_fact_that_came_twice_is_known_by_its_first_message(graph: KGMemory) -> None:
+def test_a_fact_added_twice_keeps_the_id_of_its_first_message(graph: KGMemory) -> None:
     first = graph.add_fact("user", *ADA)
     again = graph.messages[-1]
     graph.add(msgspec.structs.replace(again, message_id="again"))
@@ -134,14 +134,14 @@ def test_a_fact_that_came_twice_is_known_by_its_first_message(graph: KGMemory) -
     assert graph.add_fact("user", *ADA) == first
 
 
-def test_a_snapshot_brings_the_facts_back(graph: KGMemory) -> None:
+def test_a_snapshot_restores_the_facts(graph: KGMemory) -> None:
     ada = graph.add_fact("user", *ADA)
     other = KGMemory()
     other.add_fact("user", *BOSS)
 
     other.restore(graph.snapshot())
 
-    assert told(other) == [ADA]
+    assert facts_of(other) == [ADA]
     assert other.add_fact("user", *ADA) == ada
 
 
@@ -150,35 +150,35 @@ async def test_extract_and_update_from_text_asks_the_model(
 ) -> None:
     graph = KGMemory(model)
     graph.add_fact("user", *BOSS)
-    ollama.script_json(found(ADA, BOSS, ("  Ada", "plays", "chess ")))
+    ollama.script_json(facts_reply(ADA, BOSS, ("  Ada", "plays", "chess ")))
 
     new = await graph.extract_and_update_from_text("Ada, of Zoltan's firm, plays.", "assistant")
 
     assert new == [triplet(*ADA), triplet("Ada", "plays", "chess")]
     assert graph.retrieve_by_role("assistant", 1)[0]["content"] == "Ada plays chess."
-    _, asked = ollama.bodies("/api/chat")[0]["messages"]
-    assert json.loads(asked["content"]) == {
+    _, request = ollama.bodies("/api/chat")[0]["messages"]
+    assert json.loads(request["content"]) == {
         "speaker": "the assistant",
         "known_names": ["Zoltan Kiss", "Northwind"],
         "text": "Ada, of Zoltan's firm, plays.",
     }
 
 
-async def test_a_model_that_gives_blank_or_endless_parts_adds_no_such_fact(
+async def test_facts_with_blank_or_endless_parts_are_ignored(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     graph = KGMemory(model)
     endless = ("Ada", "said", "x" * (MAX_PART_CHARACTERS + 1))
-    ollama.script_json(found(("", "runs", "Northwind"), endless, ADA))
+    ollama.script_json(facts_reply(("", "runs", "Northwind"), endless, ADA))
 
     assert await graph.extract_and_update_from_text("Ada.", "user") == [triplet(*ADA)]
 
 
-async def test_a_long_text_is_read_in_pieces_that_are_all_of_it(
+async def test_a_long_text_is_read_completely_in_pieces(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     text = "\n".join(f"Clerk {n} works for Northwind." for n in range(500))
-    ollama.script_json(*(found((f"Piece {n}", "is", "read")) for n in range(3)))
+    ollama.script_json(*(facts_reply((f"Piece {n}", "is", "read")) for n in range(3)))
 
     new = await KGMemory(model).extract_and_update_from_text(text, "user")
 
@@ -193,10 +193,10 @@ async def test_a_long_text_is_read_in_pieces_that_are_all_of_it(
 @pytest.mark.parametrize(
     "text", ["x" * (2 * PIECE_CHARACTERS + 1), f"{'x' * PIECE_CHARACTERS}\n" * 2]
 )
-async def test_a_text_without_a_place_to_cut_is_read_all_the_same(
+async def test_a_text_without_a_line_break_to_cut_at_is_read_completely(
     ollama: OllamaStandIn, model: OllamaModel, text: str
 ) -> None:
-    ollama.script_json(*(found() for _ in range(5)))
+    ollama.script_json(*(facts_reply() for _ in range(5)))
 
     await KGMemory(model).extract_and_update_from_text(text, "user")
 
@@ -207,18 +207,18 @@ async def test_a_text_without_a_place_to_cut_is_read_all_the_same(
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-async def test_of_a_blank_text_no_model_is_asked(
+async def test_the_model_is_not_queried_for_a_blank_text(
     ollama: OllamaStandIn, model: OllamaModel, text: str
 ) -> None:
     assert await KGMemory(model).extract_and_update_from_text(text, "user") == []
     assert ollama.bodies("/api/chat") == []
 
 
-async def test_a_model_that_fails_on_a_later_piece_adds_nothing_and_says_so(
+async def test_a_model_failure_on_a_later_piece_raises_and_adds_nothing(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     graph = KGMemory(model)
-    ollama.script_json(found(ADA), Reply(content="no"), Reply(content="no"))
+    ollama.script_json(facts_reply(ADA), Reply(content="no"), Reply(content="no"))
 
     with pytest.raises(ModelRefusedError):
         await graph.extract_and_update_from_text("Ada works. " * 1_000, "user")
@@ -227,10 +227,10 @@ async def test_a_model_that_fails_on_a_later_piece_adds_nothing_and_says_so(
     ollama.stop()
     with pytest.raises(ModelError):
         await graph.extract_and_update_from_text("Ada works for Northwind.", "user")
-    assert graph.triplets == [], "rules do not take the place of a model that is missing"
+    assert graph.triplets == [], "rules do not replace a missing model"
 
 
-async def test_an_unknown_role_is_refused_before_the_model_is_asked(
+async def test_an_unknown_role_is_refused_before_the_model_is_queried(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     with pytest.raises(ConversationError, match="is not a role"):
@@ -248,16 +248,16 @@ async def test_without_a_model_rules_read_the_text(graph: KGMemory) -> None:
     assert again == []
 
 
-async def test_rules_read_a_long_text_beside_the_loop(
+async def test_rules_read_text_outside_the_event_loop(
     graph: KGMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_by: list[int] = []
 
-    def reading(_text: str, _speaker: str) -> list[Triplet]:
+    def extract(_text: str, _speaker: str) -> list[Triplet]:
         read_by.append(threading.get_ident())
         return [triplet(*ADA)]
 
-    monkeypatch.setattr(knowledge_graph, "extract_facts", reading)
+    monkeypatch.setattr(knowledge_graph, "extract_facts", extract)
 
     assert await graph.extract_and_update_from_text("Ada works.", "user") == [triplet(*ADA)]
     assert read_by != [threading.get_ident()]
@@ -299,12 +299,12 @@ async def test_rules_read_a_long_text_beside_the_loop(
         ]),
     ],
 )  # fmt: skip
-async def test_rules_find_what_is_plainly_stated(
+async def test_rules_extract_plain_statements(
     graph: KGMemory, text: str, facts: list[tuple[str, ...]]
 ) -> None:
     await graph.extract_and_update_from_text(text, "user")
 
-    assert told(graph) == facts
+    assert facts_of(graph) == facts
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ async def test_rules_find_what_is_plainly_stated(
         "Ada works for " + "Northwind " * 100,
     ],
 )
-async def test_rules_leave_out_what_is_asked_doubted_denied_supposed_reported_or_unclear(
+async def test_rules_skip_questions_denials_doubts_suppositions_reports_and_unclear_text(
     graph: KGMemory, text: str
 ) -> None:
     await graph.extract_and_update_from_text(text, "user")

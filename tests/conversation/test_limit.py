@@ -1,4 +1,4 @@
-"""What a managed conversation hands out never has more tokens than its threshold."""
+"""A managed conversation never returns more tokens than its threshold."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from local.conversation.manager import MemoryManager
 from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from local.conversation.stages import Job, rounds
 from local.protocol.payloads import Json
-from talks import Writer, assistant, chat, config, lent, system, tool, user, words
+from talks import Writer, assistant, chat, config, runtime_with, system, tool, user, words
 
 PROMPT = "You help."
 LONG = "word " * 2_000
@@ -32,48 +32,48 @@ def managed(threshold: int, messages: Sequence[Message] = ()) -> ManagedConversa
 
 
 def tokens(messages: Sequence[Json]) -> int:
-    """Of what was handed out, counted from its own texts."""
+    """Count the tokens of returned messages from their texts."""
     return sum(len(str(message["content"]).split()) for message in messages)
 
 
-def test_without_a_compaction_the_newest_rounds_that_fit_are_handed_out() -> None:
+def test_without_a_compaction_the_newest_rounds_that_fit_are_returned() -> None:
     manager = MemoryManager(
         "managed_conversation", PROMPT, memory_config=ManagedMemoryConfig(threshold_tokens=100)
     )
     for message in chat(200):
         manager.add(message)
 
-    handed_out = manager.get_messages()
+    returned = manager.get_messages()
 
-    said = [Message(role=m["role"], content=m["content"]) for m in handed_out]
-    assert 40 < sum(map(estimate, said)) <= 100
-    assert handed_out[0]["content"] == PROMPT
-    assert handed_out[-1]["content"].startswith("answer199")
-    assert handed_out[-2]["content"].startswith("question199")
+    returned_messages = [Message(role=m["role"], content=m["content"]) for m in returned]
+    assert 40 < sum(map(estimate, returned_messages)) <= 100
+    assert returned[0]["content"] == PROMPT
+    assert returned[-1]["content"].startswith("answer199")
+    assert returned[-2]["content"].startswith("question199")
 
 
-async def test_what_was_left_out_is_still_there_for_the_compaction() -> None:
+async def test_messages_left_out_are_still_compacted() -> None:
     memory = managed(100, [*chat(50)])
     assert tokens(memory.get_messages()) <= 100
     assert memory.tokens > 1_000
 
-    assert await memory.compact_if_needed(lent(Writer(*["All of it."] * 99)))
+    assert await memory.compact_if_needed(runtime_with(Writer(*["All of it."] * 99)))
 
     assert "All of it." in str(memory.get_messages())
     assert memory.get_messages() == [message.to_llm_dict() for message in memory.context]
 
 
-def test_every_way_to_read_it_reads_the_same() -> None:
+def test_all_methods_return_the_same_limited_messages() -> None:
     memory = managed(100, [*chat(50)])
 
-    handed_out = memory.get_messages()
+    returned = memory.get_messages()
 
-    assert len(handed_out) < 10
-    assert memory.retrieve_all() == handed_out
-    assert memory.retrieve_recent(2) == handed_out[-2:]
-    assert memory.retrieve_recent(999) == handed_out
+    assert len(returned) < 10
+    assert memory.retrieve_all() == returned
+    assert memory.retrieve_recent(2) == returned[-2:]
+    assert memory.retrieve_recent(999) == returned
     assert memory.retrieve_recent(0) == []
-    users = [message for message in handed_out if message["role"] == "user"]
+    users = [message for message in returned if message["role"] == "user"]
     assert memory.retrieve_by_role("user") == users
     assert memory.retrieve_by_role("user", 1) == users[-1:]
     assert len(memory.get_raw_messages()) == 101
@@ -86,10 +86,10 @@ def test_older_results_of_tools_are_cut_before_rounds_are_left_out() -> None:
     ]  # fmt: skip
     memory = managed(500, talk)
 
-    handed_out = memory.get_messages()
+    returned = memory.get_messages()
 
-    assert [m["role"] for m in handed_out] == ["system", *(m.role for m in talk)]
-    assert "characters left out" in handed_out[3]["content"]
+    assert [m["role"] for m in returned] == ["system", *(m.role for m in talk)]
+    assert "characters left out" in returned[3]["content"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_older_results_of_tools_are_cut_before_rounds_are_left_out() -> None:
         pytest.param(user(f"Look. {LONG}", images=["a.png"] * 30), id="images"),
     ],
 )
-def test_a_message_larger_than_the_limit_is_shortened_and_says_so(message: Message) -> None:
+def test_a_message_larger_than_the_limit_is_shortened_with_a_note(message: Message) -> None:
     memory = managed(60, [user("First?"), assistant("Yes."), message])
 
     first, *_, last = memory.get_messages()
@@ -118,15 +118,15 @@ def test_a_call_whose_arguments_are_too_large_is_shown_without_them() -> None:
     talk = [user("Write."), Message(role="assistant", tool_calls=[call]), tool("1", "Written.")]
     memory = managed(60, talk)
 
-    handed_out = memory.get_messages()
+    returned = memory.get_messages()
 
-    assert [m["role"] for m in handed_out] == ["system", "user", "assistant", "tool"]
-    function = handed_out[2]["tool_calls"][0]["function"]
+    assert [m["role"] for m in returned] == ["system", "user", "assistant", "tool"]
+    function = returned[2]["tool_calls"][0]["function"]
     assert function == {"name": "write", "arguments": '{"left_out":"10,011 characters"}'}
 
 
 @pytest.mark.parametrize("where", ["policy", "strategy"])
-def test_what_a_strategy_chooses_is_limited_unless_the_policy_is_disabled(where: str) -> None:
+def test_the_choice_of_a_strategy_is_limited_unless_the_policy_is_disabled(where: str) -> None:
     class Everything:
         def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
             return messages
@@ -140,16 +140,16 @@ def test_what_a_strategy_chooses_is_limited_unless_the_policy_is_disabled(where:
     assert (tokens(memory.get_messages()) <= 100) == (where == "strategy")
 
 
-def test_an_addition_to_a_long_history_is_not_a_recount_of_it() -> None:
+def test_adding_to_a_long_history_does_not_recount_it() -> None:
     counted = 0
 
-    def counting(message: Message) -> int:
+    def count(message: Message) -> int:
         nonlocal counted
         counted += 1
         return words(message)
 
     memory = ManagedConversationMemory(
-        ManagedMemoryConfig(threshold_tokens=200, token_counter=counting)
+        ManagedMemoryConfig(threshold_tokens=200, token_counter=count)
     )
     for message in chat(2_000):
         memory.add(message)
@@ -180,18 +180,21 @@ ROUNDS = st.one_of(
 
 @given(st.lists(ROUNDS, max_size=12), st.booleans(), TEXTS, st.integers(1, 300))
 def test_the_limit_holds_for_every_conversation(
-    talk: list[list[Message]], begins: bool, prompt: str, threshold: int
+    talk: list[list[Message]], starts_with_system: bool, prompt: str, threshold: int
 ) -> None:
-    messages = [*([system(prompt)] if begins else []), *(m for piece in talk for m in piece)]
+    messages = [
+        *([system(prompt)] if starts_with_system else []),
+        *(m for piece in talk for m in piece),
+    ]
     policy = ActiveContextPolicyConfig(tool_truncation=ToolTruncationConfig(max_tokens=5))
     limits = ManagedMemoryConfig(threshold_tokens=threshold, active_context=policy)
 
-    kept = limit_tokens(messages, limits, estimate)
+    limited = limit_tokens(messages, limits, estimate)
 
-    assert sum(map(estimate, kept)) <= threshold
+    assert sum(map(estimate, limited)) <= threshold
     if threshold > 50 and messages:
-        assert kept
-        assert kept[0].role == messages[0].role or not begins
-    for piece in rounds(kept):
-        asked = {call.id for message in piece for call in message.tool_calls or ()}
-        assert {m.tool_call_id for m in piece if m.role == "tool"} <= asked
+        assert limited
+        assert limited[0].role == messages[0].role or not starts_with_system
+    for piece in rounds(limited):
+        call_ids = {call.id for message in piece for call in message.tool_calls or ()}
+        assert {m.tool_call_id for m in piece if m.role == "tool"} <= call_ids

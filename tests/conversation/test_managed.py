@@ -1,4 +1,4 @@
-"""ManagedConversationMemory: what is counted, when it is compacted, what a model is given."""
+"""ManagedConversationMemory counts tokens, compacts when due, and returns what models read."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from local.conversation.events import CompactionEvent, EventContext, MemoryReset
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message, is_summary
 from local.conversation.stages import Compaction, Job
-from talks import Heard, Writer, assistant, chat, config, lent, tool, user, words
+from talks import RecordedEvents, Writer, assistant, chat, config, runtime_with, tool, user, words
 
 
 def filled(memory: ManagedConversationMemory, turns: int) -> list[Message]:
@@ -29,12 +29,12 @@ def managed(threshold: int = 100, **policy: Any) -> ManagedConversationMemory:
     return ManagedConversationMemory(config(threshold, **policy))
 
 
-def firsts(dicts: Sequence[dict[str, Any]]) -> list[str]:
-    """The first word of each message."""
+def first_words(dicts: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the first word of each message."""
     return [message["content"].split()[0] for message in dicts]
 
 
-def test_every_way_to_change_a_message_keeps_the_sum_of_tokens() -> None:
+def test_the_token_sum_is_right_after_every_kind_of_change() -> None:
     memory = managed()
     one, two, three, four, five = filled(memory, 3)[:5]
 
@@ -66,8 +66,8 @@ async def test_compact_if_needed_brings_the_context_down_to_its_target() -> None
     assert await memory.compact_if_needed()
 
     assert memory.tokens <= memory.config.compaction_target_tokens
-    assert firsts(memory.get_messages())[0] == "You"
-    assert firsts(memory.get_messages())[-1] == "answer19"
+    assert first_words(memory.get_messages())[0] == "You"
+    assert first_words(memory.get_messages())[-1] == "answer19"
     assert not await memory.compact_if_needed()
 
 
@@ -83,7 +83,7 @@ async def test_get_raw_messages_is_the_full_history_even_after_a_compaction() ->
     assert memory.retrieve_all() == memory.get_messages()
 
 
-async def test_what_is_summarised_by_now_can_still_be_changed_and_removed_in_the_history() -> None:
+async def test_summarised_messages_can_still_be_changed_and_removed_in_the_history() -> None:
     memory = managed()
     first, second = filled(memory, 20)[1:3]
     await memory.compact_if_needed()
@@ -113,7 +113,7 @@ async def test_compact_if_needed_lets_the_runtimes_model_summarise() -> None:
     memory = managed(1_000)
     filled(memory, 60)
 
-    await memory.compact_if_needed(lent(Writer("one", "two", "three")))
+    await memory.compact_if_needed(runtime_with(Writer("one", "two", "three")))
 
     assert any("three" in message["content"] for message in memory.get_messages())
 
@@ -123,7 +123,7 @@ async def test_messages_added_while_the_model_writes_stay_at_the_end() -> None:
     filled(memory, 60)
     writer = Writer("one", "two", "three")
     writer.may_answer.clear()
-    compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
+    compaction = asyncio.create_task(memory.compact_if_needed(runtime_with(writer)))
     await writer.asked.wait()
 
     late = [user("Are you still there?"), assistant("Yes.")]
@@ -137,14 +137,14 @@ async def test_messages_added_while_the_model_writes_stay_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("change", ["removed", "replaced", "changed", "reset", "restored"])
-async def test_what_is_forgotten_while_the_model_writes_comes_not_back_in_its_summary(
+async def test_a_message_changed_or_removed_while_the_model_writes_is_in_no_summary(
     change: str,
 ) -> None:
     memory = managed(1_000)
     secret = memory.add(user("The password is swordfish."))
     filled(memory, 60)
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="tester", event_bus=heard, session_id="s1")
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="tester", event_bus=recorded, session_id="s1")
     empty = managed().snapshot()
     changes: dict[str, Callable[[], object]] = {
         "removed": lambda: memory.remove_by_id(secret),
@@ -155,7 +155,7 @@ async def test_what_is_forgotten_while_the_model_writes_comes_not_back_in_its_su
     }
     writer = Writer("swordfish", "swordfish", "swordfish")
     writer.may_answer.clear()
-    compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
+    compaction = asyncio.create_task(memory.compact_if_needed(runtime_with(writer)))
     await writer.asked.wait()
 
     changes[change]()
@@ -163,15 +163,17 @@ async def test_what_is_forgotten_while_the_model_writes_comes_not_back_in_its_su
 
     assert not await compaction
     assert "swordfish" not in str(memory.get_messages())
-    assert heard.statuses == ["started", "failed"]
+    assert recorded.statuses == ["started", "failed"]
 
 
-async def test_two_compactions_at_once_are_one() -> None:
+async def test_concurrent_compactions_run_once() -> None:
     memory = managed(1_000)
     filled(memory, 60)
     writer = Writer("one", "two", "three")
     writer.may_answer.clear()
-    compactions = [asyncio.create_task(memory.compact_if_needed(lent(writer))) for _ in range(3)]
+    compactions = [
+        asyncio.create_task(memory.compact_if_needed(runtime_with(writer))) for _ in range(3)
+    ]
     await writer.asked.wait()
     writer.may_answer.set()
 
@@ -182,7 +184,7 @@ async def test_two_compactions_at_once_are_one() -> None:
 @pytest.mark.parametrize(
     ("events", "due"), [(["add"], True), (["get_messages"], False), ([], False)]
 )
-async def test_only_trigger_events_mark_a_compaction(events: list[str], due: bool) -> None:
+async def test_only_trigger_events_make_a_compaction_due(events: list[str], due: bool) -> None:
     memory = ManagedConversationMemory(
         ManagedMemoryConfig(threshold_tokens=100, token_counter=words, trigger_events=events)
     )
@@ -191,7 +193,7 @@ async def test_only_trigger_events_mark_a_compaction(events: list[str], due: boo
     assert memory.get_cache_stats().compaction_due is due
 
 
-async def test_what_is_marked_is_marked_no_more_when_enough_is_removed() -> None:
+async def test_a_compaction_is_no_longer_due_when_enough_is_removed() -> None:
     memory = managed()
     messages = filled(memory, 6)
 
@@ -201,7 +203,7 @@ async def test_what_is_marked_is_marked_no_more_when_enough_is_removed() -> None
     assert not await memory.compact_if_needed()
 
 
-async def test_a_disabled_policy_leaves_all_as_it_is() -> None:
+async def test_a_disabled_policy_changes_nothing() -> None:
     memory = managed(enabled=False)
     messages = filled(memory, 50)
 
@@ -210,21 +212,21 @@ async def test_a_disabled_policy_leaves_all_as_it_is() -> None:
     assert len(memory.get_messages()) == len(messages)
 
 
-async def test_a_sliding_window_hands_out_the_newest_rounds_and_summarises_nothing() -> None:
+async def test_a_sliding_window_returns_the_newest_rounds_and_summarises_nothing() -> None:
     memory = ManagedConversationMemory(config(100, mode="sliding_window"), description="You help.")
     messages = filled(memory, 20)
 
-    given = memory.get_messages()
+    returned = memory.get_messages()
 
-    assert firsts(given)[0] == "You"
-    assert given[-1] == messages[-1].to_llm_dict()
+    assert first_words(returned)[0] == "You"
+    assert returned[-1] == messages[-1].to_llm_dict()
     assert memory.tokens <= 60
     assert not any(map(is_summary, memory.context))
     assert memory.get_raw_messages()[1:] == messages
     assert not await memory.compact_if_needed()
 
 
-def test_a_sliding_window_never_hands_out_more_than_its_threshold() -> None:
+def test_a_sliding_window_never_returns_more_than_its_threshold() -> None:
     memory = managed(100, mode="sliding_window")
     for message in chat(200):
         memory.add(message)
@@ -250,13 +252,13 @@ async def test_strategies_can_be_replaced() -> None:
     )
     filled(memory, 2)
 
-    assert firsts(memory.get_messages()) == ["question0", "question1"]
+    assert first_words(memory.get_messages()) == ["question0", "question1"]
     assert await memory.compact_if_needed()
-    assert [firsts([message.to_llm_dict()])[0] for message in memory.context] == ["answer1"]
+    assert [first_words([message.to_llm_dict()])[0] for message in memory.context] == ["answer1"]
     assert memory.get_messages() == []
 
 
-def test_get_cache_stats_tells_what_was_handed_out_again() -> None:
+def test_get_cache_stats_counts_cache_hits_and_messages() -> None:
     memory = managed(1_000)
     filled(memory, 2)
     for _ in range(3):
@@ -290,7 +292,7 @@ def test_the_cache_is_invalid_after_events_that_invalidate_it(event: str) -> Non
     assert memory.get_messages() == [m.to_llm_dict() for m in memory.get_raw_messages()]
 
 
-def test_messages_that_do_not_invalidate_the_cache_follow_it() -> None:
+def test_messages_that_do_not_invalidate_the_cache_are_appended_to_it() -> None:
     memory = ManagedConversationMemory(
         ManagedMemoryConfig(token_counter=words, cache_invalidation_events=["remove_by_id"])
     )
@@ -299,7 +301,7 @@ def test_messages_that_do_not_invalidate_the_cache_follow_it() -> None:
 
     memory.add(user("More."))
 
-    assert firsts(memory.get_messages())[-1] == "More."
+    assert first_words(memory.get_messages())[-1] == "More."
     assert memory.get_cache_stats().hits == 1
 
 
@@ -316,41 +318,41 @@ def test_a_cache_that_is_kept_holds_only_what_the_retrieval_strategy_chooses() -
         memory.add(message)
         memory.get_messages()
 
-    assert firsts(memory.get_messages()) == ["question4", "answer4"]
+    assert first_words(memory.get_messages()) == ["question4", "answer4"]
 
 
-def test_what_a_caller_does_to_what_it_got_changes_no_memory() -> None:
+def test_changing_returned_messages_does_not_change_the_memory() -> None:
     memory = managed()
     memory.add(user("Hello."))
 
     memory.get_messages()[0]["content"] = "Bye."
     memory.get_messages().clear()
 
-    assert firsts(memory.get_messages()) == ["Hello."]
+    assert first_words(memory.get_messages()) == ["Hello."]
 
 
-def test_reset_memory_keeps_the_system_prompt_and_says_so() -> None:
+def test_reset_memory_keeps_the_system_prompt_and_emits_an_event() -> None:
     memory = ManagedConversationMemory(config(), description="You help.")
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="tester", event_bus=heard, session_id="s1")
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="tester", event_bus=recorded, session_id="s1")
     filled(memory, 20)
 
     memory.reset_memory()
 
-    assert firsts(memory.get_messages()) == ["You"]
+    assert first_words(memory.get_messages()) == ["You"]
     assert memory.tokens == 2
-    assert heard.events == [MemoryResetEvent(session_id="s1", agent_name="tester")]
+    assert recorded.events == [MemoryResetEvent(session_id="s1", agent_name="tester")]
 
 
-async def test_a_compaction_says_when_it_starts_and_what_it_came_to() -> None:
+async def test_a_compaction_emits_events_at_its_start_and_end() -> None:
     memory = managed()
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="tester", event_bus=heard, session_id="s1")
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="tester", event_bus=recorded, session_id="s1")
     filled(memory, 20)
 
     await memory.compact_if_needed()
 
-    started, completed = heard.events
+    started, completed = recorded.events
     assert started == CompactionEvent(
         session_id="s1", agent_name="tester", status="started", pre_tokens=400, pre_messages=40
     )
@@ -362,53 +364,53 @@ async def test_a_compaction_says_when_it_starts_and_what_it_came_to() -> None:
     assert completed.stages_run == ["summarization"]
 
 
-async def test_a_compaction_that_breaks_says_so_and_changes_nothing() -> None:
+async def test_a_failed_compaction_emits_an_event_and_changes_nothing() -> None:
     class Broken:
         async def process(self, messages: Sequence[Message], job: Job) -> Compaction:  # noqa: ARG002
             raise ArithmeticError
 
     memory = ManagedConversationMemory(config(), process_strategy=Broken())
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="tester", event_bus=heard)
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="tester", event_bus=recorded)
     messages = filled(memory, 20)
 
     with pytest.raises(ArithmeticError):
         await memory.compact_if_needed()
 
-    assert heard.statuses == ["started", "failed"]
+    assert recorded.statuses == ["started", "failed"]
     assert list(memory.context) == messages
 
 
-async def test_a_compaction_that_is_cancelled_changes_nothing_and_can_be_made_up_for() -> None:
+async def test_a_cancelled_compaction_changes_nothing_and_can_be_repeated() -> None:
     memory = managed(1_000)
     messages = filled(memory, 60)
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="tester", event_bus=heard)
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="tester", event_bus=recorded)
     writer = Writer("one", "two", "three", "four")
     writer.may_answer.clear()
-    compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
+    compaction = asyncio.create_task(memory.compact_if_needed(runtime_with(writer)))
     await writer.asked.wait()
 
     compaction.cancel()
     with pytest.raises(asyncio.CancelledError):
         await compaction
 
-    assert heard.statuses == ["started", "failed"]
+    assert recorded.statuses == ["started", "failed"]
     assert list(memory.context) == messages
     writer.may_answer.set()
-    assert await memory.compact_if_needed(lent(writer))
+    assert await memory.compact_if_needed(runtime_with(writer))
     assert memory.tokens <= memory.config.compaction_target_tokens
 
 
-async def test_an_answer_that_comes_while_the_model_writes_finds_its_call() -> None:
+async def test_a_tool_result_added_while_the_model_writes_keeps_its_call() -> None:
     memory = managed(1_000, summarization=SummarizationConfig(grace_recent_messages=0))
     filled(memory, 60)
-    asking = [assistant(calls=["1", "2"]), tool("1"), user("Hurry up!")]
-    for message in asking:
+    pending = [assistant(calls=["1", "2"]), tool("1"), user("Hurry up!")]
+    for message in pending:
         memory.add(message)
     writer = Writer("one", "two", "three", "four")
     writer.may_answer.clear()
-    compaction = asyncio.create_task(memory.compact_if_needed(lent(writer)))
+    compaction = asyncio.create_task(memory.compact_if_needed(runtime_with(writer)))
     await writer.asked.wait()
 
     late = tool("2")
@@ -416,14 +418,14 @@ async def test_an_answer_that_comes_while_the_model_writes_finds_its_call() -> N
     writer.may_answer.set()
 
     assert await compaction
-    assert list(memory.context[-4:]) == [*asking, late]
+    assert list(memory.context[-4:]) == [*pending, late]
 
 
 THRESHOLD = 60
 
 
-class Recounted:
-    """A managed conversation, a plain list of what it should hold, and how to change both."""
+class Recount:
+    """A managed conversation and a plain list of its expected messages, changed together."""
 
     def __init__(self, mode: Mode) -> None:
         self.memory = managed(THRESHOLD, mode=mode)
@@ -434,10 +436,10 @@ class Recounted:
         assert self.memory.tokens == sum(map(words, self.memory.context))
         assert self.memory.get_raw_messages() == self.expected
         if name != "get_messages":
-            given = self.memory.get_messages()
+            returned = self.memory.get_messages()
             assert self.memory.get_cache_stats().handed_out_tokens <= THRESHOLD
             if self.memory.tokens <= THRESHOLD:
-                assert given == [message.to_llm_dict() for message in self.memory.context]
+                assert returned == [message.to_llm_dict() for message in self.memory.context]
 
     async def add(self, number: int) -> None:
         calls = [f"{len(self.expected)}.{n}" for n in range(number % 3)]
@@ -448,11 +450,11 @@ class Recounted:
 
     async def update(self, number: int) -> None:
         if self.expected:
-            place = number % len(self.expected)
-            message_id = self.expected[place].message_id
+            index = number % len(self.expected)
+            message_id = self.expected[index].message_id
             self.memory.update(message_id, content="new " * (number % 30))
-            self.expected[place] = msgspec.structs.replace(
-                self.expected[place], content="new " * (number % 30)
+            self.expected[index] = msgspec.structs.replace(
+                self.expected[index], content="new " * (number % 30)
             )
 
     async def remove_by_id(self, number: int) -> None:
@@ -462,15 +464,15 @@ class Recounted:
 
     async def replace_memory(self, number: int) -> None:
         if self.expected:
-            place = number % len(self.expected)
-            self.expected[place] = user("other " * (number % 30))
-            self.memory.replace_memory(place, self.expected[place])
+            index = number % len(self.expected)
+            self.expected[index] = user("other " * (number % 30))
+            self.memory.replace_memory(index, self.expected[index])
 
     async def delete_memory(self, number: int) -> None:
         if self.expected:
-            place = number % len(self.expected)
-            del self.expected[place]
-            self.memory.delete_memory(place)
+            index = number % len(self.expected)
+            del self.expected[index]
+            self.memory.delete_memory(index)
 
     async def reset_memory(self, number: int) -> None:  # noqa: ARG002
         self.memory.reset_memory()
@@ -492,7 +494,7 @@ class Recounted:
         await self.memory.compact_for_payload_error()
 
 
-CHANGES = [name for name in vars(Recounted) if not name.startswith("_") and name != "change"]
+CHANGES = [name for name in vars(Recount) if not name.startswith("_") and name != "change"]
 
 
 @given(
@@ -502,10 +504,10 @@ CHANGES = [name for name in vars(Recounted) if not name.startswith("_") and name
 async def test_history_context_and_tokens_are_right_after_every_operation(
     mode: Mode, operations: list[tuple[str, int]]
 ) -> None:
-    """Against a plain list, and against counting anew."""
-    recounted = Recounted(mode)
+    """The memory is compared with a plain list and with a fresh count."""
+    recount = Recount(mode)
     for operation in operations:
-        await recounted.change(*operation)
+        await recount.change(*operation)
 
 
 def test_a_change_counts_the_tokens_of_no_other_message() -> None:
@@ -529,7 +531,7 @@ def test_a_change_counts_the_tokens_of_no_other_message() -> None:
     assert [message.content for message in counted] == ["Else.", "More."]
 
 
-async def test_tokens_are_counted_anew_when_the_counter_has_learned() -> None:
+async def test_tokens_are_recounted_after_the_counter_was_calibrated() -> None:
     factor = 1
     memory = ManagedConversationMemory(
         ManagedMemoryConfig(threshold_tokens=100, token_counter=lambda m: factor * words(m))
@@ -554,8 +556,8 @@ async def test_200_turns_with_tools_stay_under_the_threshold_with_all_calls_answ
         await memory.compact_if_needed()
 
         context = memory.context
-        asked = {call.id for message in context for call in message.tool_calls or ()}
+        call_ids = {call.id for message in context for call in message.tool_calls or ()}
         assert memory.tokens <= 500
-        assert {message.tool_call_id for message in context if message.role == "tool"} == asked
+        assert {message.tool_call_id for message in context if message.role == "tool"} == call_ids
         assert context[0].role == "system"
         assert sum(map(is_summary, context)) <= 1

@@ -1,4 +1,4 @@
-"""MemoryManager: three types of memory behind one door, and the file that keeps them."""
+"""MemoryManager offers three types of memory behind one interface, and saves them to a file."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from local.llm.ollama import OllamaModel
 from local.protocol.memories import Triplet
 from local.protocol.payloads import Json
 from stand_ins.ollama_server import OllamaStandIn
-from talks import Heard, Writer, chat, config, lent, user, words
+from talks import RecordedEvents, Writer, chat, config, runtime_with, user, words
 
 TYPES: list[MemoryType] = ["conversation_history", "managed_conversation", "kg"]
 EVERYTHING = Message(
@@ -52,18 +52,18 @@ def file(tmp_path: Path) -> Path:
     ("memory_type", "kind"),
     list(zip(TYPES, [ConversationMemory, ManagedConversationMemory, KGMemory], strict=True)),
 )
-def test_memory_type_says_which_memory_is_made(memory_type: MemoryType, kind: type) -> None:
+def test_memory_type_selects_the_class_of_the_memory(memory_type: MemoryType, kind: type) -> None:
     assert type(MemoryManager(memory_type).memory) is kind
 
 
-def test_memory_type_is_conversation_history_unless_said() -> None:
+def test_memory_type_defaults_to_conversation_history() -> None:
     manager = MemoryManager()
 
     assert manager.memory_type == "conversation_history"
     assert type(manager.memory) is ConversationMemory
 
 
-def test_memory_type_refuses_others_and_names_those_there_are() -> None:
+def test_memory_type_refuses_unknown_types_and_names_the_known_ones() -> None:
     with pytest.raises(ConversationError, match="'vector', only conversation_history, managed"):
         MemoryManager("vector")  # type: ignore[arg-type]
 
@@ -90,7 +90,7 @@ async def test_model_extracts_the_facts_of_kg(ollama: OllamaStandIn) -> None:
     assert manager.get_messages() == [{"role": "user", "content": "Ada works for Northwind."}]
 
 
-def test_memory_config_is_the_managed_memorys() -> None:
+def test_memory_config_is_passed_to_the_managed_memory() -> None:
     memory = MemoryManager("managed_conversation", memory_config=config(100)).memory
 
     assert isinstance(memory, ManagedConversationMemory)
@@ -110,8 +110,8 @@ def test_token_counter_counts_for_the_managed_memory(
     assert manager.memory.tokens == 3
 
 
-def every_method(memory: ConversationMemory | MemoryManager) -> list[object]:
-    """What each method of ConversationMemory gives, on the same conversation."""
+def results_of_every_method(memory: ConversationMemory | MemoryManager) -> list[object]:
+    """Return the result of each method of ConversationMemory on the same conversation."""
     return [
         *(memory.add(Message(role="user", content=text, message_id=text)) for text in "abcd"),
         memory.update("a", content="A", name="Ada"),
@@ -134,13 +134,13 @@ def every_method(memory: ConversationMemory | MemoryManager) -> list[object]:
 
 
 @pytest.mark.parametrize("memory_type", TYPES)
-def test_every_method_of_a_memory_is_the_managers_too(memory_type: MemoryType) -> None:
-    expected = every_method(ConversationMemory("You help."))
+def test_the_manager_has_every_method_of_a_memory(memory_type: MemoryType) -> None:
+    expected = results_of_every_method(ConversationMemory("You help."))
 
-    assert every_method(MemoryManager(memory_type, description="You help.")) == expected
+    assert results_of_every_method(MemoryManager(memory_type, description="You help.")) == expected
 
 
-def test_add_takes_fields_as_well() -> None:
+def test_add_also_accepts_fields() -> None:
     manager = MemoryManager()
 
     message_id = manager.add(role="user", content="Hello", images=["https://example.com/cat.png"])
@@ -150,32 +150,32 @@ def test_add_takes_fields_as_well() -> None:
 
 
 @pytest.mark.parametrize("memory_type", TYPES)
-def test_set_event_context_has_memory_reset_events_emitted(memory_type: MemoryType) -> None:
-    heard = Heard()
+def test_set_event_context_enables_memory_reset_events(memory_type: MemoryType) -> None:
+    recorded = RecordedEvents()
     manager = MemoryManager(memory_type)
 
     manager.reset_memory()
-    manager.set_event_context(agent_name="Researcher", event_bus=heard, session_id="run_123")
+    manager.set_event_context(agent_name="Researcher", event_bus=recorded, session_id="run_123")
     manager.reset_memory()
-    manager.set_event_context("Writer", heard)
+    manager.set_event_context("Writer", recorded)
     manager.reset_memory()
 
-    assert heard.events == [
+    assert recorded.events == [
         MemoryResetEvent(session_id="run_123", agent_name="Researcher"),
         MemoryResetEvent(session_id="", agent_name="Writer"),
     ]
 
 
-async def test_set_event_context_has_compaction_events_emitted() -> None:
-    heard = Heard()
+async def test_set_event_context_enables_compaction_events() -> None:
+    recorded = RecordedEvents()
     manager = filled(MemoryManager("managed_conversation", memory_config=config(100)), turns=20)
-    manager.set_event_context("Researcher", heard, "run_123")
+    manager.set_event_context("Researcher", recorded, "run_123")
 
     await manager.compact_if_needed()
 
-    assert heard.statuses == ["started", "completed"]
-    assert all(isinstance(event, CompactionEvent) for event in heard.events)
-    assert {(event.session_id, event.agent_name) for event in heard.events} == {
+    assert recorded.statuses == ["started", "completed"]
+    assert all(isinstance(event, CompactionEvent) for event in recorded.events)
+    assert {(event.session_id, event.agent_name) for event in recorded.events} == {
         ("run_123", "Researcher")
     }
 
@@ -184,8 +184,8 @@ async def test_compact_if_needed_compacts_with_the_runtimes_model() -> None:
     writer = Writer("One third.", "Another.", "In short.")
     manager = filled(MemoryManager("managed_conversation", memory_config=config(1_000)), turns=60)
 
-    assert await manager.compact_if_needed(lent(writer))
-    assert not await manager.compact_if_needed(lent(writer))
+    assert await manager.compact_if_needed(runtime_with(writer))
+    assert not await manager.compact_if_needed(runtime_with(writer))
 
     assert any("In short." in message["content"] for message in manager.get_messages())
 
@@ -195,24 +195,24 @@ async def test_compact_for_payload_error_compacts_below_the_threshold() -> None:
         MemoryManager("managed_conversation", memory_config=config(1_000_000)), turns=60
     )
 
-    assert await manager.compact_for_payload_error(lent(Writer("In short.")))
+    assert await manager.compact_for_payload_error(runtime_with(Writer("In short.")))
 
     assert len(manager.get_messages()) < 120
 
 
 @pytest.mark.parametrize("memory_type", ["conversation_history", "kg"])
-async def test_compactions_are_false_where_they_are_not_supported(memory_type: MemoryType) -> None:
+async def test_compactions_return_false_if_they_are_not_supported(memory_type: MemoryType) -> None:
     manager = filled(MemoryManager(memory_type, memory_config=config(1)))
     before = manager.retrieve_all()
 
     assert not await manager.compact_if_needed()
-    assert not await manager.compact_for_payload_error(lent(Writer("In short.")))
+    assert not await manager.compact_for_payload_error(runtime_with(Writer("In short.")))
     assert manager.retrieve_all() == before
 
 
 @pytest.mark.parametrize("memory_type", TYPES)
 @pytest.mark.parametrize("additional_state", [None, {}, {"plan": ["a", {"b": None}], "ü": 2.5}])
-def test_load_from_file_gives_all_that_save_to_file_was_given(
+def test_load_from_file_returns_everything_that_save_to_file_was_given(
     memory_type: MemoryType, additional_state: Json | None, file: Path
 ) -> None:
     manager = filled(MemoryManager(memory_type, description="You help."))
@@ -227,7 +227,7 @@ def test_load_from_file_gives_all_that_save_to_file_was_given(
     assert loaded.get_messages() == manager.get_messages()
 
 
-async def test_what_was_compacted_is_loaded_as_it_was(file: Path) -> None:
+async def test_a_compacted_memory_is_loaded_unchanged(file: Path) -> None:
     manager, loaded = (
         MemoryManager("managed_conversation", memory_config=config(100)) for _ in range(2)
     )
@@ -280,15 +280,15 @@ def test_saving_again_replaces_the_file_and_leaves_no_other(file: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_save_that_fails_leaves_the_file_as_it_was(
+def test_a_failed_save_leaves_the_file_unchanged(
     call: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def raise_disk_full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     filled(MemoryManager()).save_to_file(file)
     before = file.read_bytes()
-    monkeypatch.setattr(os if call == "fsync" else Path, call, full)
+    monkeypatch.setattr(os if call == "fsync" else Path, call, raise_disk_full)
 
     with pytest.raises(ConversationError, match="No space left on device"):
         MemoryManager().save_to_file(file)
@@ -309,7 +309,7 @@ def test_a_link_to_the_file_stays_a_link(file: Path, tmp_path: Path) -> None:
     assert len(loaded.memory) == 6
 
 
-def test_the_longest_name_that_a_file_may_have_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_file_name_of_the_maximum_length_can_be_used(tmp_path: Path) -> None:
     file = tmp_path / ("m" * 255)
 
     filled(MemoryManager()).save_to_file(file)
@@ -317,12 +317,12 @@ def test_the_longest_name_that_a_file_may_have_is_no_obstacle(tmp_path: Path) ->
     assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
 
 
-def test_saving_into_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_saving_into_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConversationError, match=r"cannot be saved to .*nowhere"):
         MemoryManager().save_to_file(tmp_path / "nowhere" / "memory.json")
 
 
-def deep() -> list[object]:
+def deeply_nested() -> list[object]:
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]
@@ -338,10 +338,10 @@ def deep() -> list[object]:
         pytest.param(lambda: {1: "one"}, id="a number as key"),
         pytest.param(object, id="an object"),
         pytest.param(lambda: "\ud800", id="half a character"),
-        pytest.param(deep, id="too deep"),
+        pytest.param(deeply_nested, id="too deep"),
     ],
 )
-def test_what_would_be_loaded_as_something_else_is_not_saved(
+def test_values_that_json_would_change_are_not_saved(
     value: Callable[[], object], file: Path
 ) -> None:
     with pytest.raises(ConversationError, match="cannot be saved"):
@@ -369,7 +369,7 @@ def saved_with(**fields: object) -> bytes:
         pytest.param(b"{}", id="no version"),
         pytest.param(saved_with(version=0), id="no such version"),
         pytest.param(saved_with(version="1"), id="a text as version"),
-        pytest.param(saved_with(memory={"messages": [{"role": "bot"}]}), id="no role"),
+        pytest.param(saved_with(memory={"messages": [{"role": "bot"}]}), id="not a role"),
         pytest.param(
             saved_with(memory={"messages": [{"role": "user", "message_id": "a"}] * 2}),
             id="one id twice",
@@ -388,26 +388,26 @@ def test_a_damaged_file_is_refused_and_changes_nothing(data: bytes, file: Path) 
     assert manager.memory.messages == before
 
 
-def test_a_newer_file_is_refused_with_what_to_do(file: Path) -> None:
+def test_a_file_of_a_newer_version_is_refused_with_a_remedy(file: Path) -> None:
     file.write_bytes(saved_with(version=2, memory="in a form that is not known yet"))
 
     with pytest.raises(ConversationError, match=r"version 2 .* knows 1. Update local2"):
         MemoryManager().load_from_file(file)
 
 
-def test_a_file_of_another_memory_type_is_refused_with_what_to_do(file: Path) -> None:
+def test_a_file_of_another_memory_type_is_refused_with_a_remedy(file: Path) -> None:
     MemoryManager("kg").save_to_file(file)
 
     with pytest.raises(ConversationError, match=r"of type kg, not conversation_history. Make"):
         MemoryManager().load_from_file(file)
 
 
-def test_a_file_that_is_not_there_is_an_error(file: Path) -> None:
+def test_loading_a_missing_file_is_an_error(file: Path) -> None:
     with pytest.raises(ConversationError, match=r"cannot be read: .*No such file"):
         MemoryManager().load_from_file(file)
 
 
-def test_a_name_that_no_file_can_have_is_an_error() -> None:
+def test_an_invalid_file_name_is_an_error() -> None:
     with pytest.raises(ConversationError, match="cannot be read"):
         MemoryManager().load_from_file("memory\0.json")
     with pytest.raises(ConversationError, match="cannot be saved"):

@@ -1,4 +1,4 @@
-"""Message: its fields and roles, the forms that models take, and the forms of their replies."""
+"""Message has fields and roles, and converts to and from the formats of models."""
 
 import base64
 import json
@@ -50,7 +50,7 @@ def test_another_role_is_refused_and_the_roles_are_named() -> None:
         Message(role="bot")  # type: ignore[arg-type]
 
 
-def test_message_id_is_another_one_for_every_message() -> None:
+def test_message_id_is_unique_to_every_message() -> None:
     assert len({user("Hello").message_id for _ in range(100)}) == 100
 
 
@@ -59,7 +59,7 @@ def test_a_message_cannot_be_changed() -> None:
         user("Hello").content = "Bye"  # type: ignore[misc]
 
 
-def test_tool_call_msg_takes_openais_form_there_and_back() -> None:
+def test_tool_call_msg_converts_to_and_from_openais_format() -> None:
     assert SEARCH.to_dict() == SEARCH_DICT
     assert ToolCallMsg.from_dict(SEARCH_DICT) == SEARCH
 
@@ -74,21 +74,21 @@ def test_tool_call_msg_keeps_arguments_as_json_text(arguments: object, text: str
     assert ToolCallMsg.from_dict(call).arguments == text
 
 
-def test_tool_call_msg_without_an_id_gets_one() -> None:
+def test_tool_call_msg_without_an_id_is_given_one() -> None:
     call = ToolCallMsg.from_dict({"function": {"name": "search"}})
 
     assert call.id
     assert call.call_id == call.id
 
 
-def test_a_tool_call_is_answered_by_its_call_id_where_it_has_two() -> None:
+def test_a_tool_call_with_two_ids_is_answered_by_its_call_id() -> None:
     call = ToolCallMsg.from_dict({"id": "fc_1", "call_id": "call_1", "name": "search"})
 
     assert (call.id, call.call_id) == ("fc_1", "call_1")
     assert call.to_dict()["id"] == "call_1"
 
 
-def test_agent_call_msg_names_an_agent_and_asks_it() -> None:
+def test_agent_call_msg_has_the_name_of_an_agent_and_a_request() -> None:
     message = Message(
         role="assistant",
         agent_calls=[AgentCallMsg(agent_name="DataProcessor", request="Process the sales data")],
@@ -105,8 +105,8 @@ def test_message_content_becomes_the_content_of_a_message(action: Any) -> None:
     fields = {"thought": "Hm.", "next_action": action, "action_input": {"response": "42"}}
 
     assert content.to_dict() == fields
-    said = Message(role="assistant", content=content.to_dict()).to_llm_dict()
-    assert json.loads(said["content"]) == fields
+    written = Message(role="assistant", content=content.to_dict()).to_llm_dict()
+    assert json.loads(written["content"]) == fields
 
 
 def test_message_content_leaves_out_what_is_not_set() -> None:
@@ -118,7 +118,7 @@ def test_message_content_refuses_other_actions() -> None:
         MessageContent(next_action="fly")  # type: ignore[arg-type]
 
 
-def test_to_llm_dict_has_role_and_content_and_whatever_else_is_set() -> None:
+def test_to_llm_dict_has_role_content_and_all_fields_that_are_set() -> None:
     message = Message(role="assistant", name="Ada", tool_calls=[SEARCH], reasoning_details=[SIGNED])
 
     assert message.to_llm_dict() == {
@@ -130,7 +130,7 @@ def test_to_llm_dict_has_role_and_content_and_whatever_else_is_set() -> None:
     }
 
 
-def test_to_llm_dict_of_a_tool_message_says_which_call_it_answers() -> None:
+def test_to_llm_dict_of_a_tool_message_has_the_id_of_its_call() -> None:
     assert tool("call_123", '{"result": "found"}').to_llm_dict() == {
         "role": "tool",
         "content": '{"result": "found"}',
@@ -157,16 +157,16 @@ def test_to_llm_dict_makes_images_parts_of_the_content(content: Any, parts: obje
 
 
 @pytest.mark.parametrize("role", get_args(Role))
-def test_content_that_is_a_list_of_data_is_json_text_and_lost_nowhere(role: Role) -> None:
+def test_content_that_is_a_list_of_data_becomes_json_text_everywhere(role: Role) -> None:
     rows = [{"type": "file", "name": "a.py"}, {"title": "A", "text": "Of it.", "image_url": URL}]
     message = Message(role=role, content=rows)
 
-    for said in (
+    for content in (
         message.to_llm_dict()["content"],
         message.to_api_format()["content"],
         text_of(message),
     ):
-        assert json.loads(said) == rows
+        assert json.loads(content) == rows
     assert with_images(message, ()) is message
     assert with_images(msgspec.structs.replace(message, images=[URL]), ()) == message
 
@@ -181,11 +181,11 @@ def test_content_that_is_a_list_of_data_is_json_text_and_lost_nowhere(role: Role
     ],
     ids=lambda part: part["type"],
 )
-def test_content_that_is_a_list_of_parts_stays_one(part: dict[str, Any]) -> None:
+def test_content_that_is_a_list_of_parts_is_unchanged(part: dict[str, Any]) -> None:
     assert Message(role="user", content=[part]).to_api_format()["content"] == [part]
 
 
-def test_what_becomes_of_a_dict_changes_no_message() -> None:
+def test_changing_a_returned_dict_does_not_change_the_message() -> None:
     message = Message(
         role="assistant",
         content=[{"type": "text", "text": "Hi."}],
@@ -194,15 +194,15 @@ def test_what_becomes_of_a_dict_changes_no_message() -> None:
     )
     written = json.dumps(message.to_llm_dict())
 
-    given_away = message.to_llm_dict()
-    given_away["content"][0]["cache_control"] = {"type": "ephemeral"}
-    given_away["agent_calls"][0]["request"].clear()
-    given_away["reasoning_details"].clear()
+    returned = message.to_llm_dict()
+    returned["content"][0]["cache_control"] = {"type": "ephemeral"}
+    returned["agent_calls"][0]["request"].clear()
+    returned["reasoning_details"].clear()
 
     assert json.dumps(message.to_llm_dict()) == written
 
 
-def test_to_api_format_keeps_what_openai_takes_and_reasoning_for_who_gave_it() -> None:
+def test_to_api_format_has_the_fields_that_openai_accepts_and_reasoning_details() -> None:
     message = Message(
         role="assistant",
         tool_calls=[SEARCH],
@@ -228,12 +228,12 @@ def test_to_api_format_of_a_tool_message_has_the_id_of_its_call_and_no_name() ->
 
 
 @pytest.mark.parametrize("role", get_args(Role))
-def test_to_api_format_has_content_where_there_are_no_tool_calls(role: Role) -> None:
+def test_to_api_format_has_content_if_there_are_no_tool_calls(role: Role) -> None:
     assert Message(role=role).to_api_format()["content"] == ""
 
 
 @pytest.mark.parametrize("role", get_args(Role))
-def test_to_api_format_has_images_of_users_only(role: Role) -> None:
+def test_to_api_format_has_only_images_of_users(role: Role) -> None:
     text = {"type": "text", "text": "See."}
     message = Message(role=role, content="See.", images=[URL])
 
@@ -282,13 +282,13 @@ def test_from_response_dict_reads_images_as_urls_and_as_parts(image: object) -> 
     assert Message.from_response_dict({"content": "See.", "images": [image]}).images == [URL]
 
 
-def test_from_response_dict_reads_a_refusal_as_what_was_said() -> None:
+def test_from_response_dict_reads_a_refusal_as_content() -> None:
     message = Message.from_response_dict({"content": None, "refusal": "I may not."})
 
     assert message.content == "I may not."
 
 
-def test_reasoning_details_come_back_to_the_model_as_it_gave_them() -> None:
+def test_reasoning_details_are_sent_back_to_the_model_unchanged() -> None:
     reply = {"content": None, "tool_calls": [SEARCH_DICT], "reasoning_details": [SIGNED]}
 
     message = Message.from_response_dict({**reply, "reasoning": "The same, readable."})
@@ -298,7 +298,7 @@ def test_reasoning_details_come_back_to_the_model_as_it_gave_them() -> None:
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "thinking"])
-def test_reasoning_details_hold_the_text_where_that_is_all_there_is(field: str) -> None:
+def test_reasoning_details_hold_the_text_of_reasoning_without_details(field: str) -> None:
     message = Message.from_response_dict({"content": "42", field: "Six by seven."})
 
     assert message.reasoning_details == [{"type": "reasoning.text", "text": "Six by seven."}]
@@ -310,25 +310,27 @@ def test_reasoning_details_hold_the_text_where_that_is_all_there_is(field: str) 
         pytest.param({}, id="nothing"),
         pytest.param({"role": "assistant", "content": None}, id="nothing but a role"),
         pytest.param({"content": 42}, id="a number"),
-        pytest.param({"content": ["Hi"]}, id="texts that are no parts"),
-        pytest.param({"content": "Hi", "images": URL}, id="images that are one text"),
+        pytest.param({"content": ["Hi"]}, id="texts instead of parts"),
+        pytest.param({"content": "Hi", "images": URL}, id="a text instead of images"),
         pytest.param({"content": "Hi", "images": [{"url": 1}]}, id="an image without a URL"),
-        pytest.param({"content": "Hi", "reasoning_details": SIGNED}, id="one detail, no list"),
+        pytest.param(
+            {"content": "Hi", "reasoning_details": SIGNED}, id="a detail instead of a list"
+        ),
         pytest.param({"tool_calls": [{"id": 1, "name": "search"}]}, id="a number as an id"),
         pytest.param({"error": {"message": "Overloaded"}}, id="an error"),
         pytest.param({"choices": []}, id="no choices"),
         pytest.param({"choices": [{}]}, id="a choice without a message"),
         pytest.param({"choices": None}, id="null for choices"),
-        pytest.param({"tool_calls": [{"id": "1"}]}, id="a call of nothing"),
+        pytest.param({"tool_calls": [{"id": "1"}]}, id="a call without a function"),
         pytest.param({"tool_calls": [{"function": {"name": ""}}]}, id="a call without a name"),
-        pytest.param({"tool_calls": ["search"]}, id="a call that is a text"),
+        pytest.param({"tool_calls": ["search"]}, id="a text instead of a call"),
         pytest.param({"agent_calls": [{"request": "Help"}]}, id="no agent"),
-        pytest.param({"role": "bot", "content": "Hi"}, id="no role"),
+        pytest.param({"role": "bot", "content": "Hi"}, id="not a role"),
         pytest.param(None, id="null"),
         pytest.param([], id="a list"),
     ],
 )
-def test_from_response_dict_refuses_what_is_no_message(reply: Any) -> None:
+def test_from_response_dict_refuses_invalid_messages(reply: Any) -> None:
     with pytest.raises(ConversationError):
         Message.from_response_dict(reply)
 
@@ -373,7 +375,7 @@ def test_from_harmonized_response_reads_a_refusal() -> None:
     assert Message.from_harmonized_response(response).content == "I may not."
 
 
-def test_from_harmonized_response_refuses_what_says_nothing() -> None:
+def test_from_harmonized_response_refuses_empty_responses() -> None:
     for response in (object(), SimpleNamespace(role="assistant", content=None, tool_calls=[])):
         with pytest.raises(ConversationError, match="is empty"):
             Message.from_harmonized_response(response)
@@ -406,7 +408,7 @@ messages = st.builds(
 
 
 @given(messages)
-def test_from_response_dict_reads_what_to_llm_dict_writes(message: Message) -> None:
+def test_from_response_dict_reads_the_output_of_to_llm_dict(message: Message) -> None:
     written = message.to_llm_dict()
     assume(written["content"] is not None or written.keys() & {*CALLS, "reasoning_details"})
 
@@ -414,7 +416,7 @@ def test_from_response_dict_reads_what_to_llm_dict_writes(message: Message) -> N
 
 
 @given(messages)
-def test_every_form_is_json(message: Message) -> None:
+def test_every_format_is_valid_json(message: Message) -> None:
     for form in (message.to_llm_dict(), message.to_api_format()):
         assert json.loads(json.dumps(form)) == form
     assert msgspec.json.decode(msgspec.json.encode(message), type=Message) == message
@@ -429,26 +431,26 @@ def test_every_form_is_json(message: Message) -> None:
         (b"RIFF\x00\x00\x00\x00WEBP and the rest", "image/webp"),
     ],
 )
-async def test_images_that_are_paths_can_be_embedded(
-    tmp_path: Path, data: bytes, type_: str
-) -> None:
+async def test_image_files_are_embedded(tmp_path: Path, data: bytes, type_: str) -> None:
     path = tmp_path / "image.jpg"
     path.write_bytes(data)
     message = user("Describe this", images=[URL, str(path), "data:image/png;base64,AAAA"])
 
-    shown = await embedded(message)
+    embedded_message = await embedded(message)
 
     encoded = f"data:{type_};base64,{base64.b64encode(data).decode()}"
-    assert shown.images == [URL, encoded, "data:image/png;base64,AAAA"]
-    assert shown.message_id == message.message_id
+    assert embedded_message.images == [URL, encoded, "data:image/png;base64,AAAA"]
+    assert embedded_message.message_id == message.message_id
 
 
-async def test_images_elsewhere_stay_as_they_are() -> None:
+async def test_messages_without_image_files_are_unchanged() -> None:
     for message in (user("Hi"), user("See", images=[URL]), system(), assistant("Hello")):
         assert await embedded(message) is message
 
 
-async def test_only_images_are_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_files_that_are_images_are_embedded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "secret.png").write_text("password")
     (tmp_path / "large.png").write_bytes(PNG)
     os.mkfifo(tmp_path / "pipe.png")

@@ -1,4 +1,4 @@
-"""compact_for_payload_error: bytes go, and what the model needs to go on stays."""
+"""compact_for_payload_error reduces bytes and keeps what the model needs to continue."""
 
 import base64
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from local.conversation.events import CompactionEvent, EventContext
 from local.conversation.images import images_of
 from local.conversation.managed import ManagedConversationMemory
 from local.conversation.message import Message, is_summary, text_of
-from talks import Heard, Writer, assistant, chat, config, lent, tool, user
+from talks import RecordedEvents, Writer, assistant, chat, config, runtime_with, tool, user
 
 THRESHOLD = 1_000_000
 
@@ -21,13 +21,13 @@ def picture(number: int, size: int = 3_000) -> str:
     return "data:image/png;base64," + base64.b64encode(bytes([number]) * size).decode()
 
 
-def looking(turns: int, *, size: int = 3_000) -> Iterator[Message]:
+def image_questions(turns: int, *, size: int = 3_000) -> Iterator[Message]:
     for turn in range(turns):
         yield user("Look.", images=[picture(turn, size)])
         yield assistant("Ah.")
 
 
-def remembering(
+def memory_with(
     *messages: Message, threshold: int = THRESHOLD, **policy: object
 ) -> ManagedConversationMemory:
     memory = ManagedConversationMemory(config(threshold, **policy), description="You help.")
@@ -38,10 +38,10 @@ def remembering(
 
 async def test_the_prefix_is_summarised_and_the_tail_stays_unchanged() -> None:
     tail = [assistant(calls=["1"]), tool("1", "long " * 100), user("And?")]
-    memory = remembering(*chat(50), *tail)
+    memory = memory_with(*chat(50), *tail)
     before = payload_bytes(memory.context)
 
-    assert await memory.compact_for_payload_error(lent(Writer("In short.")))
+    assert await memory.compact_for_payload_error(runtime_with(Writer("In short.")))
 
     context = memory.context
     assert context[0].role == "system"
@@ -50,35 +50,35 @@ async def test_the_prefix_is_summarised_and_the_tail_stays_unchanged() -> None:
     assert payload_bytes(context) < before
 
 
-async def test_it_is_bytes_that_count_and_not_the_threshold() -> None:
-    memory = remembering(*chat(50))
+async def test_it_compacts_by_bytes_regardless_of_the_threshold() -> None:
+    memory = memory_with(*chat(50))
 
     assert not await memory.compact_if_needed()
     assert await memory.compact_for_payload_error()
 
 
-async def test_true_only_when_the_payload_shrank() -> None:
-    memory = remembering(user("Hi."), assistant("Hello."), user("word " * 100_000))
+async def test_it_returns_true_only_if_the_payload_shrank() -> None:
+    memory = memory_with(user("Hi."), assistant("Hello."), user("word " * 100_000))
     before = list(memory.context)
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="tester", event_bus=heard)
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="tester", event_bus=recorded)
 
     assert not await memory.compact_for_payload_error()
 
     assert list(memory.context) == before
-    assert heard.statuses == ["started", "failed"]
+    assert recorded.statuses == ["started", "failed"]
 
 
-async def test_a_summary_longer_than_what_it_stands_for_is_not_taken() -> None:
-    memory = remembering(user("Hi."), assistant("Ho."), user("Hm."), assistant("So."))
+async def test_a_summary_longer_than_its_messages_is_discarded() -> None:
+    memory = memory_with(user("Hi."), assistant("Ho."), user("Hm."), assistant("So."))
 
-    assert not await memory.compact_for_payload_error(lent(Writer("blah " * 1_000)))
+    assert not await memory.compact_for_payload_error(runtime_with(Writer("blah " * 1_000)))
     assert not any(map(is_summary, memory.context))
 
 
-async def test_text_that_would_fit_the_threshold_is_made_less_all_the_same() -> None:
-    said = [" ".join(f"Line{n} of page{page}." for n in range(15)) for page in range(20)]
-    memory = remembering(*(m for text in said for m in (user(text), assistant("Noted."))))
+async def test_text_within_the_threshold_is_reduced_too() -> None:
+    pages = [" ".join(f"Line{n} of page{page}." for n in range(15)) for page in range(20)]
+    memory = memory_with(*(m for text in pages for m in (user(text), assistant("Noted."))))
     before = payload_bytes(memory.context)
 
     assert await memory.compact_for_payload_error()
@@ -86,8 +86,8 @@ async def test_text_that_would_fit_the_threshold_is_made_less_all_the_same() -> 
     assert payload_bytes(memory.context) < before * 0.7
 
 
-async def test_half_of_a_short_text_stays_besides_the_summarys_heading() -> None:
-    memory = remembering(*chat(4))
+async def test_half_of_a_short_text_is_kept_below_the_summarys_heading() -> None:
+    memory = memory_with(*chat(4))
 
     assert await memory.compact_for_payload_error()
 
@@ -96,39 +96,39 @@ async def test_half_of_a_short_text_stays_besides_the_summarys_heading() -> None
 
 
 async def test_a_second_recovery_finds_nothing_left_to_do() -> None:
-    memory = remembering(*chat(50))
+    memory = memory_with(*chat(50))
 
     assert await memory.compact_for_payload_error()
     assert not await memory.compact_for_payload_error()
 
 
-@pytest.mark.parametrize(("at_most", "kept"), [(None, 5), (2, 2), (0, 0)])
-async def test_at_most_five_images_stay_unless_max_retained_images_says_otherwise(
-    at_most: int | None, kept: int
+@pytest.mark.parametrize(("at_most", "expected_images"), [(None, 5), (2, 2), (0, 0)])
+async def test_at_most_five_images_are_kept_unless_max_retained_images_is_set(
+    at_most: int | None, expected_images: int
 ) -> None:
-    shown = [m for n in range(20) for m in (user("Look.", images=[picture(n)]), assistant("Ah."))]
-    memory = remembering(*shown, summarization=SummarizationConfig(max_retained_images=at_most))
+    talk = [m for n in range(20) for m in (user("Look.", images=[picture(n)]), assistant("Ah."))]
+    memory = memory_with(*talk, summarization=SummarizationConfig(max_retained_images=at_most))
 
     assert await memory.compact_for_payload_error()
 
     images = [image for message in memory.context for image in images_of(message)]
-    assert images == [picture(n) for n in range(20)][20 - kept :]
+    assert images == [picture(n) for n in range(20)][20 - expected_images :]
 
 
-async def test_images_of_a_first_message_that_alone_is_too_large_go() -> None:
+async def test_images_of_a_first_message_that_is_too_large_are_dropped() -> None:
     many = user("Compare these.", images=[picture(n) for n in range(9)])
-    memory = remembering(many, assistant("Well."))
+    memory = memory_with(many, assistant("Well."))
 
     assert await memory.compact_for_payload_error()
 
     assert len(images_of(memory.context[1])) < 9
 
 
-async def test_images_keep_to_half_of_what_was_refused() -> None:
+async def test_images_are_reduced_to_half_of_the_refused_payload() -> None:
     large = [
         m for n in range(4) for m in (user("Look.", images=[picture(n, 30_000)]), assistant("Ah."))
     ]
-    memory = remembering(*large)
+    memory = memory_with(*large)
     before = payload_bytes(memory.context)
 
     assert await memory.compact_for_payload_error()
@@ -136,36 +136,36 @@ async def test_images_keep_to_half_of_what_was_refused() -> None:
     assert payload_bytes(memory.context) < before * 0.6
 
 
-@pytest.mark.parametrize(("provider", "kept"), [(None, 2), ("small", 1)])
-async def test_images_keep_to_half_of_what_the_provider_takes(
-    monkeypatch: pytest.MonkeyPatch, provider: str | None, kept: int
+@pytest.mark.parametrize(("provider", "expected_images"), [(None, 2), ("small", 1)])
+async def test_images_are_reduced_to_half_of_the_providers_limit(
+    monkeypatch: pytest.MonkeyPatch, provider: str | None, expected_images: int
 ) -> None:
     monkeypatch.setattr(compaction, "REQUEST_BYTES", {"small": 30_000})
-    memory = remembering(*looking(4, size=10_000))
+    memory = memory_with(*image_questions(4, size=10_000))
 
-    assert await memory.compact_for_payload_error(lent(provider=provider))
+    assert await memory.compact_for_payload_error(runtime_with(provider=provider))
 
-    assert sum(len(images_of(message)) for message in memory.context) == kept
+    assert sum(len(images_of(message)) for message in memory.context) == expected_images
 
 
-async def test_images_within_structured_content_go_too() -> None:
+async def test_images_within_structured_content_are_dropped_too() -> None:
     parts = [{"type": "image_url", "image_url": {"url": picture(n)}} for n in range(9)]
-    shown = Message(role="user", content=[{"type": "text", "text": "Compare."}, *parts])
-    memory = remembering(shown, assistant("Well."))
+    question = Message(role="user", content=[{"type": "text", "text": "Compare."}, *parts])
+    memory = memory_with(question, assistant("Well."))
 
     assert await memory.compact_for_payload_error()
 
     assert images_of(memory.context[1]) == [picture(n) for n in range(9)][-4:]
 
 
-async def test_its_events_tell_of_a_summarization() -> None:
-    memory = remembering(*chat(50))
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="tester", event_bus=heard, session_id="s1")
+async def test_its_events_report_a_summarization() -> None:
+    memory = memory_with(*chat(50))
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="tester", event_bus=recorded, session_id="s1")
 
     await memory.compact_for_payload_error()
 
-    started, completed = heard.events
+    started, completed = recorded.events
     assert isinstance(started, CompactionEvent)
     assert started.status == "started"
     assert isinstance(completed, CompactionEvent)
@@ -173,6 +173,6 @@ async def test_its_events_tell_of_a_summarization() -> None:
 
 
 async def test_without_summarization_nothing_can_be_recovered() -> None:
-    memory = remembering(*chat(50), summarization=SummarizationConfig(enabled=False))
+    memory = memory_with(*chat(50), summarization=SummarizationConfig(enabled=False))
 
     assert not await memory.compact_for_payload_error()

@@ -1,4 +1,4 @@
-"""Rows of the reference's tables that no other module has a test of by their name.
+"""Rows of the reference's tables that no other module has a test named after.
 
 `docs/conversation.md` maps every row.
 """
@@ -36,7 +36,18 @@ from local.errors import ConversationError
 from local.llm.ollama import OllamaModel
 from local.protocol.memories import Triplet
 from stand_ins.ollama_server import OllamaStandIn
-from talks import Heard, Writer, assistant, chat, config, lent, system, tool, user, words
+from talks import (
+    RecordedEvents,
+    Writer,
+    assistant,
+    chat,
+    config,
+    runtime_with,
+    system,
+    tool,
+    user,
+    words,
+)
 
 PROMPT = "You help."
 IMAGES = [f"data:image/png;base64,{n}" for n in range(8)]
@@ -89,13 +100,13 @@ def filled(turns: int, *, threshold: int = 100, **policy: Any) -> ManagedConvers
 
 
 async def stages_of(memory: ManagedConversationMemory) -> list[str]:
-    """The stages of a compaction."""
-    heard = Heard()
-    memory.event_context = EventContext(agent_name="tester", event_bus=heard)
+    """Compact and return the stages that ran."""
+    recorded = RecordedEvents()
+    memory.event_context = EventContext(agent_name="tester", event_bus=recorded)
     await memory.compact_if_needed()
     return [
         stage
-        for event in heard.events
+        for event in recorded.events
         if isinstance(event, CompactionEvent)
         for stage in event.stages_run or ()
     ]
@@ -109,7 +120,7 @@ async def stages_of(memory: ManagedConversationMemory) -> list[str]:
         for field, default in defaults.items()
     ],
 )
-def test_a_default_is_the_references(form: Any, field: str, default: object) -> None:
+def test_a_default_is_that_of_the_reference(form: Any, field: str, default: object) -> None:
     assert getattr(form(), field) == default
 
 
@@ -121,7 +132,7 @@ def test_a_configuration_is_a_dataclass_as_in_the_reference(form: Any) -> None:
     assert list(dataclasses.asdict(form())) == names
 
 
-def test_a_configuration_is_written_as_in_the_reference() -> None:
+def test_a_configuration_is_serialised_as_in_the_reference() -> None:
     policy = ActiveContextPolicyConfig(True, "sliding_window", ["backward_packing"])
     written = dataclasses.asdict(ManagedMemoryConfig(1_000, active_context=policy))
 
@@ -130,7 +141,7 @@ def test_a_configuration_is_written_as_in_the_reference() -> None:
     assert written["active_context"]["summarization"]["grace_recent_messages"] == 1
 
 
-def test_a_configuration_may_be_changed_until_a_memory_takes_it() -> None:
+def test_a_configuration_can_be_changed_until_it_is_passed_to_a_memory() -> None:
     changed = ManagedMemoryConfig()
     changed.threshold_tokens = 100
     changed.trigger_events.append("update")
@@ -147,14 +158,14 @@ def test_a_configuration_may_be_changed_until_a_memory_takes_it() -> None:
 @pytest.mark.parametrize(
     ("form", "fields"), FIELDS, ids=lambda value: getattr(value, "__name__", None)
 )
-def test_a_constructor_takes_the_references_fields_in_its_order(
+def test_a_constructor_has_the_fields_of_the_reference_in_its_order(
     form: Any, fields: list[str]
 ) -> None:
     assert list(form.__struct_fields__) == fields
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "sent"),
     [
         ("content", "Hm.", {"content": "Hm."}),
         ("content", {"a": 1}, {"content": '{"a":1}'}),
@@ -165,16 +176,16 @@ def test_a_constructor_takes_the_references_fields_in_its_order(
         ("message_id", "m1", {}),
     ],
 )  # fmt: skip
-def test_message_field_reaches_the_model_or_is_for_the_agent_alone(
-    field: str, value: object, told: dict[str, object]
+def test_message_field_is_sent_to_the_model_or_is_for_the_agent_alone(
+    field: str, value: object, sent: dict[str, object]
 ) -> None:
     message = Message(**{"role": "assistant", field: value})  # type: ignore[arg-type]
 
     assert getattr(message, field) == value
-    assert message.to_llm_dict() == {"role": "assistant", "content": None, **told}
+    assert message.to_llm_dict() == {"role": "assistant", "content": None, **sent}
 
 
-def test_tool_calls_of_a_message_reach_the_model() -> None:
+def test_tool_calls_of_a_message_are_sent_to_the_model() -> None:
     [call] = assistant(calls=["call_123"]).to_llm_dict()["tool_calls"]
 
     assert (call["id"], call["function"]["name"]) == ("call_123", "look")
@@ -192,12 +203,12 @@ def test_tool_calls_of_a_message_reach_the_model() -> None:
         (SummarizationConfig, "max_retained_images", -1),
     ],
 )
-def test_a_number_that_cannot_be_is_refused(form: Any, field: str, value: int) -> None:
+def test_a_number_out_of_range_is_refused(form: Any, field: str, value: int) -> None:
     with pytest.raises(ConversationError, match=rf"{field} is {value}. Give at least {value + 1}"):
         form(**{field: value})
 
 
-def test_threshold_tokens_may_be_there_before_a_compaction_is_due() -> None:
+def test_threshold_tokens_must_be_exceeded_before_a_compaction_is_due() -> None:
     memory = filled(1, threshold=20)
 
     assert not memory.get_cache_stats().compaction_due
@@ -205,7 +216,7 @@ def test_threshold_tokens_may_be_there_before_a_compaction_is_due() -> None:
     assert memory.get_cache_stats().compaction_due
 
 
-def test_image_token_estimate_is_what_an_image_counts() -> None:
+def test_image_token_estimate_is_the_tokens_counted_per_image() -> None:
     memory = ManagedConversationMemory(ManagedMemoryConfig(image_token_estimate=123))
 
     memory.add(user("", images=IMAGES[:2]))
@@ -213,7 +224,7 @@ def test_image_token_estimate_is_what_an_image_counts() -> None:
     assert memory.tokens == MESSAGE_TOKENS + 2 * 123
 
 
-def test_trigger_events_that_never_happen_are_refused() -> None:
+def test_trigger_events_that_do_not_exist_are_refused() -> None:
     with pytest.raises(ConversationError, match=r"'added' is not an event. One of: add, update"):
         ManagedMemoryConfig(trigger_events=["added", "get_messages"])
 
@@ -223,15 +234,17 @@ def test_trigger_events_that_never_happen_are_refused() -> None:
     ["add", "update", "get_messages", "remove_by_id", "replace_memory", "delete_memory",
      "reset_memory"],
 )  # fmt: skip
-def test_trigger_events_are_asked_after(event: str) -> None:
-    asked: list[str] = []
+def test_trigger_events_are_followed_by_a_check_of_the_trigger(event: str) -> None:
+    checked: list[str] = []
 
-    class Asking:
+    class RecordingTrigger:
         def is_due(self, state: MemoryState, config: ManagedMemoryConfig) -> bool:  # noqa: ARG002
-            asked.append(state.event)
+            checked.append(state.event)
             return False
 
-    memory = ManagedConversationMemory(ManagedMemoryConfig(trigger_events=[event]), Asking())
+    memory = ManagedConversationMemory(
+        ManagedMemoryConfig(trigger_events=[event]), RecordingTrigger()
+    )
     first, second = memory.add(user("Hi.")), memory.add(user("Ho."))
     memory.update(first, content="Hello.")
     memory.get_messages()
@@ -241,7 +254,7 @@ def test_trigger_events_are_asked_after(event: str) -> None:
     memory.reset_memory()
 
     assert second
-    assert set(asked) == {event}
+    assert set(checked) == {event}
 
 
 @pytest.mark.parametrize(("events", "valid"), [(["add"], False), (["delete_memory"], True)])
@@ -254,24 +267,24 @@ def test_cache_invalidation_events_empty_the_cache(events: list[str], valid: boo
     assert memory.get_cache_stats().valid is valid
 
 
-def test_cache_invalidation_events_that_never_happen_are_refused() -> None:
+def test_cache_invalidation_events_that_do_not_exist_are_refused() -> None:
     with pytest.raises(ConversationError, match="'adding' is not an event"):
         ManagedMemoryConfig(cache_invalidation_events=["adding"])
 
 
-def test_what_a_caller_does_within_what_it_got_changes_no_cache() -> None:
+def test_changing_parts_of_returned_messages_does_not_change_the_cache() -> None:
     memory = ManagedConversationMemory()
     memory.add(Message(role="user", content=[{"type": "text", "text": "Hi."}]))
-    given = memory.get_messages()
+    returned = memory.get_messages()
 
     for _ in range(2):
         part = memory.get_messages()[0]["content"][0]
         part["cache_control"] = {"type": "ephemeral"}
 
-    assert memory.get_messages() == given == [memory.get_raw_messages()[0].to_llm_dict()]
+    assert memory.get_messages() == returned == [memory.get_raw_messages()[0].to_llm_dict()]
 
 
-def test_token_counter_counts_instead_of_the_estimate() -> None:
+def test_token_counter_replaces_the_estimate() -> None:
     memory = ManagedConversationMemory(ManagedMemoryConfig(token_counter=words))
 
     memory.add(user("three words only"))
@@ -285,12 +298,12 @@ def test_active_context_is_the_policy_of_a_compaction() -> None:
     assert ManagedMemoryConfig(active_context=policy).compaction_target_tokens == 75_000
 
 
-async def test_enabled_says_whether_a_policy_does_anything() -> None:
+async def test_enabled_switches_a_policy_on_and_off() -> None:
     assert await filled(20, enabled=True).compact_if_needed()
     assert not await filled(20, enabled=False).compact_if_needed()
 
 
-async def test_mode_compaction_leaves_all_until_it_is_awaited() -> None:
+async def test_mode_compaction_changes_the_context_only_when_awaited() -> None:
     memory = filled(20, mode="compaction")
 
     assert len(memory.get_messages()) == 6
@@ -300,23 +313,25 @@ async def test_mode_compaction_leaves_all_until_it_is_awaited() -> None:
     assert len(memory.get_messages()) == len(memory.context) < 40
 
 
-def test_mode_sliding_window_leaves_old_rounds_out_at_once() -> None:
+def test_mode_sliding_window_drops_old_rounds_at_once() -> None:
     assert len(filled(20, mode="sliding_window").get_messages()) == 6
 
 
-async def test_processor_order_says_which_is_first() -> None:
+async def test_processor_order_decides_which_stage_runs_first() -> None:
     assert await stages_of(filled(20)) == ["summarization"]
     assert await stages_of(filled(20, processor_order=STAGES[::-1])) == ["backward_packing"]
 
 
-async def test_excluded_processors_are_left_out() -> None:
+async def test_excluded_processors_do_not_run() -> None:
     memory = filled(20, excluded_processors=["summarization"])
 
     assert await stages_of(memory) == ["backward_packing"]
 
 
 @pytest.mark.parametrize(("ratio", "target"), [(0, 100), (0.4, 60), (0.8, 20)])
-async def test_min_reduction_ratio_is_what_a_compaction_saves(ratio: float, target: int) -> None:
+async def test_min_reduction_ratio_is_the_share_that_a_compaction_saves(
+    ratio: float, target: int
+) -> None:
     memory = filled(20, min_reduction_ratio=ratio, excluded_processors=["summarization"])
 
     await memory.compact_if_needed()
@@ -333,7 +348,7 @@ async def test_min_reduction_ratio_is_what_a_compaction_saves(ratio: float, targ
         ("backward_packing", BackwardPackingConfig),
     ],
 )
-async def test_enabled_says_whether_a_stage_runs(stage: str, form: Any) -> None:
+async def test_enabled_decides_whether_a_stage_runs(stage: str, form: Any) -> None:
     stages = {}
     for enabled in (True, False):
         memory = ManagedConversationMemory(
@@ -347,7 +362,7 @@ async def test_enabled_says_whether_a_stage_runs(stage: str, form: Any) -> None:
 
 
 @pytest.mark.parametrize("grace", [1, 2, 3])
-async def test_grace_recent_messages_are_rounds_of_the_assistant(grace: int) -> None:
+async def test_grace_recent_messages_counts_rounds_of_the_assistant(grace: int) -> None:
     memory = filled(
         50, threshold=900, summarization=SummarizationConfig(grace_recent_messages=grace)
     )
@@ -360,7 +375,7 @@ async def test_grace_recent_messages_are_rounds_of_the_assistant(grace: int) -> 
 
 
 @pytest.mark.parametrize("included", [True, False])
-async def test_include_original_instruction_keeps_what_the_user_said_first(included: bool) -> None:
+async def test_include_original_instruction_keeps_the_users_first_message(included: bool) -> None:
     summarization = SummarizationConfig(include_original_instruction=included)
     memory = filled(50, threshold=900, summarization=summarization)
     instruction = memory.get_raw_messages()[0]
@@ -371,20 +386,20 @@ async def test_include_original_instruction_keeps_what_the_user_said_first(inclu
 
 
 @pytest.mark.parametrize("included", [True, False])
-async def test_include_image_payload_bytes_has_the_model_read_them(included: bool) -> None:
+async def test_include_image_payload_bytes_sends_them_to_the_model(included: bool) -> None:
     writer = Writer("In short.", "Again.")
     summarization = SummarizationConfig(include_image_payload_bytes=included)
     memory = ManagedConversationMemory(config(100, summarization=summarization))
     for message in [user("Hi."), user("Look.", images=["data:image/png;base64,QUJD"]), *chat(8)]:
         memory.add(message)
 
-    await memory.compact_if_needed(lent(writer))
+    await memory.compact_if_needed(runtime_with(writer))
 
     assert any("QUJD" in material.content for _, material in writer.prompts) is included
 
 
 @pytest.mark.parametrize("at_most", [0, 3])
-async def test_max_retained_images_stay_after_a_summarization(at_most: int) -> None:
+async def test_max_retained_images_are_kept_by_a_summarization(at_most: int) -> None:
     summarization = SummarizationConfig(max_retained_images=at_most)
     memory = ManagedConversationMemory(config(300, summarization=summarization))
     for image in IMAGES:
@@ -394,8 +409,8 @@ async def test_max_retained_images_stay_after_a_summarization(at_most: int) -> N
 
     await memory.compact_if_needed()
 
-    kept = [image for message in memory.context for image in images_of(message)]
-    assert kept == IMAGES[len(IMAGES) - at_most :]
+    retained = [image for message in memory.context for image in images_of(message)]
+    assert retained == IMAGES[len(IMAGES) - at_most :]
 
 
 async def test_compact_for_payload_error_follows_the_config_of_summarization() -> None:
@@ -406,7 +421,7 @@ async def test_compact_for_payload_error_follows_the_config_of_summarization() -
     memory = filled(50, threshold=10_000, summarization=summarization)
     tail = memory.get_raw_messages()[-3:]
 
-    assert await memory.compact_for_payload_error(lent(writer))
+    assert await memory.compact_for_payload_error(runtime_with(writer))
 
     [summary, *rest] = memory.context
     assert is_summary(summary)
@@ -423,7 +438,7 @@ async def test_compact_for_payload_error_keeps_the_leading_system_message() -> N
     assert memory.get_messages()[0] == {"role": "system", "content": PROMPT}
 
 
-def test_config_of_a_managed_memory_is_the_default_unless_given() -> None:
+def test_config_of_a_managed_memory_has_a_default() -> None:
     assert ManagedConversationMemory().config == ManagedMemoryConfig()
     assert ManagedConversationMemory(config=config(7)).config.threshold_tokens == 7
 
@@ -434,7 +449,7 @@ def test_description_of_a_managed_memory_is_its_system_message() -> None:
     assert memory.get_messages() == [{"role": "system", "content": PROMPT}]
 
 
-async def test_trigger_strategy_says_when_a_compaction_is_due() -> None:
+async def test_trigger_strategy_decides_when_a_compaction_is_due() -> None:
     class AtThree:
         def is_due(self, state: MemoryState, config: ManagedMemoryConfig) -> bool:  # noqa: ARG002
             return state.messages >= 3
@@ -448,7 +463,7 @@ async def test_trigger_strategy_says_when_a_compaction_is_due() -> None:
     assert due == [False, False, True, True]
 
 
-async def test_process_strategy_makes_the_context_smaller() -> None:
+async def test_process_strategy_compacts_the_context() -> None:
     class NewestOnly:
         async def process(self, messages: Sequence[Message], job: Job) -> Compaction:  # noqa: ARG002
             return Compaction(messages=list(messages[-1:]), stages=["newest_only"])
@@ -461,7 +476,7 @@ async def test_process_strategy_makes_the_context_smaller() -> None:
     assert list(memory.context) == memory.get_raw_messages()[-1:]
 
 
-def test_retrieval_strategy_chooses_what_is_handed_out() -> None:
+def test_retrieval_strategy_chooses_the_returned_messages() -> None:
     class Users:
         def retrieve(self, messages: Sequence[Message], job: Job) -> Sequence[Message]:  # noqa: ARG002
             return [message for message in messages if message.role == "user"]
@@ -474,7 +489,7 @@ def test_retrieval_strategy_chooses_what_is_handed_out() -> None:
     assert len(memory.get_raw_messages()) == 5
 
 
-async def test_model_of_a_kg_memory_reads_instead_of_the_rules(ollama: OllamaStandIn) -> None:
+async def test_model_of_a_kg_memory_replaces_the_rules(ollama: OllamaStandIn) -> None:
     ollama.script_json({"facts": [{"subject": "Ada", "predicate": "earns", "object": "money"}]})
     model = await OllamaModel.open(
         "gemma4", temperature=0.7, context_size=4096, url=ollama.url, needs="completion"
@@ -490,24 +505,28 @@ def test_description_of_a_kg_memory_is_its_system_message() -> None:
     assert KGMemory(description=PROMPT).get_messages() == [{"role": "system", "content": PROMPT}]
 
 
-def test_memory_reset_event_says_whose_memory_it_was() -> None:
-    heard = Heard()
+def test_memory_reset_event_names_the_agent_and_the_session() -> None:
+    recorded = RecordedEvents()
     memory = ManagedConversationMemory()
-    memory.event_context = EventContext(agent_name="Researcher", event_bus=heard, session_id="r1")
+    memory.event_context = EventContext(
+        agent_name="Researcher", event_bus=recorded, session_id="r1"
+    )
 
     memory.reset_memory()
 
-    assert heard.events == [MemoryResetEvent(session_id="r1", agent_name="Researcher")]
+    assert recorded.events == [MemoryResetEvent(session_id="r1", agent_name="Researcher")]
 
 
-async def test_compaction_event_tells_what_there_was_and_what_there_is() -> None:
-    heard = Heard()
+async def test_compaction_event_has_the_figures_before_and_after() -> None:
+    recorded = RecordedEvents()
     memory = filled(20)
-    memory.event_context = EventContext(agent_name="Researcher", event_bus=heard, session_id="r1")
+    memory.event_context = EventContext(
+        agent_name="Researcher", event_bus=recorded, session_id="r1"
+    )
 
     await memory.compact_if_needed()
 
-    started, completed = map(msgspec.structs.asdict, heard.events)
+    started, completed = map(msgspec.structs.asdict, recorded.events)
     before = {
         "session_id": "r1", "agent_name": "Researcher", "pre_tokens": 400, "pre_messages": 40
     }  # fmt: skip
@@ -522,13 +541,13 @@ async def test_compaction_event_tells_what_there_was_and_what_there_is() -> None
     }  # fmt: skip
 
 
-async def test_compaction_event_failed_where_nothing_could_go() -> None:
-    heard = Heard()
+async def test_compaction_event_is_failed_if_nothing_could_be_dropped() -> None:
+    recorded = RecordedEvents()
     memory = ManagedConversationMemory(config(10))
-    memory.event_context = EventContext(agent_name="Researcher", event_bus=heard)
+    memory.event_context = EventContext(agent_name="Researcher", event_bus=recorded)
     memory.add(user("word " * 50))
 
     assert not await memory.compact_for_payload_error()
 
-    assert heard.statuses == ["started", "failed"]
+    assert recorded.statuses == ["started", "failed"]
     assert text_of(memory.context[0]) == "word " * 50

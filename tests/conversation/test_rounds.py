@@ -1,4 +1,4 @@
-"""Where a conversation may be cut, and what the stages that cut it leave together."""
+"""Conversations are cut between rounds, so calls and their results stay together."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ def test_a_round_is_an_assistant_message_with_the_tool_messages_that_answer_it()
     assert sizes(messages) == [1, 1, 3, 1]
 
 
-def test_a_late_answer_pulls_what_was_said_meanwhile_into_its_round() -> None:
+def test_messages_before_a_late_tool_result_belong_to_its_round() -> None:
     messages = [
         assistant(calls=["1"]),
         user("Still there?"),
@@ -37,11 +37,11 @@ def test_a_late_answer_pulls_what_was_said_meanwhile_into_its_round() -> None:
     assert sizes(messages) == [4, 1]
 
 
-def test_a_tool_message_without_a_known_call_stays_with_what_it_follows() -> None:
+def test_a_tool_message_without_a_known_call_belongs_to_the_preceding_round() -> None:
     assert sizes([assistant(calls=["1"]), tool(None), user("Q")]) == [2, 1]
 
 
-def test_nothing_has_no_rounds() -> None:
+def test_an_empty_conversation_has_no_rounds() -> None:
     assert rounds([]) == []
     assert protected_from([], 1) == 0
 
@@ -51,7 +51,7 @@ def test_grace_counts_assistant_messages_from_the_end(grace: int, index: int) ->
     assert protected_from([*list(chat(3)), user("And?")], grace) == index
 
 
-def test_without_grace_all_may_be_compacted_but_a_round_that_waits_for_answers() -> None:
+def test_without_grace_only_a_round_that_waits_for_results_is_protected() -> None:
     messages = list(chat(2))
 
     assert protected_from(messages, 0) == 4
@@ -59,7 +59,7 @@ def test_without_grace_all_may_be_compacted_but_a_round_that_waits_for_answers()
     assert protected_from([*messages, assistant(calls=["1"]), tool("1")], 0) == 6
 
 
-def test_a_call_waits_for_its_answers_until_the_assistant_speaks_again() -> None:
+def test_a_call_waits_for_its_results_until_the_assistants_next_message() -> None:
     messages = [*chat(2), assistant(calls=["1"]), user("Hurry up!")]
 
     assert protected_from(messages, 0) == 4
@@ -67,17 +67,17 @@ def test_a_call_waits_for_its_answers_until_the_assistant_speaks_again() -> None
 
 
 @pytest.mark.parametrize("stage", PROCESSORS)
-async def test_an_answer_that_comes_after_a_stage_finds_its_call(stage: Stage) -> None:
+async def test_a_tool_result_that_arrives_after_a_stage_still_has_its_call(stage: Stage) -> None:
     messages = [*chat(5), assistant(calls=["1"]), user("Hurry up! " * 50)]
 
-    kept = await PROCESSORS[stage].process(
+    compacted = await PROCESSORS[stage].process(
         messages, job(10, summarization=SummarizationConfig(grace_recent_messages=0))
     )
 
-    assert complete(tool("1"), [*kept, tool("1")])
+    assert is_complete(tool("1"), [*compacted, tool("1")])
 
 
-def test_protection_begins_with_the_round_that_holds_the_assistant_message() -> None:
+def test_protection_starts_at_the_round_of_the_assistant_message() -> None:
     messages = [user("Q"), assistant(calls=["1"]), assistant("Wait."), tool("1")]
 
     assert protected_from(messages, 1) == 1
@@ -88,10 +88,10 @@ def test_protection_begins_with_the_round_that_holds_the_assistant_message() -> 
     st.integers(0, 4),
     st.integers(1, 100),
 )
-async def test_no_stage_parts_an_answer_from_its_call_or_drops_the_last_question(
+async def test_no_stage_separates_a_result_from_its_call_or_drops_the_last_question(
     shape: list[tuple[int, bool]], grace: int, threshold: int
 ) -> None:
-    """Whatever the calls, the order of their answers, the grace and the room."""
+    """It holds for any calls, order of their results, grace and threshold."""
     messages: list[Message] = [system()]
     for turn, (calls, spoken_between) in enumerate(shape):
         names = [f"{turn}.{n}" for n in range(calls)]
@@ -102,22 +102,22 @@ async def test_no_stage_parts_an_answer_from_its_call_or_drops_the_last_question
     summarization = SummarizationConfig(grace_recent_messages=grace)
 
     for processor in PROCESSORS.values():
-        kept = await processor.process(
+        compacted = await processor.process(
             messages, job(threshold, tool_truncation=truncation, summarization=summarization)
         )
 
-        assert all(complete(message, kept) for message in kept)
-        assert kept[0] == messages[0]
-        assert questions(kept)[-1:] == questions(messages)[-1:]
+        assert all(is_complete(message, compacted) for message in compacted)
+        assert compacted[0] == messages[0]
+        assert questions(compacted)[-1:] == questions(messages)[-1:]
 
 
 def questions(messages: Sequence[Message]) -> list[str]:
     return [message.message_id for message in messages if is_from_user(message)]
 
 
-def complete(message: Message, among: Sequence[Message]) -> bool:
-    """Its calls are answered, and what it answers was called."""
-    answers = {m.tool_call_id for m in among}
+def is_complete(message: Message, among: Sequence[Message]) -> bool:
+    """Return whether all calls of the message have results, and a result has its call."""
+    results = {m.tool_call_id for m in among}
     calls = {call.id for m in among for call in m.tool_calls or ()}
-    asked = {call.id for call in message.tool_calls or ()}
-    return asked <= answers and (message.role != "tool" or message.tool_call_id in calls)
+    own_calls = {call.id for call in message.tool_calls or ()}
+    return own_calls <= results and (message.role != "tool" or message.tool_call_id in calls)

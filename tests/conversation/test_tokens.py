@@ -1,4 +1,4 @@
-"""Token counts: estimated from what a message holds, calibrated by what a model counted."""
+"""Token counts are estimated from messages and calibrated by a model's own counts."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_four_characters_of_a_latin_script_are_a_token_and_one_of_others(
     assert estimate_tokens(text) == tokens
 
 
-def test_a_list_of_data_counts_as_the_text_it_becomes() -> None:
+def test_a_list_of_data_counts_as_its_json_text() -> None:
     rows = [{"type": "file", "name": "a.py", "size": size} for size in range(10)]
     message = Message(role="tool", content=rows)
 
@@ -67,11 +67,11 @@ def test_an_empty_message_costs_something() -> None:
     ],
     ids=lambda fields: next(iter(fields)),
 )
-def test_all_that_a_model_reads_of_a_message_is_counted(fields: dict[str, Any]) -> None:
+def test_every_field_that_a_model_reads_is_counted(fields: dict[str, Any]) -> None:
     assert estimate(Message(role="assistant", **fields)) >= MESSAGE_TOKENS + 5
 
 
-def test_an_image_costs_what_it_is_said_to_cost_whatever_its_bytes() -> None:
+def test_an_image_has_a_fixed_cost_regardless_of_its_bytes() -> None:
     small, large = (user("See", images=[f"data:,{'A' * size}"]) for size in (10, 100_000))
 
     assert estimate(small) == estimate(large) == estimate(user("See")) + IMAGE_TOKENS
@@ -79,14 +79,14 @@ def test_an_image_costs_what_it_is_said_to_cost_whatever_its_bytes() -> None:
     assert estimate(Message(role="user", content=[PART]), 100) == MESSAGE_TOKENS + 100
 
 
-def test_a_calibrated_counter_begins_with_the_estimate() -> None:
+def test_a_calibrated_counter_starts_with_the_estimate() -> None:
     message = user("The quick brown fox jumps over the lazy dog.")
 
     assert CalibratedCounter()(message) == estimate(message)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8, 1.3, 2.5])
-def test_a_calibrated_counter_comes_to_what_the_model_counts(share: float) -> None:
+def test_a_calibrated_counter_converges_to_the_models_counts(share: float) -> None:
     count = CalibratedCounter()
     message = user("word " * 1_000)
 
@@ -105,7 +105,7 @@ def test_one_count_moves_a_calibrated_counter_part_of_the_way() -> None:
 
 
 @pytest.mark.parametrize(("reported", "bound"), [(1, MIN_FACTOR), (1_000_000, MAX_FACTOR)])
-def test_absurd_counts_move_a_calibrated_counter_to_its_bounds_only(
+def test_absurd_counts_move_a_calibrated_counter_only_to_its_bounds(
     reported: int, bound: float
 ) -> None:
     count = CalibratedCounter()
@@ -117,7 +117,7 @@ def test_absurd_counts_move_a_calibrated_counter_to_its_bounds_only(
 
 
 @pytest.mark.parametrize(("counted", "reported"), [(0, 10), (10, 0), (10, -1)])
-def test_no_count_teaches_nothing(counted: int, reported: int) -> None:
+def test_a_count_of_zero_or_less_is_ignored(counted: int, reported: int) -> None:
     count = CalibratedCounter()
 
     count.observe(counted, reported)

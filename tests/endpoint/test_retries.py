@@ -1,4 +1,4 @@
-"""Requests are sent again when the endpoint allows it, and never beyond the time there is."""
+"""Requests are retried when the endpoint allows it, and never beyond the time limit."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -9,11 +9,11 @@ import pytest
 from local.endpoint.address import Endpoint, EndpointError
 from local.endpoint.clients import LONGEST_PAUSE, RateLimit, Retries
 
-HERE = Endpoint(url="http://127.0.0.1:1/v1", settings="config/memory.yaml")
+ENDPOINT = Endpoint(url="http://127.0.0.1:1/v1", settings="config/memory.yaml")
 
 
-def failed(*, again: bool = True) -> EndpointError:
-    return EndpointError("failed", "It failed.", retryable=again)
+def endpoint_error(*, retryable: bool = True) -> EndpointError:
+    return EndpointError("failed", "It failed.", retryable=retryable)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def failed(*, again: bool = True) -> EndpointError:
         (429, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "3"}, 3),
     ],
 )
-def test_an_endpoint_is_left_alone_for_as_long_as_it_says(
+def test_an_endpoint_is_not_called_for_as_long_as_it_asks(
     status: int, headers: dict[str, str], seconds: float
 ) -> None:
     limit = RateLimit()
@@ -41,7 +41,7 @@ def test_an_endpoint_is_left_alone_for_as_long_as_it_says(
     assert limit.seconds_left() == pytest.approx(seconds, abs=0.02 if seconds < 1 else 1)
 
 
-def test_a_date_to_return_is_read() -> None:
+def test_a_retry_after_date_is_read() -> None:
     limit = RateLimit()
     at = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     limit.update(429, {"retry-after": at})
@@ -49,27 +49,27 @@ def test_a_date_to_return_is_read() -> None:
 
 
 def test_pauses_become_longer_and_end_after_the_last_attempt() -> None:
-    retries = Retries(HERE, RateLimit(), within=3600, attempts=4)
+    retries = Retries(ENDPOINT, RateLimit(), within=3600, attempts=4)
     pauses = [retries.pause()]
     for _ in range(3):
-        retries.failed(failed())
+        retries.failed(endpoint_error())
         pauses.append(retries.pause())
     assert pauses[0] == 0
     assert 0 < pauses[1] < pauses[2] < pauses[3] < 3
     with pytest.raises(EndpointError, match="It failed"):
-        retries.failed(failed())
+        retries.failed(endpoint_error())
 
 
-def test_what_will_not_pass_is_not_tried_again() -> None:
+def test_an_error_that_is_not_retryable_is_not_retried() -> None:
     with pytest.raises(EndpointError, match="It failed"):
-        Retries(HERE, RateLimit(), within=3600).failed(failed(again=False))
+        Retries(ENDPOINT, RateLimit(), within=3600).failed(endpoint_error(retryable=False))
 
 
 @pytest.mark.parametrize("bounds", [{"within": 30.0}, {"within": 300.0, "patience": 2.0}])
-def test_nobody_waits_longer_than_there_is_time(bounds: dict[str, float]) -> None:
+def test_a_pause_beyond_the_time_limit_is_an_error_at_once(bounds: dict[str, float]) -> None:
     limit = RateLimit()
     limit.update(429, {"retry-after": "60"})
-    retries = Retries(HERE, limit, **bounds)  # type: ignore[arg-type]
+    retries = Retries(ENDPOINT, limit, **bounds)  # type: ignore[arg-type]
     began = time.monotonic()
     with pytest.raises(EndpointError, match="currently accepts no requests") as caught:
         retries.pause()

@@ -1,7 +1,7 @@
-"""A session of each client, over a live stack.
+"""Each client's hooks exchange memories and turns of a session with a live stack.
 
-What matters and what is found reach the model, and every finished turn becomes a memory, once,
-without what the model was given.
+Top memories and search results reach the model, and every finished turn is stored once,
+without the context that the model was given.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from stacks import settings_in
 from waiting import eventually
 
 UNLIMITED = 1e6
-"""Seconds: how fast this machine is, is not what is tested."""
-DELIVERED = 60.0
-"""Seconds for a process of its own to start, connect and deliver."""
+"""Seconds; effectively no deadline, since these tests do not measure speed."""
+DELIVERY_SECONDS = 60.0
+"""Seconds for a separate process to start, connect and deliver."""
 KNOWN = "All services are deployed with Nomad."
 ANSWERS = {
     "claude-code": "RabbitMQ",
@@ -36,7 +36,7 @@ ANSWERS = {
     "cursor": "Consul",
 }
 
-Happen = Callable[[dict[str, Any]], Awaitable[str | None]]
+RunHook = Callable[[dict[str, Any]], Awaitable[str | None]]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
 
 
 @pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acting, "PROMPT_SECONDS", UNLIMITED)
     monkeypatch.setattr(acting, "START_SECONDS", UNLIMITED)
 
@@ -58,14 +58,14 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def happen(client: str, tmp_path: Path) -> Happen:
-    """What the client's hook answers to a payload, as a context."""
-    known = CLIENTS[client]
+def run_hook(client: str, tmp_path: Path) -> RunHook:
+    """Return a function that runs the client's hook on a payload, and returns its context."""
+    client_hooks = CLIENTS[client]
 
     async def act(payload: dict[str, Any]) -> str | None:
-        event = known.read(json.dumps(payload).encode())
+        event = client_hooks.read(json.dumps(payload).encode())
         assert event is not None
-        hooks = Hooks(known, Situation.of(tmp_path, None), in_this_process)
+        hooks = Hooks(client_hooks, Situation.of(tmp_path, None), in_this_process)
         return await asyncio.to_thread(hooks.act, event)
 
     return act
@@ -81,49 +81,49 @@ async def call(bus: Connection, tool: str, **args: Any) -> Any:
     return result.data
 
 
-async def remembered(bus: Connection, query: str) -> list[dict[str, Any]]:
-    """Questions with their answers."""
+async def stored_turns(bus: Connection, query: str) -> list[dict[str, Any]]:
+    """Return the stored questions with their answers."""
     hits: list[dict[str, Any]] = (await call(bus, "search_memory", query=query))["hits"]
     return [hit for hit in hits if hit["content"].startswith("Q: ")]
 
 
-async def delivered(bus: Connection, folder: Path, query: str) -> list[dict[str, Any]]:
-    """What is remembered once everything is delivered."""
+async def wait_for_delivery(bus: Connection, folder: Path, query: str) -> list[dict[str, Any]]:
+    """Wait until everything is delivered, and return what a search finds."""
     outbox = Outbox(Situation.of(folder, None).turns)
-    await eventually(lambda: outbox.is_empty, within=DELIVERED)
+    await eventually(lambda: outbox.is_empty, within=DELIVERY_SECONDS)
 
     async def found() -> list[dict[str, Any]]:
-        return await remembered(bus, query)
+        return await stored_turns(bus, query)
 
-    await eventually(found, within=DELIVERED)
+    await eventually(found, within=DELIVERY_SECONDS)
     return await found()
 
 
-async def test_a_session_begins_with_what_matters(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_a_session_starts_with_the_top_memories(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
 
-    context = await happen(payloads(client, tmp_path)[0])
+    context = await run_hook(payloads(client, tmp_path)[0])
 
     assert context is not None
     assert KNOWN in context
 
 
 @pytest.mark.usefixtures("stack")
-async def test_a_session_without_memories_begins_with_nothing(
-    happen: Happen, client: str, tmp_path: Path
+async def test_a_session_without_memories_starts_without_a_context(
+    run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
-    assert await happen(payloads(client, tmp_path)[0]) is None
+    assert await run_hook(payloads(client, tmp_path)[0]) is None
 
 
-async def test_a_prompt_brings_what_is_found_if_the_client_takes_it(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_a_prompt_adds_search_results_if_the_client_accepts_a_context(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     prompt = first(client, tmp_path, "UserPromptSubmit")
     await call(stack.bus, "ingest", messages=[{"role": "assistant", "content": prompt["prompt"]}])
 
-    context = await happen(prompt)
+    context = await run_hook(prompt)
 
     if CLIENTS[client].prompts_take_contexts:
         assert context is not None
@@ -133,141 +133,141 @@ async def test_a_prompt_brings_what_is_found_if_the_client_takes_it(
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
-async def test_what_matters_comes_with_the_first_prompt_if_the_start_could_not_bring_it(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_the_first_prompt_adds_top_memories_if_the_start_could_not(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
     prompt = first(client, tmp_path, "UserPromptSubmit")
 
-    assert "<pre-seeded-memories>" in (await happen(prompt) or "")
-    assert "<pre-seeded-memories>" not in (await happen(prompt) or "")
+    assert "<pre-seeded-memories>" in (await run_hook(prompt) or "")
+    assert "<pre-seeded-memories>" not in (await run_hook(prompt) or "")
 
 
-async def test_a_finished_turn_is_remembered_once(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_a_finished_turn_is_stored_once(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     session = payloads(client, tmp_path)
     ends = [one for one in session if one["hook_event_name"].lower() == "stop"]
     for payload in [*session[:-1], *ends, session[-1]]:
-        await happen(payload)
+        await run_hook(payload)
 
-    (turn,) = await delivered(stack.bus, tmp_path, ANSWERS[client])
+    (turn,) = await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
     assert ANSWERS[client] in turn["content"]
     assert turn["metadata"]["agent"] == client
     assert turn["metadata"]["project"] == str(tmp_path)
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
-async def test_a_later_answer_takes_the_place_of_the_earlier_one(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_a_later_answer_replaces_the_earlier_one(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     stop = first(client, tmp_path, "Stop")
-    await happen(first(client, tmp_path, "UserPromptSubmit"))
-    await happen({**stop, "last_assistant_message": "I look for the broker."})
-    await happen(stop)
+    await run_hook(first(client, tmp_path, "UserPromptSubmit"))
+    await run_hook({**stop, "last_assistant_message": "I look for the broker."})
+    await run_hook(stop)
 
     async def revised() -> bool:
-        found = await remembered(stack.bus, "invoice worker broker")
+        found = await stored_turns(stack.bus, "invoice worker broker")
         return [ANSWERS[client] in turn["content"] for turn in found] == [True]
 
-    await eventually(revised, within=DELIVERED)
+    await eventually(revised, within=DELIVERY_SECONDS)
 
 
 @pytest.mark.parametrize("client", ["cursor"])
-async def test_an_answer_is_of_its_own_turn(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_an_answer_is_stored_with_its_own_turn(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
-    _, prompt, *said, stop, _ = payloads(client, tmp_path)
-    for payload in (prompt, *said, stop):
-        await happen(payload)
+    _, prompt, *answers, stop, _ = payloads(client, tmp_path)
+    for payload in (prompt, *answers, stop):
+        await run_hook(payload)
     later = {"generation_id": "later"}
-    await happen({**prompt, **later, "prompt": "Which port does the shop listen on?"})
-    await happen({**said[0], **later, "text": "It listens on 8443."})
-    await happen({**said[0], "text": "This is of the turn before."})
-    await happen({**stop, **later})
+    await run_hook({**prompt, **later, "prompt": "Which port does the shop listen on?"})
+    await run_hook({**answers[0], **later, "text": "It listens on 8443."})
+    await run_hook({**answers[0], "text": "This is of the turn before."})
+    await run_hook({**stop, **later})
 
-    turns = await delivered(stack.bus, tmp_path, "the shop listens on port 8443")
+    turns = await wait_for_delivery(stack.bus, tmp_path, "the shop listens on port 8443")
 
     answer = next(one["content"] for one in turns if "8443" in one["content"])
     assert answer == "Q: Which port does the shop listen on?\nA: It listens on 8443."
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
-async def test_what_the_model_was_given_never_becomes_a_memory(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_the_context_given_to_the_model_is_never_stored(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
-    context = await happen(payloads(client, tmp_path)[0])
+    context = await run_hook(payloads(client, tmp_path)[0])
     prompt, stop = (first(client, tmp_path, event) for event in ("UserPromptSubmit", "Stop"))
-    await happen({**prompt, "prompt": f"{context}\n{prompt['prompt']}"})
+    await run_hook({**prompt, "prompt": f"{context}\n{prompt['prompt']}"})
     answer = f"{stop['last_assistant_message']}\n{context}"
-    await happen({**stop, "last_assistant_message": answer})
+    await run_hook({**stop, "last_assistant_message": answer})
 
-    (turn,) = await delivered(stack.bus, tmp_path, ANSWERS[client])
+    (turn,) = await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
 
     assert turn["content"] == f"Q: {prompt['prompt']}\nA: {stop['last_assistant_message']}"
 
 
 @pytest.mark.parametrize("client", ["codex"])
-async def test_an_answer_that_repeats_a_memory_is_known_to_rest_on_it(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_an_answer_that_repeats_a_memory_adds_nothing(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
-    asked = {**first(client, tmp_path, "UserPromptSubmit"), "prompt": "How do we deploy?"}
-    await happen(asked)
-    await happen({**first(client, tmp_path, "Stop"), "last_assistant_message": KNOWN})
+    prompt = {**first(client, tmp_path, "UserPromptSubmit"), "prompt": "How do we deploy?"}
+    await run_hook(prompt)
+    await run_hook({**first(client, tmp_path, "Stop"), "last_assistant_message": KNOWN})
 
-    (turn,) = await delivered(stack.bus, tmp_path, "How do we deploy?")
+    (turn,) = await wait_for_delivery(stack.bus, tmp_path, "How do we deploy?")
 
     assert turn["metadata"]["adds"] == []
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
-async def test_what_was_said_in_the_session_is_not_given_again_until_it_is_compacted(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_messages_of_the_session_are_not_recalled_until_it_is_compacted(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     start, prompt, stop, compacting = payloads(client, tmp_path)[:4]
     for payload in (start, prompt, stop):
-        await happen(payload)
-    await delivered(stack.bus, tmp_path, ANSWERS[client])
+        await run_hook(payload)
+    await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
 
-    assert ANSWERS[client] not in (await happen(prompt) or "")
-    await happen(compacting)
-    assert ANSWERS[client] in (await happen(prompt) or "")
+    assert ANSWERS[client] not in (await run_hook(prompt) or "")
+    await run_hook(compacting)
+    assert ANSWERS[client] in (await run_hook(prompt) or "")
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
-async def test_what_the_client_says_to_itself_is_no_turn(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_messages_of_the_client_to_itself_are_not_stored_as_turns(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     session = payloads(client, tmp_path)
     for payload in session:
-        await happen(payload)
+        await run_hook(payload)
 
-    await delivered(stack.bus, tmp_path, ANSWERS[client])
-    assert await remembered(stack.bus, "The build passed.") == []
+    await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
+    assert await stored_turns(stack.bus, "The build passed.") == []
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
-async def test_a_prompt_that_was_interrupted_is_not_answered_by_another_turn(
-    stack: Stack, happen: Happen, client: str, tmp_path: Path
+async def test_an_interrupted_prompt_does_not_get_the_answer_of_another_turn(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     prompt = first(client, tmp_path, "UserPromptSubmit")
-    await happen({**prompt, "prompt": "Rewrite everything in Ada."})
-    await happen(prompt)
-    await happen(first(client, tmp_path, "Stop"))
+    await run_hook({**prompt, "prompt": "Rewrite everything in Ada."})
+    await run_hook(prompt)
+    await run_hook(first(client, tmp_path, "Stop"))
 
-    (turn,) = await delivered(stack.bus, tmp_path, ANSWERS[client])
+    (turn,) = await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
     assert "Ada" not in turn["content"]
 
 
 @pytest.mark.usefixtures("stack")
 @pytest.mark.parametrize("client", ["claude-code"])
-async def test_a_session_that_ended_leaves_nothing(
-    happen: Happen, client: str, tmp_path: Path
+async def test_an_ended_session_leaves_no_files(
+    run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     for payload in payloads(client, tmp_path):
-        await happen(payload)
+        await run_hook(payload)
 
     left = {file.name for file in (tmp_path / ".local2" / "hooks").rglob("*") if file.is_file()}
     assert left == {"lock"}

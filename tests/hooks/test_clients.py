@@ -1,4 +1,4 @@
-"""What the hooks of each client receive is understood, and they answer in its form."""
+"""The hooks read the payloads of each client, and answer in its format."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ from local.hooks.clients.client import (
 )
 from recorded_hooks import CLIENT_NAMES, first, payloads
 
-HAPPENED = {
+EXPECTED_EVENTS = {
     "claude-code": [
         SessionStarted,
         Prompted,
@@ -41,23 +41,23 @@ def read(client: str, payload: dict[str, Any]) -> Event | None:
 
 
 @pytest.mark.parametrize("client", CLIENT_NAMES)
-def test_a_session_is_read(client: str, tmp_path: Path) -> None:
+def test_all_payloads_of_a_session_are_read(client: str, tmp_path: Path) -> None:
     events = [event for one in payloads(client, tmp_path) if (event := read(client, one))]
 
-    assert [type(event) for event in events] == HAPPENED[client]
+    assert [type(event) for event in events] == EXPECTED_EVENTS[client]
     assert {event.project for event in events} == {str(tmp_path)}
     assert len({event.session for event in events}) == 1
 
 
 @pytest.mark.parametrize("client", CLIENT_NAMES)
-def test_every_hook_that_is_registered_is_read(client: str, tmp_path: Path) -> None:
+def test_every_registered_hook_is_read(client: str, tmp_path: Path) -> None:
     sent = {one["hook_event_name"] for one in payloads(client, tmp_path)}
 
     assert set(CLIENTS[client].events) == sent
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
-def test_a_compacted_session_says_so(client: str, tmp_path: Path) -> None:
+def test_the_start_of_a_compacted_session_is_recognised(client: str, tmp_path: Path) -> None:
     starts = [read(client, one) for one in payloads(client, tmp_path)]
     compacted = [event.compacted for event in starts if isinstance(event, SessionStarted)]
 
@@ -65,20 +65,20 @@ def test_a_compacted_session_says_so(client: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
-def test_what_a_subagent_is_asked_is_no_prompt_of_the_user(client: str, tmp_path: Path) -> None:
+def test_a_prompt_to_a_subagent_is_not_a_prompt_of_the_user(client: str, tmp_path: Path) -> None:
     prompt = first(client, tmp_path, "UserPromptSubmit")
 
     assert read(client, {**prompt, "agent_id": "a1"}) is None
 
 
-def test_hooks_of_claude_code_that_cursor_runs_do_nothing(tmp_path: Path) -> None:
+def test_hooks_of_claude_code_do_nothing_if_cursor_runs_them(tmp_path: Path) -> None:
     prompt = first("claude-code", tmp_path, "UserPromptSubmit")
 
     assert read("claude-code", {**prompt, "cursor_version": "2.4.0"}) is None
 
 
 @pytest.mark.parametrize("status", ["aborted", "error"])
-def test_a_turn_that_cursor_did_not_complete_is_none(status: str, tmp_path: Path) -> None:
+def test_a_turn_that_cursor_did_not_complete_is_ignored(status: str, tmp_path: Path) -> None:
     assert read("cursor", {**first("cursor", tmp_path, "Stop"), "status": status}) is None
 
 
@@ -109,7 +109,7 @@ def test_fields_that_a_later_version_adds_are_ignored(client: str, tmp_path: Pat
         ("cursor", "sessionStart", {"additional_context": "known"}),
     ],
 )
-def test_a_context_is_answered_as_the_client_has_it(
+def test_a_context_is_answered_in_the_format_of_the_client(
     client: str, event: str, answer: dict[str, Any]
 ) -> None:
     assert msgspec.to_builtins(CLIENTS[client].answer(event, "known")) == answer

@@ -1,4 +1,4 @@
-"""Hooks on a server with accounts: the home's settings say as whom they ask, and for whom."""
+"""On a server with accounts, the home's settings determine the agent and user of the hooks."""
 
 import asyncio
 import json
@@ -33,9 +33,9 @@ async def stack(
         yield running
 
 
-@pytest.fixture(params=["a file of credentials and a token", "a tenant whose keys lie here"])
+@pytest.fixture(params=["a file of credentials and a token", "a tenant whose keys are in the home"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Its hooks ask as an agent of acme's, for Ada."""
+    """Return a home whose hooks act as an agent of acme's, for Ada."""
     request.getfixturevalue("stack")
     if request.param.startswith("a file"):
         token = token_for(tmp_path, "acme", "ada")
@@ -46,45 +46,47 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def happen(home: Path, payload: dict[str, Any]) -> str | None:
+async def run_hook(home: Path, payload: dict[str, Any]) -> str | None:
     event = CODEX.read(json.dumps(payload).encode())
     assert event is not None
     hooks = Hooks(CODEX, Situation.of(home, "ada"), lambda one: asyncio.run(deliver(one)))
     return await asyncio.to_thread(hooks.act, event)
 
 
-async def asked(folder: Path, url: str, tenant: str, user: str, tool: str, **args: Any) -> Answer:
+async def call_tool_of(
+    folder: Path, url: str, tenant: str, user: str, tool: str, **args: Any
+) -> Answer:
     token = token_for(folder, tenant, user)
     async with agent(folder, url, tenant) as connected:
         return await connected.call(tool, args, token=token)
 
 
-async def test_a_prompt_brings_what_is_known_of_its_user_in_his_tenant(
-    stack: Stack, home: Path
-) -> None:
+async def test_a_prompt_adds_only_memories_of_its_user_and_tenant(stack: Stack, home: Path) -> None:
     prompt = first("codex", home, "UserPromptSubmit")
     for tenant, user, linter in (
         ("acme", "ada", "golangci-lint"),
         ("acme", "bob", "revive"),
         ("beta", "ada", "staticcheck"),
     ):
-        said = [{"role": "assistant", "content": f"{prompt['prompt']} It is {linter}."}]
-        answer = await asked(home, stack.url, tenant, user, "ingest", messages=said)
+        messages = [{"role": "assistant", "content": f"{prompt['prompt']} It is {linter}."}]
+        answer = await call_tool_of(home, stack.url, tenant, user, "ingest", messages=messages)
         assert answer.ok, answer.content
 
-    context = await happen(home, prompt) or ""
+    context = await run_hook(home, prompt) or ""
 
     assert "golangci-lint" in context
     assert "revive" not in context
     assert "staticcheck" not in context
 
 
-async def test_a_turn_is_its_users_and_nobody_elses(stack: Stack, home: Path) -> None:
-    await happen(home, first("codex", home, "UserPromptSubmit"))
-    await happen(home, first("codex", home, "Stop"))
+async def test_a_turn_is_stored_for_its_user_only(stack: Stack, home: Path) -> None:
+    await run_hook(home, first("codex", home, "UserPromptSubmit"))
+    await run_hook(home, first("codex", home, "Stop"))
 
     async def known(tenant: str, user: str) -> bool:
-        found = await asked(home, stack.url, tenant, user, "search_memory", query="golangci-lint")
+        found = await call_tool_of(
+            home, stack.url, tenant, user, "search_memory", query="golangci-lint"
+        )
         assert found.ok, found.content
         return "golangci-lint" in found.content
 

@@ -1,6 +1,6 @@
-"""`local2 hooks`: what is written is shown first, and taken back exactly.
+"""`local2 hooks` shows changes before it writes them, and undoes them exactly.
 
-Nothing else of a client's settings changes, whatever they hold.
+No other part of a client's settings changes.
 """
 
 import json
@@ -29,7 +29,7 @@ EVENTS = {"claude-code": "Stop", "codex": "Stop", "cursor": "stop"}
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's home, where no client has settings yet."""
+    """Use an empty home, where no client has settings yet."""
     for name in ("LOCAL2_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -42,7 +42,7 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 def texts(client: str) -> list[str]:
-    """Settings as people and programs write them."""
+    """Return settings as people and programs write them."""
     event, theirs = EVENTS[client], THEIRS[client]
     return [
         "{}",
@@ -84,8 +84,8 @@ def uninstall(home: Path, client: str, *options: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def ours(file: Path, client: str) -> dict[str, int]:
-    """How many hooks of ours each event has."""
+def own_hooks(file: Path, client: str) -> dict[str, int]:
+    """Count our hooks of each event."""
     hooks = json.loads(file.read_bytes()).get("hooks", {})
     mark = f"local.hooks {client} "
     counts = {event: json.dumps(listed).count(mark) for event, listed in hooks.items()}
@@ -93,18 +93,18 @@ def ours(file: Path, client: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("client", "text"), cases())
-def test_what_was_there_is_there_again_byte_for_byte(client: str, text: str, home: Path) -> None:
+def test_uninstalling_restores_the_file_byte_for_byte(client: str, text: str, home: Path) -> None:
     file = write(home, client, text)
 
     install(home, client)
-    assert ours(file, client) == dict.fromkeys(CLIENTS[client].events, 1)
+    assert own_hooks(file, client) == dict.fromkeys(CLIENTS[client].events, 1)
     uninstall(home, client)
 
     assert file.read_bytes().decode() == text
 
 
 @pytest.mark.parametrize(("client", "text"), cases())
-def test_the_rest_stays_as_it_is(client: str, text: str, home: Path) -> None:
+def test_installing_leaves_all_other_settings_unchanged(client: str, text: str, home: Path) -> None:
     before = json.loads(text.strip() or "{}")
     file = write(home, client, text)
 
@@ -116,7 +116,9 @@ def test_the_rest_stays_as_it_is(client: str, text: str, home: Path) -> None:
     assert {**after, "hooks": None} == {**before, "hooks": None} or not text.strip()
 
 
-def test_a_file_that_was_not_there_is_gone_again_with_its_folder(client: str, home: Path) -> None:
+def test_uninstalling_removes_a_file_that_installing_created_with_its_folder(
+    client: str, home: Path
+) -> None:
     install(home, client)
     assert (home / FILES[client]).exists()
     uninstall(home, client)
@@ -135,21 +137,21 @@ def test_a_second_install_changes_nothing(client: str, text: str, home: Path) ->
     assert (file.read_bytes(), file.stat().st_mtime_ns) == once
 
 
-def test_other_options_replace_the_hooks_and_are_taken_back_too(client: str, home: Path) -> None:
+def test_other_options_replace_the_hooks_and_are_uninstalled_too(client: str, home: Path) -> None:
     text = texts(client)[4]
     file = write(home, client, text)
     install(home, client)
     install(home, client, "--user", "ada", "--home", str(home / "memory"))
 
-    assert ours(file, client) == dict.fromkeys(CLIENTS[client].events, 1)
+    assert own_hooks(file, client) == dict.fromkeys(CLIENTS[client].events, 1)
     assert file.read_text().count("--user ada") == len(CLIENTS[client].events)
     uninstall(home, client)
     assert file.read_bytes().decode() == text
 
 
 @pytest.mark.parametrize("indent", [None, 2, 4])
-def test_what_was_edited_since_stays(client: str, indent: int | None, home: Path) -> None:
-    """As a client does that writes all of its settings anew, or somebody who adds a hook."""
+def test_later_edits_survive_uninstalling(client: str, indent: int | None, home: Path) -> None:
+    """A client may rewrite all of its settings, and a user may add a hook."""
     file = write(home, client, texts(client)[4])
     install(home, client)
     settings = json.loads(file.read_bytes())
@@ -173,7 +175,7 @@ def test_what_was_edited_since_stays(client: str, indent: int | None, home: Path
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
-def test_a_hook_that_somebody_put_into_our_group_stays(client: str, home: Path) -> None:
+def test_a_foreign_hook_in_our_group_survives_uninstalling(client: str, home: Path) -> None:
     file = write(home, client, "{}")
     install(home, client)
     settings = json.loads(file.read_bytes())
@@ -186,7 +188,7 @@ def test_a_hook_that_somebody_put_into_our_group_stays(client: str, home: Path) 
     assert json.loads(file.read_bytes()) == {"hooks": {"Stop": [{"hooks": [theirs]}]}}
 
 
-def test_without_the_record_only_the_hooks_are_taken_out(client: str, home: Path) -> None:
+def test_without_the_record_only_our_hooks_are_removed(client: str, home: Path) -> None:
     before = {"version": 1, "hooks": {EVENTS[client]: [THEIRS[client]]}}
     file = write(home, client, json.dumps(before, indent=2))
     install(home, client)
@@ -199,7 +201,7 @@ def test_without_the_record_only_the_hooks_are_taken_out(client: str, home: Path
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("{", "line 1 column 2"),
         ('{"a": 1,}', "it is not JSON"),
@@ -210,8 +212,8 @@ def test_without_the_record_only_the_hooks_are_taken_out(client: str, home: Path
     ],
 )
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_settings_that_are_none_are_left_as_they_are(
-    command: str, text: str, why: str, client: str, home: Path
+def test_invalid_settings_are_refused_and_left_unchanged(
+    command: str, text: str, reason: str, client: str, home: Path
 ) -> None:
     file = write(home, client, text)
 
@@ -220,13 +222,13 @@ def test_settings_that_are_none_are_left_as_they_are(
     assert done.returncode == 1
     message = json.loads(done.stdout)["error"]["message"]
     assert str(file) in message
-    assert why in message
+    assert reason in message
     assert file.read_text() == text
 
 
-def test_nothing_is_written_before_somebody_agrees(client: str, home: Path) -> None:
+def test_nothing_is_written_without_a_confirmation(client: str, home: Path) -> None:
     planned = answer(home, "hooks", "install", client)
-    refused = local2(home, "hooks", "install", client)  # there is nobody to answer
+    refused = local2(home, "hooks", "install", client)  # nobody confirms
 
     assert planned["done"] is False
     assert f"local.hooks {client}" in planned["diff"]
@@ -235,28 +237,28 @@ def test_nothing_is_written_before_somebody_agrees(client: str, home: Path) -> N
     assert not (home / FILES[client]).exists()
 
 
-def test_nothing_to_take_back_is_no_error(client: str, home: Path) -> None:
+def test_uninstalling_without_an_installation_is_no_error(client: str, home: Path) -> None:
     done = local2(home, "hooks", "uninstall", client, "--yes")
 
     assert done.returncode == 0
     assert "Nothing to change" in done.stdout
 
 
-def test_a_link_stays_a_link_and_the_mode_as_it_is(client: str, home: Path) -> None:
+def test_a_link_stays_a_link_and_its_target_keeps_its_mode(client: str, home: Path) -> None:
     file = write(home, client, "{}")
-    kept = home / "dotfiles.json"
-    file.rename(kept)
-    kept.chmod(0o640)
-    file.symlink_to(kept)
+    target = home / "dotfiles.json"
+    file.rename(target)
+    target.chmod(0o640)
+    file.symlink_to(target)
 
     install(home, client)
 
     assert file.is_symlink()
-    assert ours(kept, client)
-    assert kept.stat().st_mode & 0o777 == 0o640
+    assert own_hooks(target, client)
+    assert target.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_project_has_settings_of_its_own(client: str, home: Path) -> None:
+def test_hooks_can_be_installed_for_a_single_project(client: str, home: Path) -> None:
     project = home / "project"
     project.mkdir()
 
@@ -271,7 +273,7 @@ def test_a_project_has_settings_of_its_own(client: str, home: Path) -> None:
     assert found[client, "user"] == list(CLIENTS[client].events)
 
 
-def test_what_is_written_runs_a_hook(client: str, home: Path) -> None:
+def test_the_installed_command_runs_a_hook(client: str, home: Path) -> None:
     install(home, client, "--home", str(home / "memory"))
     settings = json.loads((home / FILES[client]).read_bytes())
     listed = settings["hooks"][EVENTS[client]][0]

@@ -1,4 +1,4 @@
-"""Requests over a plain socket, against a real NATS server: in time, in order, or not at all."""
+"""Requests over a plain socket to a real NATS server return answers in order and in time."""
 
 import asyncio
 import json
@@ -19,16 +19,16 @@ LONG = 60.0
 
 
 async def ask(url: str, *requests: Request, within: float = LONG) -> list[bytes | None]:
-    def asked() -> list[bytes | None]:
+    def send_and_wait() -> list[bytes | None]:
         with Wire(url, None, within=within) as wire:
             return wire.ask(requests)
 
-    return await asyncio.to_thread(asked)
+    return await asyncio.to_thread(send_and_wait)
 
 
 @pytest.fixture
 async def echo(connect_bus: ConnectBus) -> None:
-    """Answers on `echo.*` what it was sent, the last question first; never `echo.late`."""
+    """Echo requests on `echo.*` in reverse order, but never answer `echo.late`."""
     bus = await connect_bus()
     held: list[BusMessage] = []
 
@@ -45,7 +45,7 @@ async def echo(connect_bus: ConnectBus) -> None:
 
 
 @pytest.mark.usefixtures("echo")
-async def test_answers_come_in_the_order_of_the_requests(nats_url: str) -> None:
+async def test_answers_are_returned_in_the_order_of_the_requests(nats_url: str) -> None:
     large = b"x" * 500_000
     requests = (Request("echo.a", b"a"), Request("echo.b", large), Request("echo.last", b"\r\n"))
 
@@ -53,24 +53,24 @@ async def test_answers_come_in_the_order_of_the_requests(nats_url: str) -> None:
 
 
 @pytest.mark.usefixtures("echo")
-async def test_what_came_in_time_is_returned(nats_url: str) -> None:
+async def test_answers_that_arrive_in_time_are_returned(nats_url: str) -> None:
     found = await ask(nats_url, Request("echo.late", b"a"), Request("echo.last", b"b"), within=2.0)
 
     assert found == [None, b"b"]
 
 
 @pytest.mark.usefixtures("echo")
-async def test_nothing_in_time_is_an_error(nats_url: str) -> None:
+async def test_no_answer_in_time_is_an_error(nats_url: str) -> None:
     with pytest.raises(BusTimeoutError):
         await ask(nats_url, Request("echo.late", b"a"), within=0.5)
 
 
-async def test_where_nobody_serves_nobody_is_waited_for(nats_url: str) -> None:
+async def test_a_request_without_a_responder_fails_at_once(nats_url: str) -> None:
     with pytest.raises(NoRespondersError):
         await ask(nats_url, Request("nobody.here", b""))
 
 
-async def test_where_no_server_is_that_is_said_without_the_password() -> None:
+async def test_a_missing_server_is_reported_without_the_password() -> None:
     with pytest.raises(StackNotRunningError) as raised:
         await ask("nats://ada:secret@127.0.0.1:1", Request("echo.a", b""))
 
@@ -78,8 +78,8 @@ async def test_where_no_server_is_that_is_said_without_the_password() -> None:
 
 
 @pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncIterator[str]:
-    """The address, without a password, of a server that asks for one."""
+async def server_with_password(tmp_path: Path) -> AsyncIterator[str]:
+    """Yield the address of a server that requires a password, without the password."""
     config = tmp_path / "server.conf"
     config.write_text(
         f'listen: "127.0.0.1:-1"\nports_file_dir: "{tmp_path}"\n'
@@ -93,12 +93,12 @@ async def guarded(tmp_path: Path) -> AsyncIterator[str]:
     await server.wait()
 
 
-async def test_a_server_that_asks_for_a_password_gets_it(guarded: str) -> None:
+async def test_the_password_in_the_address_is_sent_to_the_server(server_with_password: str) -> None:
     with pytest.raises(NoRespondersError):
-        await ask(f"nats://ada:a%2Fb@{guarded}", Request("echo.a", b""))
+        await ask(f"nats://ada:a%2Fb@{server_with_password}", Request("echo.a", b""))
 
 
-@pytest.mark.parametrize("who", ["", "ada:wrong@"])
-async def test_who_is_refused_is_told_so(who: str, guarded: str) -> None:
+@pytest.mark.parametrize("user_info", ["", "ada:wrong@"])
+async def test_wrong_credentials_are_an_error(user_info: str, server_with_password: str) -> None:
     with pytest.raises(BusError, match=r"Authorization Violation|connection was lost"):
-        await ask(f"nats://{who}{guarded}", Request("echo.a", b""))
+        await ask(f"nats://{user_info}{server_with_password}", Request("echo.a", b""))

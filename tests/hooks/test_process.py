@@ -1,6 +1,6 @@
-"""A hook as a client runs it: whatever goes wrong, it ends with 0 and writes nothing.
+"""A hook run as a client runs it exits with 0 and prints nothing, whatever goes wrong.
 
-Its problem is in its log, and nobody waits for what it leaves to the background.
+It logs the problem, and the client does not wait for its work in the background.
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from stacks import settings_in
 from waiting import eventually
 
 LOG = Path(".local2", "logs", "hooks.log")
-UNHURRIED = """
+WITHOUT_DEADLINES = """
 import sys
 from local.hooks import acting
 acting.PROMPT_SECONDS = acting.START_SECONDS = acting.HOOK_SECONDS = 60.0
 acting.main(sys.argv[1:])
 """
-"""The same without its deadlines: how fast this machine is, is not what is tested."""
+"""Runs a hook without its deadlines, since these tests do not measure speed."""
 NOWHERE = "nats://127.0.0.1:1"
 LONGEST = 60.0
-"""Seconds for a process on a busy machine; hooks end by themselves long before."""
+"""Seconds for a process on a busy machine; hooks end by themselves much earlier."""
 
 
 def command(folder: Path, client: str, event: str) -> list[str]:
@@ -49,15 +49,15 @@ def run(
     folder: Path,
     client: str,
     event: str,
-    given: bytes,
+    payload: bytes,
     *,
     url: str = NOWHERE,
     words: list[str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a hook to its end; without a stack to start, since the address is another's."""
+    """Run a hook to its end; it starts no stack, since the address is not its own."""
     return subprocess.run(
         words or command(folder, client, event),
-        input=given,
+        input=payload,
         capture_output=True,
         timeout=LONGEST,
         env={**os.environ, "LOCAL2_BUS__URL": url},
@@ -71,7 +71,7 @@ def as_sent(payload: dict[str, Any]) -> bytes:
 
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
-    """A server that accepts a connection and says nothing."""
+    """Run a server that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
@@ -81,7 +81,7 @@ def url_of(server: socket.socket) -> str:
 
 
 @pytest.mark.parametrize("client", CLIENT_NAMES)
-def test_without_a_stack_every_hook_ends_well(client: str, tmp_path: Path) -> None:
+def test_without_a_stack_every_hook_exits_with_0(client: str, tmp_path: Path) -> None:
     for payload in payloads(client, tmp_path):
         done = run(tmp_path, client, payload["hook_event_name"], as_sent(payload))
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -89,23 +89,23 @@ def test_without_a_stack_every_hook_ends_well(client: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "given",
+    "payload",
     [b"", b"[]", b"{", b'{"hook_event_name": "Other"}', b"\xff", b'{"hook_event_name": "Stop"}'],
 )
-def test_what_cannot_be_read_ends_well(given: bytes, tmp_path: Path) -> None:
-    done = run(tmp_path, "claude-code", "Stop", given)
+def test_an_unreadable_payload_exits_with_0(payload: bytes, tmp_path: Path) -> None:
+    done = run(tmp_path, "claude-code", "Stop", payload)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 @pytest.mark.parametrize("client", ["another", ""])
-def test_an_unknown_client_ends_well(client: str, tmp_path: Path) -> None:
+def test_an_unknown_client_exits_with_0(client: str, tmp_path: Path) -> None:
     done = run(tmp_path, client, "Stop", b"{}")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_broken_settings_end_well_and_are_logged_without_what_was_said(tmp_path: Path) -> None:
+def test_invalid_settings_exit_with_0_and_are_logged_without_the_prompt(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "memory.yaml").write_text("top_k: many")
     (tmp_path / ".local2").mkdir()
@@ -119,7 +119,7 @@ def test_broken_settings_end_well_and_are_logged_without_what_was_said(tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_to_ends_well(tmp_path: Path) -> None:
+def test_a_read_only_folder_exits_with_0(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     prompt = first("codex", tmp_path, "UserPromptSubmit")
 
@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_written_to_ends_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "Stop"])
-def test_a_server_that_says_nothing_is_not_waited_for(
+def test_a_silent_server_is_not_waited_for(
     event: str, silent: socket.socket, tmp_path: Path
 ) -> None:
     payload = first("claude-code", tmp_path, event)
@@ -157,19 +157,24 @@ def test_the_client_does_not_wait_for_the_delivery_of_a_turn(
         run(tmp_path, "cursor", event, as_sent(payload), url=url_of(silent))
 
     silent.settimeout(LONGEST)
-    delivery, _ = silent.accept()  # by a process that goes on, though the hook has ended
+    delivery, _ = silent.accept()  # from a process that outlives the hook
     delivery.close()
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
 @pytest.mark.usefixtures("worker_here")
-async def test_what_is_known_is_written_as_the_client_reads_it(event: str, tmp_path: Path) -> None:
+async def test_memories_are_printed_in_the_format_of_the_client(event: str, tmp_path: Path) -> None:
     payload = first("claude-code", tmp_path, event)
     fact = {"content": "The invoice worker consumes from RabbitMQ.", "scope": "tenant"}
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         known = {**fact, "importance": 0.9}
         await call_tool(stack.bus, "remember_fact", known, caller=Sender(agent="test"))
-        hook = [sys.executable, "-c", UNHURRIED, *command(tmp_path, "claude-code", event)[4:]]
+        hook = [
+            sys.executable,
+            "-c",
+            WITHOUT_DEADLINES,
+            *command(tmp_path, "claude-code", event)[4:],
+        ]
         done = await asyncio.to_thread(
             run, tmp_path, "claude-code", event, as_sent(payload), url=stack.url, words=hook
         )
@@ -179,7 +184,7 @@ async def test_what_is_known_is_written_as_the_client_reads_it(event: str, tmp_p
     assert fact["content"] in added["additionalContext"]
 
 
-def test_a_problem_makes_no_memory_of_the_folder_that_is_worked_in(tmp_path: Path) -> None:
+def test_a_failing_hook_writes_nothing_to_the_working_directory(tmp_path: Path) -> None:
     project, own = tmp_path / "project", tmp_path / "own"
     project.mkdir()
 
@@ -199,10 +204,10 @@ def test_a_problem_makes_no_memory_of_the_folder_that_is_worked_in(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("mode", "used"), [(0o700, True), (0o755, False)])
-def test_a_memory_that_came_with_a_project_is_not_asked(
+def test_only_a_private_memory_in_the_project_is_used(
     mode: int, used: bool, tmp_path: Path
 ) -> None:
-    """Only one that is private, as a stack makes it: a repository could bring any other."""
+    """A stack makes its folder private; any other could have come with the repository."""
     project, own = tmp_path / "project", tmp_path / "own"
     (project / ".local2").mkdir(parents=True)
     (project / ".local2").chmod(mode)
@@ -220,7 +225,7 @@ def test_a_memory_that_came_with_a_project_is_not_asked(
     assert (own / ".local2" / "hooks").exists() != used
 
 
-async def test_the_first_session_starts_a_stack_which_takes_its_turn(tmp_path: Path) -> None:
+async def test_the_first_session_starts_a_stack_that_stores_its_turn(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "LOCAL2_MEMORY__EMBEDDER": "minilm",
@@ -228,9 +233,9 @@ async def test_the_first_session_starts_a_stack_which_takes_its_turn(tmp_path: P
     }
     for payload in payloads("cursor", tmp_path)[:5]:  # until the turn has ended
         hook = command(tmp_path, "cursor", payload["hook_event_name"])
-        given = as_sent(payload)
+        data = as_sent(payload)
         await asyncio.to_thread(
-            subprocess.run, hook, input=given, timeout=LONGEST, env=environment, check=True
+            subprocess.run, hook, input=data, timeout=LONGEST, env=environment, check=True
         )
 
     settings = load_settings(home=tmp_path)
@@ -242,12 +247,12 @@ async def test_the_first_session_starts_a_stack_which_takes_its_turn(tmp_path: P
         caller = Sender(user=user_name(None), agent="test")
         async with connected(settings, name="test") as bus:
 
-            async def known() -> bool:
-                sought = {"query": "feature flags of the shop"}
-                found = await call_tool(bus, "search_memory", sought, caller=caller)
+            async def turn_is_stored() -> bool:
+                search_args = {"query": "feature flags of the shop"}
+                found = await call_tool(bus, "search_memory", search_args, caller=caller)
                 return "Consul" in found.content
 
-            await eventually(known, within=LONGEST)
+            await eventually(turn_is_stored, within=LONGEST)
     finally:
         runtime = msgspec.json.decode(
             (tmp_path / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime

@@ -7,6 +7,7 @@ validation cannot differ.
 import re
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -121,11 +122,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+@cache
 def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON schema of a Struct for models: without references, one type per argument.
 
     Model servers drop `anyOf`. Optional arguments can be left out, so `null` is not needed, and the
-    first of several types suffices.
+    first of several types suffices. The schema is the same for all tenants, and built once.
     """
     (_,), components = msgspec.json.schema_components([args])
     schema: dict[str, Any] = _inlined(components[args.__name__], components)
