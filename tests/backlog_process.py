@@ -69,8 +69,8 @@ class Verdicts(Judge):
         pass
 
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
-        known: dict[str, Verdict] = {PIANO: "supports", BERLIN: "replaces"}
-        return [known[one.content] if fact.content == ROME else "unrelated" for one in older]
+        verdicts: dict[str, Verdict] = {PIANO: "supports", BERLIN: "replaces"}
+        return [verdicts[one.content] if fact.content == ROME else "unrelated" for one in older]
 
 
 class EachMessage:
@@ -125,16 +125,16 @@ class LocalVectors:
         return await self._store.upsert(VectorUpsert(items=items, tenant=tenant))
 
     async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        asked = VectorUpsert(items=items, tenant=tenant, into_next=True)
-        return await self._store.upsert(asked)
+        request = VectorUpsert(items=items, tenant=tenant, into_next=True)
+        return await self._store.upsert(request)
 
     async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
-        asked = VectorNext(action="begin", embedder=embedder, tenant=tenant)
-        return await self._store.change(asked)
+        request = VectorNext(action="begin", embedder=embedder, tenant=tenant)
+        return await self._store.change(request)
 
     async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
-        asked = VectorNext(action="swap", embedder=embedder, tenant=tenant)
-        return await self._store.change(asked)
+        request = VectorNext(action="swap", embedder=embedder, tenant=tenant)
+        return await self._store.change(request)
 
     async def delete(self, ids: list[str], *, tenant: str) -> None:
         await self._store.delete(VectorDelete(ids=ids, tenant=tenant))
@@ -142,12 +142,12 @@ class LocalVectors:
     async def ids(
         self, offset: int, limit: int, *, tenant: str, of_next: bool = False
     ) -> list[str]:
-        asked = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
-        return (await self._store.ids(asked)).ids
+        request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
+        return (await self._store.ids(request)).ids
 
     async def held(self, ids: list[str], *, tenant: str) -> list[str]:
-        asked = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
-        return (await self._store.ids(asked)).ids
+        request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
+        return (await self._store.ids(request)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
         return (await self._store.lost(VectorCheck(items=items, tenant=tenant))).ids

@@ -61,8 +61,8 @@ def in_a_fork(folder: Path, *words: str, **environment: str) -> subprocess.Compl
     """Run one command to its end in a forked process, which saves the imports."""
     with TemporaryDirectory() as written:
         output, errors = Path(written, "stdout"), Path(written, "stderr")
-        given = {**os.environ, **environment}
-        code = Fork(_run_command, folder, words, given, output, errors).wait(START_SECONDS)
+        variables = {**os.environ, **environment}
+        code = Fork(_run_command, folder, words, variables, output, errors).wait(START_SECONDS)
         return subprocess.CompletedProcess(words, code, output.read_text(), errors.read_text())
 
 

@@ -77,9 +77,9 @@ async def fill(ledger: Ledger) -> None:
     await ledger.outputs.store("richard", part)
     await ledger.outputs.store("richard", msgspec.structs.replace(part, offset=8, last=True))
     storing = ItemWriter(at=DAY, agent="shell", user="richard", session_id="s1")
-    kept = item("lead", {"nested": [1, None, 1e5, "Ő\0"]}, "Heavy.", id="i1")
+    stored = item("lead", {"nested": [1, None, 1e5, "Ő\0"]}, "Heavy.", id="i1")
     data = msgspec.structs.replace(item("gold").put, data=bytes(range(256)))
-    await ledger.items.put(ITEMS, [kept, NewItem(put=data)], storing)
+    await ledger.items.put(ITEMS, [stored, NewItem(put=data)], storing)
     for number in range(3):
         merge = _merged if number == 2 else _discard
         await ledger.notes.store(SESSION, "user", f"Note {number}.", DAY, merge=merge)

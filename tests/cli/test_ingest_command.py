@@ -73,17 +73,12 @@ def test_a_file_larger_than_a_request_is_stored_completely(
     assert (again["data"]["remembered"], again["data"]["known"]) == (0, count)
 
 
-<<<<<<< HEAD
-def test_batches_keep_the_order_and_hold_what_a_request_carries() -> None:
+def test_batches_keep_the_order_and_fit_into_a_request() -> None:
     messages = [
         chat_message("x" * (BATCH_BYTES // 3)),
         *[chat_message("yes")] * 2_500,
         chat_message("y" * BATCH_BYTES),
     ]
-=======
-def test_batches_keep_the_order_and_fit_into_a_request() -> None:
-    messages = [said("x" * (BATCH_BYTES // 3)), *[said("yes")] * 2_500, said("y" * BATCH_BYTES)]
->>>>>>> main
 
     message_batches = list(batches(messages))
 

@@ -189,6 +189,6 @@ async def test_a_graph_runs_synchronously_in_another_thread(saver: LocalSaver) -
             done = graph.invoke({"said": [f"question {number}"]}, thread("sync"))
         return list(done["said"])
 
-    said = await asyncio.to_thread(run)
+    answers = await asyncio.to_thread(run)
 
-    assert said == ["question 0", "answer 1", "question 1", "answer 3"]
+    assert answers == ["question 0", "answer 1", "question 1", "answer 3"]

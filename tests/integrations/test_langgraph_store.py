@@ -262,11 +262,11 @@ async def test_a_store_works_in_other_threads_and_refuses_to_block_its_own_loop(
         store.delete(("sync",), "k")
         return found, store.batch([GetOp(("sync",), "k")])
 
-    (one, several, namespaces), gone = await asyncio.to_thread(use)
+    (one, several, namespaces), deleted = await asyncio.to_thread(use)
 
     assert one.value == {"n": 1}
     assert several == [one] or several[0].value == {"n": 1}
-    assert (namespaces, gone) == ([("sync",)], [None])
+    assert (namespaces, deleted) == ([("sync",)], [None])
     with pytest.raises(asyncio.InvalidStateError):
         store.get(("sync",), "k")
 

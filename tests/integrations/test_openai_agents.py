@@ -272,7 +272,7 @@ class Scripted(Model):
     """A model that gives scripted answers and stores its inputs."""
 
     def __init__(self, *answers: list[TResponseOutputItem]) -> None:
-        self.given: list[object] = []
+        self.inputs: list[object] = []
         self._answers = list(answers)
 
     async def get_response(
@@ -282,7 +282,7 @@ class Scripted(Model):
         *_: Any,
         **__: Any,
     ) -> ModelResponse:
-        self.given.append(copy.deepcopy(input))
+        self.inputs.append(copy.deepcopy(input))
         return ModelResponse(output=self._answers.pop(0), usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> Any:
@@ -326,7 +326,7 @@ async def model_inputs(session: Session) -> list[object]:
     await Runner.run(agent, "How is the weather in Oslo?", session=session, run_config=quiet)
     result = await Runner.run(agent, "What did I ask?", session=session, run_config=quiet)
     assert result.final_output == "You asked about Oslo."
-    return [*model.given, await session.get_items()]
+    return [*model.inputs, await session.get_items()]
 
 
 async def test_an_agent_receives_the_same_history_as_with_sqlite(

@@ -196,8 +196,8 @@ async def test_data_beside_calls_with_results_is_stored(
     weighed = {"id": "c1", "name": "weigh", "content": "19.3 g"}
     await ingest(bus, {"role": "assistant", "tool_calls": [weighed], "reasoning": "It is heavy."})
 
-    said, result = await rows(database)
-    assert (said["kind"], said["metadata"]["fields"]) == (
+    message, result = await rows(database)
+    assert (message["kind"], message["metadata"]["fields"]) == (
         "transcript",
         {"reasoning": "It is heavy."},
     )

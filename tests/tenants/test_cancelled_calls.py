@@ -49,7 +49,7 @@ async def test_a_cancellation_has_the_caller_of_its_connection_and_token(
 async def test_a_cancellation_is_not_delivered_to_other_agents(
     acme: Agent, beta: Agent, ada: str
 ) -> None:
-    received = [await each.heard("tool.cancel.>") for each in (acme, beta)]
+    received = [await each.receive_from("tool.cancel.>") for each in (acme, beta)]
     await _cancel(acme, "one", ada)
     assert (await acme.call("recall_topic", {"topic": "user.x"}, token=ada)).ok
 

@@ -91,8 +91,8 @@ async def test_a_turn_is_remembered_for_the_person_of_its_token(
 
 
 async def test_queries_are_answered_within_the_tenant(acme: Agent, beta: Agent, ada: str) -> None:
-    received = await acme.heard("response.generation")
-    in_beta = await beta.heard("response.>")
+    received = await acme.receive_from("response.generation")
+    in_beta = await beta.receive_from("response.>")
     query = {"payload": {"query": "Remember that my boat is called Lark."}, "session_id": "boat"}
     accepted = await acme.client.request(
         "query.received",
@@ -117,7 +117,7 @@ async def test_tools_of_one_tenant_are_invisible_to_another(acme: Agent, beta: A
         result = b'{"payload": {"ok": true, "content": "sunny"}}'
         await acme.client.publish(message.reply, result)
 
-    announced = await beta.heard("tool.schema")
+    announced = await beta.receive_from("tool.schema")
     await acme.client.subscribe("tool.request.weather", cb=sunny)
     await acme.client.publish("tool.schema", b'{"name": "weather", "description": "The weather."}')
     await acme.client.flush()
@@ -130,8 +130,8 @@ async def test_tools_of_one_tenant_are_invisible_to_another(acme: Agent, beta: A
 async def test_changes_are_announced_to_their_tenant_only(
     acme: Agent, beta: Agent, ada: str
 ) -> None:
-    mine, theirs = await acme.heard("memory.>"), await beta.heard("memory.>")
-    results = await beta.heard("tool.result.>")
+    mine, theirs = await acme.receive_from("memory.>"), await beta.receive_from("memory.>")
+    results = await beta.receive_from("tool.result.>")
     await acme.call(
         "remember_fact", {"content": "The pump is serviced in May.", "scope": "user"}, token=ada
     )
@@ -145,7 +145,7 @@ async def test_changes_are_announced_to_their_tenant_only(
 async def test_late_joiners_request_schemas_and_get_one_announcement_per_tool(
     acme: Agent, beta: Agent
 ) -> None:
-    mine, theirs = await acme.heard("tool.schema"), await beta.heard("tool.schema")
+    mine, theirs = await acme.receive_from("tool.schema"), await beta.receive_from("tool.schema")
     await acme.client.publish("tool.schema.request", b"")
 
     def names() -> list[str]:
@@ -174,8 +174,8 @@ async def test_a_tenant_is_added_while_the_stack_runs(
 async def test_a_shared_tool_is_announced_to_the_other_tenant_and_answers(
     folder: Path, acme: Agent, beta: Agent
 ) -> None:
-    results = await beta.heard("tool.result.tides")
-    announced = await beta.heard("tool.schema")
+    results = await beta.receive_from("tool.result.tides")
+    announced = await beta.receive_from("tool.schema")
 
     async def high_tide(message: Msg) -> None:
         await acme.client.publish(message.reply, b'{"payload": {"ok": true, "content": "high"}}')

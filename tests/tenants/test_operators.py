@@ -42,8 +42,8 @@ async def was_refused_again(operator: Agent, number: int) -> bool:
 async def test_a_tenants_memories_are_added_to_the_vector_index(
     stack: Stack, folder: Path, acme: Agent, ada: str
 ) -> None:
-    said = {"content": "The lighthouse was painted in April.", "scope": "user"}
-    assert (await acme.call("remember_fact", said, token=ada)).ok
+    fact = {"content": "The lighthouse was painted in April.", "scope": "user"}
+    assert (await acme.call("remember_fact", fact, token=ada)).ok
     async with agent(folder, stack.url, "acme", "local2") as operator:
 
         async def indexed() -> bool:

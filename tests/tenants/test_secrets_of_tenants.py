@@ -20,9 +20,9 @@ async def test_keys_and_tokens_appear_in_no_other_file_and_no_answer(tmp_path: P
             open_stack(settings, log_folder=tmp_path) as stack,
             agent(tmp_path, stack.url, "acme") as connected,
         ):
-            everything = await connected.heard("tool.result.>")
-            events = await connected.heard("memory.>")
-            turns = await connected.heard("response.>")
+            everything = await connected.receive_from("tool.result.>")
+            events = await connected.receive_from("memory.>")
+            turns = await connected.receive_from("response.>")
             answers = [
                 await connected.call("save_topic", fact, token=token),
                 await connected.call("save_topic", {"topic": 1}, token=token),
