@@ -69,8 +69,8 @@ class Verdicts(Judge):
         pass
 
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
-        verdicts: dict[str, Verdict] = {PIANO: "supports", BERLIN: "replaces"}
-        return [verdicts[one.content] if fact.content == ROME else "unrelated" for one in older]
+        by_content: dict[str, Verdict] = {PIANO: "supports", BERLIN: "replaces"}
+        return [by_content[one.content] if fact.content == ROME else "unrelated" for one in older]
 
 
 class EachMessage:

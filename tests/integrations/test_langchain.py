@@ -32,7 +32,7 @@ from integrations.finding import found_by
 from local.client.memory import connect
 from local.integrations.langchain import LocalByteStore, LocalChatMessageHistory, LocalRetriever
 
-MESSAGES = [
+TEXTS = [
     "The green umbrella stands in the hall.",
     "The red umbrella stands in the cellar.",
     "The blue umbrella was lost on the train.",
@@ -135,7 +135,7 @@ async def test_stores_of_two_users_and_of_two_names_are_separate(home: Path, use
 
 async def ingest_messages(home: Path, user: str) -> None:
     async with connect(home=home, user=user, session="monday") as memory:
-        await memory.ingest([{"role": "user", "content": text} for text in MESSAGES])
+        await memory.ingest([{"role": "user", "content": text} for text in TEXTS])
 
 
 async def test_a_document_describes_its_memory(home: Path, user: str) -> None:
@@ -145,7 +145,7 @@ async def test_a_document_describes_its_memory(home: Path, user: str) -> None:
     (document,) = await retriever.ainvoke("Where is the green umbrella?")
     await retriever.aclose()
 
-    assert document.page_content == MESSAGES[0]
+    assert document.page_content == TEXTS[0]
     assert document.id == document.metadata["id"]
     assert 0 < document.metadata["score"] <= 1
     assert {name: document.metadata[name] for name in ("kind", "source", "session_id", "role")} == {
@@ -159,7 +159,7 @@ async def test_a_document_describes_its_memory(home: Path, user: str) -> None:
 
 async def test_a_retriever_searches_its_scope(home: Path, user: str) -> None:
     async with connect(home=home, user=user, session="monday") as memory:
-        await memory.ingest([{"role": "user", "content": MESSAGES[0]}])
+        await memory.ingest([{"role": "user", "content": TEXTS[0]}])
         await memory.remember("Prefers umbrellas to raincoats.")
     retriever = LocalRetriever(home=home, user=user, scope="user")
 
@@ -184,7 +184,7 @@ async def test_a_chain_calls_a_retriever_inside_and_outside_an_event_loop(
     await retriever.aclose()
 
     assert within == outside
-    assert within[0] == MESSAGES[0]
+    assert within[0] == TEXTS[0]
 
 
 def test_credentials_are_not_shown() -> None:

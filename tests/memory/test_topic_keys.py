@@ -68,8 +68,8 @@ async def test_a_fact_of_the_topic_in_another_case_replaces_the_older_one(bus: C
     session = await answer(bus, "load_session", {})
 
     assert recalled.content == "[Memory: User.Editor] Emacs"
-    (fact,) = session.data["memories"]
-    assert (fact["topic"], fact["content"]) == ("User.Editor", "Emacs")
+    (loaded,) = session.data["memories"]
+    assert (loaded["topic"], loaded["content"]) == ("User.Editor", "Emacs")
 
 
 async def test_a_user_topic_belongs_to_the_user_in_any_case(bus: Connection) -> None:

@@ -100,7 +100,7 @@ def message(**fields: object) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("tool", "args", "message"),
+    ("tool", "args", "expected"),
     [
         pytest.param("remember_fact", {"content": "x"}, "`scope`", id="no scope"),
         pytest.param(
@@ -133,13 +133,13 @@ def message(**fields: object) -> Json:
     ],
 )
 async def test_wrong_arguments_are_clear_errors_and_write_nothing(
-    bus: Connection, memory: Memory, tool: str, args: Json, message: str
+    bus: Connection, memory: Memory, tool: str, args: Json, expected: str
 ) -> None:
     result = await ask(bus, tool, args)
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
-    assert message in result.error.message
+    assert expected in result.error.message
     assert (await memory.ledger.counts()).records == 0
 
 

@@ -181,7 +181,7 @@ async def test_a_value_of_one_result_can_be_an_argument_and_expectation_of_the_n
     result = await run_story(story, bench)
     assert [step.status for step in result.steps] == ["passed", "failed", "skipped"]
     assert result.steps[1].problems == (
-        Problem(expected='result_data: {"calls":1}', reply='{"calls":2}'),
+        Problem(expected='result_data: {"calls":1}', came='{"calls":2}'),
     )
     assert counter.arguments == [{}, {"whose": counter.callers[0].user}]
 
@@ -191,7 +191,7 @@ async def test_a_value_to_keep_must_exist(bench: Bench) -> None:
     result = await run_story(story, bench)
     assert [step.status for step in result.steps] == ["failed", "skipped"]
     assert result.steps[0].problems == (
-        Problem(expected="something to keep at tool_output_key", reply="counted"),
+        Problem(expected="something to keep at tool_output_key", came="counted"),
     )
 
 

@@ -249,6 +249,6 @@ async def test_a_refusal_is_also_in_the_headers_of_nats_services(
     headers = {"Authorization": "Bearer forged"}
     answer = await acme.client.request(subject, request, timeout=15, headers=headers)
 
-    headers = answer.headers or {}
-    assert headers.get("Nats-Service-Error-Code") == "forbidden", answer.data
-    assert "token" in headers.get("Nats-Service-Error", "")
+    reply_headers = answer.headers or {}
+    assert reply_headers.get("Nats-Service-Error-Code") == "forbidden", answer.data
+    assert "token" in reply_headers.get("Nats-Service-Error", "")

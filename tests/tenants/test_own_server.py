@@ -44,9 +44,9 @@ async def test_a_tenant_is_served_once_the_server_knows_its_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = with_tenants(tmp_path, "acme")
-    accounts, log = configured(tmp_path), tmp_path / "log"
+    known_accounts, log = configured(tmp_path), tmp_path / "log"
     async with embedded_server(
-        tmp_path / "bus", host="127.0.0.1", port=-1, accounts=lambda: accounts
+        tmp_path / "bus", host="127.0.0.1", port=-1, accounts=lambda: known_accounts
     ) as server:
         monkeypatch.setenv("LOCAL2_BUS__URL", server.url)
         own = BusSettings(url=server.url, accounts=tmp_path / ACCOUNTS)
@@ -55,7 +55,7 @@ async def test_a_tenant_is_served_once_the_server_knows_its_account(
             async with stack:
                 await asyncio.to_thread(in_a_fork, tmp_path, "tenants", "add", "beta")
                 await eventually(lambda: "tenant_not_opened" in log.read_text())
-                accounts = configured(tmp_path)
+                known_accounts = configured(tmp_path)
                 await server.reload()
                 async with agent(tmp_path, server.url, "beta") as newcomer:
 
