@@ -30,7 +30,7 @@ PIANO = "The piano is tuned every October."
 
 
 class ScriptedJudge(Judge):
-    """A judge with scripted verdicts, otherwise "unrelated"; it records what it is asked."""
+    """A judge with scripted verdicts, otherwise "unrelated"; it records the facts it compares."""
 
     def __init__(self) -> None:
         self.verdicts_by_pair: dict[tuple[str, str], Verdict] = {}

@@ -1,4 +1,4 @@
-"""Everything in an export is stored: what is not text beside it, what is not searched in place."""
+"""Everything in an export is stored: non-text data beside the text, unsearched messages in place."""
 
 import hashlib
 import json
