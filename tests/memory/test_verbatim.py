@@ -1,4 +1,4 @@
-"""Everything in an export is stored: non-text data beside the text, unsearched messages in place."""
+"""Everything in an export is stored: other data beside the text, unsearched messages in place."""
 
 import hashlib
 import json
