@@ -54,7 +54,7 @@ STEPS = {
     "judge": ("claimed", "made", "half stored", "stored"),
     "unindex": ("claimed", "made", "stored"),
 }
-SAID, SAID_SINCE = "I live in Bath.", "I live in Ely."
+FIRST_MESSAGE, LATER_MESSAGE = "I live in Bath.", "I live in Ely."
 """Two messages whose facts have the same key."""
 STEPS_OF_READING = ("claimed", "made", "half stored", "stored")
 OTHER = "other"
@@ -69,8 +69,8 @@ class Verdicts(Judge):
         pass
 
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
-        known: dict[str, Verdict] = {PIANO: "supports", BERLIN: "replaces"}
-        return [known[one.content] if fact.content == ROME else "unrelated" for one in older]
+        by_content: dict[str, Verdict] = {PIANO: "supports", BERLIN: "replaces"}
+        return [by_content[one.content] if fact.content == ROME else "unrelated" for one in older]
 
 
 class EachMessage:
@@ -125,16 +125,16 @@ class LocalVectors:
         return await self._store.upsert(VectorUpsert(items=items, tenant=tenant))
 
     async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
-        asked = VectorUpsert(items=items, tenant=tenant, into_next=True)
-        return await self._store.upsert(asked)
+        request = VectorUpsert(items=items, tenant=tenant, into_next=True)
+        return await self._store.upsert(request)
 
     async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
-        asked = VectorNext(action="begin", embedder=embedder, tenant=tenant)
-        return await self._store.change(asked)
+        request = VectorNext(action="begin", embedder=embedder, tenant=tenant)
+        return await self._store.change(request)
 
     async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
-        asked = VectorNext(action="swap", embedder=embedder, tenant=tenant)
-        return await self._store.change(asked)
+        request = VectorNext(action="swap", embedder=embedder, tenant=tenant)
+        return await self._store.change(request)
 
     async def delete(self, ids: list[str], *, tenant: str) -> None:
         await self._store.delete(VectorDelete(ids=ids, tenant=tenant))
@@ -142,12 +142,12 @@ class LocalVectors:
     async def ids(
         self, offset: int, limit: int, *, tenant: str, of_next: bool = False
     ) -> list[str]:
-        asked = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
-        return (await self._store.ids(asked)).ids
+        request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
+        return (await self._store.ids(request)).ids
 
     async def held(self, ids: list[str], *, tenant: str) -> list[str]:
-        asked = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
-        return (await self._store.ids(asked)).ids
+        request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
+        return (await self._store.ids(request)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
         return (await self._store.lost(VectorCheck(items=items, tenant=tenant))).ids
@@ -163,7 +163,7 @@ class LocalVectors:
 async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
     """Open a memory that judges and indexes what is stored in a folder."""
 
-    def unheard(_: str, change: MemoryChange) -> None:
+    def ignore(_: str, change: MemoryChange) -> None:
         assert change.id
 
     with VectorIndex.open(folder / "chroma", "local2.memory") as index:
@@ -176,7 +176,7 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
                 Ledger(database, "default"),
                 LocalVectors(store),
                 MemorySettings(judge_distance=2.0),
-                announce=unheard,
+                announce=ignore,
                 models=Models(judge=Verdicts(), extractor=EachMessage()),
             )
             running = asyncio.create_task(memory.backlog.run())
@@ -188,11 +188,11 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
         store.close()
 
 
-async def all_done(memory: Memory) -> None:
-    async def nothing_waits() -> bool:
+async def wait_until_done(memory: Memory) -> None:
+    async def nothing_is_pending() -> bool:
         return memory.indexer.is_caught_up and not await memory.ledger.backlog.counts()
 
-    await eventually(nothing_waits, within=30)
+    await eventually(nothing_is_pending, within=30)
 
 
 async def remember(memory: Memory, content: str) -> None:
@@ -201,7 +201,7 @@ async def remember(memory: Memory, content: str) -> None:
     memory.changes.written([written], [record])
 
 
-def die(*_: object) -> None:
+def kill_process(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -213,7 +213,7 @@ def kill_after(owner: type, name: str, when: Callable[..., bool] = lambda *_: Tr
     async def lethal(*args: Any, **kwargs: Any) -> Any:
         answer = await function(*args, **kwargs)
         if when(answer):
-            die()
+            kill_process()
         return answer
 
     setattr(owner, name, lethal)
@@ -226,7 +226,7 @@ def kill_amid(kind: TaskKind) -> None:
     def lethal(self: TenantRows, connection: Any, statement: str, **values: Any) -> Any:
         answer = execute(self, connection, statement, **values)
         if statement == "finish_task" and values["kind"] == kind:
-            die()
+            kill_process()
         return answer
 
     TenantRows.execute = lethal  # type: ignore[method-assign]
@@ -251,8 +251,8 @@ def arm(kind: TaskKind, step: str) -> None:
         kill_after(*((LocalVectors, "delete") if step == "made" else (TaskQueue, "finish")))
 
 
-async def say(memory: Memory, content: str) -> None:
-    """Say something as Richard, in one session."""
+async def send(memory: Memory, content: str) -> None:
+    """Send a message as Richard, always in the same session."""
     intake = memory.of(Caller(tenant="default", user="richard", agent="shell")).intake
     await intake.store_conversation([ConversationMessage(role="user", content=content)], "s1")
 
@@ -271,7 +271,7 @@ def _lethal_drop(drop: Callable[..., None]) -> Callable[..., None]:
 
     def lethal(*args: Any) -> None:
         drop(*args)
-        die()
+        kill_process()
 
     return lethal
 
@@ -280,7 +280,7 @@ async def change_embedder(folder: Path, step: str) -> None:
     async with open_memory(folder) as (memory, _):
         for content in (PIANO, BERLIN, ROME):
             await remember(memory, content)
-        await all_done(memory)
+        await wait_until_done(memory)
         arm("embed", step)
         await memory.reembedding.begin(OTHER)
         await asyncio.Event().wait()
@@ -289,14 +289,14 @@ async def change_embedder(folder: Path, step: str) -> None:
 async def work(folder: Path, kind: TaskKind, step: str) -> None:
     async with open_memory(folder) as (memory, _):
         if kind == "extract":
-            await say(memory, SAID)
-            await all_done(memory)
+            await send(memory, FIRST_MESSAGE)
+            await wait_until_done(memory)
             arm(kind, step)
-            await say(memory, SAID_SINCE)
+            await send(memory, LATER_MESSAGE)
             await asyncio.Event().wait()
         for content in (PIANO, BERLIN):
             await remember(memory, content)
-        await all_done(memory)
+        await wait_until_done(memory)
         arm(kind, step)
         await remember(memory, ROME)
         await asyncio.Event().wait()

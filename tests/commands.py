@@ -61,12 +61,12 @@ def in_a_fork(folder: Path, *words: str, **environment: str) -> subprocess.Compl
     """Run one command to its end in a forked process, which saves the imports."""
     with TemporaryDirectory() as written:
         output, errors = Path(written, "stdout"), Path(written, "stderr")
-        given = {**os.environ, **environment}
-        code = Fork(_be_the_command, folder, words, given, output, errors).wait(START_SECONDS)
+        variables = {**os.environ, **environment}
+        code = Fork(_run_command, folder, words, variables, output, errors).wait(START_SECONDS)
         return subprocess.CompletedProcess(words, code, output.read_text(), errors.read_text())
 
 
-def _be_the_command(
+def _run_command(
     folder: Path, words: Sequence[str], environment: dict[str, str], output: Path, errors: Path
 ) -> None:
     os.chdir(folder)
@@ -78,9 +78,9 @@ def _be_the_command(
     app(words)
 
 
-def _be_the_stack(folder: Path, environment: dict[str, str], errors: Path) -> None:
+def _run_stack(folder: Path, environment: dict[str, str], errors: Path) -> None:
     supervisor.supervised = worker_in_this_process
-    _be_the_command(folder, ["up"], environment, Path(os.devnull), errors)
+    _run_command(folder, ["up"], environment, Path(os.devnull), errors)
 
 
 class Running:
@@ -100,7 +100,7 @@ class Running:
             time.sleep(0.05)
 
     def _start(self, environment: dict[str, str]) -> None:
-        self.process = Fork(_be_the_stack, self.folder, environment, self.errors)
+        self.process = Fork(_run_stack, self.folder, environment, self.errors)
 
     @property
     def url(self) -> str:

@@ -120,19 +120,19 @@ async def bus(connect_bus: ConnectBus) -> Connection:
 @pytest.fixture
 async def listen(connect_bus: ConnectBus) -> Listen:
     """Collect the messages of a subject, over a separate connection."""
-    ears = await connect_bus()
+    subscriber = await connect_bus()
 
-    async def hear(subject: str) -> list[BusMessage]:
-        heard: list[BusMessage] = []
+    async def subscribe(subject: str) -> list[BusMessage]:
+        messages: list[BusMessage] = []
 
-        async def keep(message: BusMessage) -> None:
-            heard.append(message)
+        async def receive(message: BusMessage) -> None:
+            messages.append(message)
 
-        await ears.subscribe(subject, keep)
-        await ears.flush()
-        return heard
+        await subscriber.subscribe(subject, receive)
+        await subscriber.flush()
+        return messages
 
-    return hear
+    return subscribe
 
 
 @pytest.fixture(scope="session")

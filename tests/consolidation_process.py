@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from backlog_process import all_done, die, kill_after, open_memory
+from backlog_process import kill_after, kill_process, open_memory, wait_until_done
 from ledgers import fact
 from local.ledger.records import EXTRACTED_FROM
 from local.ledger.sqlite.rows import TenantRows
@@ -29,7 +29,7 @@ async def fill(memory: Memory) -> None:
         await memory.ledger.facts.store(fact(text, metadata=sources, event_time=LONG_AGO))
     memory.accesses.add([FACTS])
     await memory.accesses.write()
-    await all_done(memory)
+    await wait_until_done(memory)
 
 
 def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
@@ -39,7 +39,7 @@ def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
     def lethal(self: TenantRows, connection: Any, statement: str, **values: Any) -> Any:
         answer = execute(self, connection, statement, **values)
         if statement == last and when(**values):
-            die()
+            kill_process()
         return answer
 
     TenantRows.execute = lethal  # type: ignore[method-assign]
@@ -60,7 +60,7 @@ def arm(step: str) -> None:
     elif step == "made":
         kill_after(Upkeep, "carry_out")
     else:
-        Changes.retired = die  # type: ignore[assignment, method-assign]
+        Changes.retired = kill_process  # type: ignore[assignment, method-assign]
 
 
 async def work(folder: Path, step: str) -> None:

@@ -21,7 +21,7 @@ IMPORTER = Importing(user=None, agent="cli", at=DAY + timedelta(days=9))
 SESSION = SessionKey(owner="richard", session_id="s1")
 
 
-def told(content: str, name: str) -> NewRecord:
+def named_message(content: str, name: str) -> NewRecord:
     """Return a message with a name that its sender gave it."""
     return message(content, id=name, alias=f"{name}*")
 
@@ -77,15 +77,15 @@ async def fill(ledger: Ledger) -> None:
     await ledger.outputs.store("richard", part)
     await ledger.outputs.store("richard", msgspec.structs.replace(part, offset=8, last=True))
     storing = ItemWriter(at=DAY, agent="shell", user="richard", session_id="s1")
-    kept = item("lead", {"nested": [1, None, 1e5, "Ő\0"]}, "Heavy.", id="i1")
+    stored = item("lead", {"nested": [1, None, 1e5, "Ő\0"]}, "Heavy.", id="i1")
     data = msgspec.structs.replace(item("gold").put, data=bytes(range(256)))
-    await ledger.items.put(ITEMS, [kept, NewItem(put=data)], storing)
+    await ledger.items.put(ITEMS, [stored, NewItem(put=data)], storing)
     for number in range(3):
-        merge = _merged if number == 2 else _kept
+        merge = _merged if number == 2 else _discard
         await ledger.notes.store(SESSION, "user", f"Note {number}.", DAY, merge=merge)
 
 
-def _kept(_: Sequence[Note]) -> None:
+def _discard(_: Sequence[Note]) -> None:
     return None
 
 
@@ -95,10 +95,10 @@ def _merged(notes: Sequence[Note]) -> Note:
 
 async def _converse(ledger: Ledger) -> None:
     """Store an edited message, one that arrives late between others, and one before all of them."""
-    first, second = told("One.", "m1"), told("Two.", "m2")
+    first, second = named_message("One.", "m1"), named_message("Two.", "m2")
     await ledger.conversations.store([first, second])
     edited = msgspec.structs.replace(second, content="Two, edited.")
-    late, early = told("One and a half.", "m1.5"), told("Zero.", "m0")
+    late, early = named_message("One and a half.", "m1.5"), named_message("Zero.", "m0")
     await ledger.conversations.store([early, first, late, edited])
     key = {"tool_output_key": "tout_" + "a" * 24}
     await ledger.received.store(

@@ -38,7 +38,7 @@ def full_disk(*limits: tuple[int, int]) -> Iterator[None]:
         for pid, _ in limits:
             try:
                 limit(pid, resource.RLIM_INFINITY)
-            except ProcessLookupError:  # it has been restarted meanwhile
+            except ProcessLookupError:  # it has been restarted in the meantime
                 continue
 
 

@@ -136,10 +136,10 @@ def everything(found: Matches, _: WordMatches) -> Choice[Seen]:
 
 async def find(ledger: Ledger, search: Search, *meanings: VectorResult) -> Seen:
     """Run a search; `meanings` are the vectors' successive answers, the last one repeated."""
-    said = list(meanings) or [no_vector_result()]
+    results = list(meanings) or [no_vector_result()]
 
     async def look(_: int) -> VectorResult:
-        return said.pop(0) if len(said) > 1 else said[0]
+        return results.pop(0) if len(results) > 1 else results[0]
 
     return await ledger.searches.find(search, look, lambda worded: worded, everything)
 

@@ -58,9 +58,9 @@ async def _error(_: Connection, __: str) -> Json:
 
 async def _progress(bus: Connection, request_id: str) -> Json:
     for step in (0, 50, 100):
-        said = ToolProgress(progress=step, total=100, message=f"Completed step {step} of 100")
-        told = seal(said, type="progress", source="suite", correlation_id=request_id)
-        await bus.publish("tool.progress.test_tool_with_progress", encode(told))
+        progress = ToolProgress(progress=step, total=100, message=f"Completed step {step} of 100")
+        envelope = seal(progress, type="progress", source="suite", correlation_id=request_id)
+        await bus.publish("tool.progress.test_tool_with_progress", encode(envelope))
     return {"ok": True, "content": "done"}
 
 

@@ -20,7 +20,7 @@ async def recall(service: MemoryService, query: str, **ask: Any) -> list[str]:
     return contents(await service.recall(RecallRequest(**{"query": query, "top_k": 20, **ask})))
 
 
-def said(content: str | None, role: str = "user", **fields: Any) -> ConversationMessage:
+def chat_message(content: str | None, role: str = "user", **fields: Any) -> ConversationMessage:
     """Return a message; its speaker is its role unless it has a name."""
     return ConversationMessage(**{"role": role, "content": content, **fields})
 

@@ -55,7 +55,7 @@ async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIter
     runtime_file.unlink(missing_ok=True)
     stop, stopped = multiprocessing.Pipe()
     with stopped:
-        process = Fork(be_the_stack, folder, stopped, worker_here)
+        process = Fork(run_stack, folder, stopped, worker_here)
     try:
         await eventually(
             lambda: runtime_file.exists() or process.poll() is not None, within=START_SECONDS
@@ -66,7 +66,7 @@ async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIter
         await asyncio.to_thread(process.wait)
 
 
-def be_the_stack(folder: Path, stopped: Connection, worker_here: bool) -> None:
+def run_stack(folder: Path, stopped: Connection, worker_here: bool) -> None:
     """Run the stack until the other end of `stopped` closes."""
     streams.ACK_WAIT = REDELIVERY
     publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.MAX_PAUSE = UNSTORED

@@ -61,7 +61,7 @@ class Agent:
         )
         return Answer.of(message)
 
-    async def heard(self, subject: str) -> list[Msg]:
+    async def receive_from(self, subject: str) -> list[Msg]:
         """Return the list of messages that arrive on a subject from now on."""
         messages: list[Msg] = []
 

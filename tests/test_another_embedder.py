@@ -1,4 +1,4 @@
-"""Another embedder comes to serve while the one before answers every search."""
+"""The index is rebuilt with another embedder while the former one answers every search."""
 
 import asyncio
 import os
@@ -30,13 +30,13 @@ COUNT = 40
 
 @pytest.fixture
 def settings(tmp_path: Path, ollama: OllamaStandIn) -> Settings:
-    """A stack begins with MiniLM: Ollama has no model yet."""
+    """Settings of a stack that starts with MiniLM, because Ollama has no model yet."""
     ollama.models.clear()
     return settings_in(tmp_path, embedder="auto", ollama_url=ollama.url)
 
 
 class Gate:
-    """Lets so many batches pass into the next index."""
+    """Lets a given number of batches into the next index."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passes = asyncio.Semaphore(0)
@@ -54,7 +54,7 @@ class Gate:
         monkeypatch.setattr(VectorClient, "upsert_next", gated)
 
     async def open(self, batches: int) -> None:
-        """Let them pass, and wait until they are stored."""
+        """Let this many batches pass, and wait until they are stored."""
         passed = self.passed + batches
         for _ in range(batches):
             self.passes.release()
@@ -70,14 +70,14 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return Gate(monkeypatch)
 
 
-async def filled(bus: Connection, *, others: int = 0) -> None:
+async def fill(bus: Connection, *, others: int = 0) -> None:
     for number in range(COUNT):
         await save(bus, f"Note {number}: the moon pulls at the oceans.")
     await say(bus, GOLD)
     await in_step(bus, records=COUNT + 1 + others)
 
 
-async def begun(bus: Connection, ollama: OllamaStandIn) -> None:
+async def begin_reindex(bus: Connection, ollama: OllamaStandIn) -> None:
     ollama.models.append(f"{NOMIC}:latest")
     now = await start_reindex(bus, NOMIC)
     assert now.next is not None
@@ -85,20 +85,20 @@ async def begun(bus: Connection, ollama: OllamaStandIn) -> None:
     assert now.next.waiting > 0
 
 
-async def served(bus: Connection, embedder: str) -> None:
-    async def serves() -> bool:
+async def wait_until_served_by(bus: Connection, embedder: str) -> None:
+    async def is_served() -> bool:
         now = await status(bus)
         return now.next is None and now.embedder == embedder
 
-    await eventually(serves, within=30)
+    await eventually(is_served, within=30)
 
 
 @asynccontextmanager
 async def searching(bus: Connection) -> AsyncIterator[Callable[[], int]]:
-    """Search all the time, and see that nothing is ever missing; counts the searches."""
+    """Search without pause and check that no result is missing; yield the number of searches."""
     done = 0
 
-    async def go_on() -> None:
+    async def search_repeatedly() -> None:
         nonlocal done
         while True:
             found = await search(bus, "symbol of gold, oceans")
@@ -110,7 +110,7 @@ async def searching(bus: Connection) -> AsyncIterator[Callable[[], int]]:
             assert recalled["items"][0]["explanation"]["shares"]["meaning"] > 0
             done += 1
 
-    task = asyncio.create_task(go_on())
+    task = asyncio.create_task(search_repeatedly())
     try:
         yield lambda: done
     finally:
@@ -121,7 +121,7 @@ async def searching(bus: Connection) -> AsyncIterator[Callable[[], int]]:
 
 
 def embedded(ollama: OllamaStandIn) -> list[str]:
-    """Every text that was embedded to be found."""
+    """Return every text that was embedded as a document."""
     return [
         text
         for body in ollama.bodies("/api/embed")
@@ -140,7 +140,7 @@ def collections(folder: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.usefixtures("worker_here")
 @pytest.mark.parametrize("size", ["whole", "candidates"])
-async def test_searches_go_on_as_ever_until_and_after_the_swap(
+async def test_searches_find_everything_before_and_after_the_swap(
     settings: Settings, ollama: OllamaStandIn, gate: Gate, size: str, request: pytest.FixtureRequest
 ) -> None:
     if size == "candidates":
@@ -148,9 +148,9 @@ async def test_searches_go_on_as_ever_until_and_after_the_swap(
             "local.ledger.sqlite.working_sets.MAX_RECORDS", -1
         )
     async with open_stack(settings) as stack:
-        await filled(stack.bus)
+        await fill(stack.bus)
         async with searching(stack.bus) as searches:
-            await begun(stack.bus, ollama)
+            await begin_reindex(stack.bus, ollama)
             await gate.open(2)
             before = searches()
             await eventually(lambda: searches() > before)
@@ -159,7 +159,7 @@ async def test_searches_go_on_as_ever_until_and_after_the_swap(
             assert 0 < now.next.waiting < COUNT
             assert now.embedder == MINILM
             gate.remove()
-            await served(stack.bus, NOMIC)
+            await wait_until_served_by(stack.bus, NOMIC)
             before = searches()
             await eventually(lambda: searches() > before + 2)
         after = await status(stack.bus)
@@ -172,7 +172,7 @@ async def test_searches_go_on_as_ever_until_and_after_the_swap(
 
 
 async def _embedders(stack: Stack) -> set[str]:
-    """Whose vectors the ledger has."""
+    """Return the embedders whose vectors the ledger holds."""
     ledger = stack.memories.tenant("default").ledger
     rows = await ledger._rows.read(
         lambda c: c.execute("SELECT DISTINCT embedder FROM vector").fetchall()
@@ -181,20 +181,20 @@ async def _embedders(stack: Stack) -> set[str]:
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_what_is_written_and_replaced_meanwhile_is_right_after_the_swap(
+async def test_records_written_and_replaced_during_a_reindex_are_right_after_the_swap(
     settings: Settings, ollama: OllamaStandIn, gate: Gate
 ) -> None:
     async with open_stack(settings) as stack:
         service = stack.memories.of(CALLER)
         await service.write_topic(TOPIC, "Osmium.")
-        await filled(stack.bus, others=1)
-        await begun(stack.bus, ollama)
+        await fill(stack.bus, others=1)
+        await begin_reindex(stack.bus, ollama)
         await gate.open(1)
         await service.write_topic(TOPIC, "Iridium.")
         await save(stack.bus, "A note that comes late.")
         late = await search(stack.bus, "A note that comes late.")
         gate.remove()
-        await served(stack.bus, NOMIC)
+        await wait_until_served_by(stack.bus, NOMIC)
         await in_step(stack.bus)
 
         after = await status(stack.bus)
@@ -206,18 +206,18 @@ async def test_what_is_written_and_replaced_meanwhile_is_right_after_the_swap(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_it_goes_on_where_it_was_when_the_stack_starts_again(
+async def test_a_reindex_resumes_when_the_stack_restarts(
     settings: Settings, ollama: OllamaStandIn, gate: Gate
 ) -> None:
     async with open_stack(settings) as stack:
-        await filled(stack.bus)
-        await begun(stack.bus, ollama)
+        await fill(stack.bus)
+        await begin_reindex(stack.bus, ollama)
         await gate.open(2)
     gate.remove()
 
     async with open_stack(settings) as stack:
         async with searching(stack.bus):
-            await served(stack.bus, NOMIC)
+            await wait_until_served_by(stack.bus, NOMIC)
         after = await status(stack.bus)
 
     assert (after.indexed, after.in_index) == (COUNT + 1, COUNT + 1)
@@ -225,17 +225,17 @@ async def test_it_goes_on_where_it_was_when_the_stack_starts_again(
 
 
 @pytest.mark.usefixtures("worker_forked")
-async def test_it_goes_on_where_it_was_when_the_worker_was_killed(
+async def test_a_reindex_resumes_after_the_worker_was_killed(
     settings: Settings, ollama: OllamaStandIn, gate: Gate
 ) -> None:
     async with open_stack(settings) as stack:
-        await filled(stack.bus)
-        await begun(stack.bus, ollama)
+        await fill(stack.bus)
+        await begin_reindex(stack.bus, ollama)
         await gate.open(2)
         assert stack.vector_worker.pid is not None
         os.kill(stack.vector_worker.pid, signal.SIGKILL)
         gate.remove()
-        await served(stack.bus, NOMIC)
+        await wait_until_served_by(stack.bus, NOMIC)
         await in_step(stack.bus, records=COUNT + 1)
 
         assert contents(await recall(stack.bus, "symbol of gold"))[0] == GOLD
@@ -243,11 +243,11 @@ async def test_it_goes_on_where_it_was_when_the_worker_was_killed(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_an_embedder_that_is_not_there_changes_nothing_and_says_why(
+async def test_a_missing_embedder_changes_nothing_and_the_error_says_why(
     settings: Settings, ollama: OllamaStandIn
 ) -> None:
     async with open_stack(settings) as stack:
-        await filled(stack.bus)
+        await fill(stack.bus)
 
         missing = await start_reindex(stack.bus, NOMIC)
         ollama.stop()
@@ -263,13 +263,13 @@ async def test_an_embedder_that_is_not_there_changes_nothing_and_says_why(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_an_embedder_that_goes_away_meanwhile_only_delays(
+async def test_an_embedder_that_fails_during_a_reindex_only_delays_it(
     settings: Settings, ollama: OllamaStandIn, gate: Gate
 ) -> None:
     async with open_stack(settings) as stack:
-        await filled(stack.bus)
+        await fill(stack.bus)
         async with searching(stack.bus):
-            await begun(stack.bus, ollama)
+            await begin_reindex(stack.bus, ollama)
             await gate.open(1)
             ollama.models.clear()
             gate.remove()
@@ -280,16 +280,16 @@ async def test_an_embedder_that_goes_away_meanwhile_only_delays(
 
             await eventually(delayed)
             ollama.models.append(f"{NOMIC}:latest")
-            await served(stack.bus, NOMIC)
+            await wait_until_served_by(stack.bus, NOMIC)
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_the_embedder_that_serves_gives_the_other_one_up(
+async def test_reindexing_with_the_current_embedder_cancels_the_change(
     settings: Settings, ollama: OllamaStandIn, gate: Gate
 ) -> None:
     async with open_stack(settings) as stack:
-        await filled(stack.bus)
-        await begun(stack.bus, ollama)
+        await fill(stack.bus)
+        await begin_reindex(stack.bus, ollama)
         await gate.open(1)
 
         given_up = await start_reindex(stack.bus, "minilm")
@@ -307,7 +307,7 @@ async def test_the_embedder_that_serves_gives_the_other_one_up(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_an_embedder_that_the_settings_do_not_allow_is_refused(
+async def test_an_embedder_that_the_settings_exclude_is_refused(
     settings: Settings, ollama: OllamaStandIn
 ) -> None:
     ollama.models.append(f"{NOMIC}:latest")

@@ -1,6 +1,6 @@
-"""Whatever comes in messages and files is read or refused: no crash, one answer, nothing half done.
+"""Every message and file is read or refused: no crash, one answer, no partial write.
 
-Ten thousand broken inputs, always the same ones; `benchmarks/fuzz.py` has more.
+The ten thousand broken inputs are the same in every run; `benchmarks/fuzz.py` makes more.
 """
 
 from pathlib import Path
@@ -27,11 +27,11 @@ def fuzz(tmp_path: Path) -> Fuzz:
     return Fuzz(tmp_path, SEED)
 
 
-def test_what_the_broken_inputs_are_made_from_is_read(tmp_path: Path) -> None:
+def test_the_valid_inputs_behind_the_broken_ones_are_read(tmp_path: Path) -> None:
     assert not [reader.name for reader in readers(tmp_path) if is_refused(reader, reader.valid)]
 
 
-def test_a_seed_and_a_number_make_an_input_again(fuzz: Fuzz, tmp_path: Path) -> None:
+def test_a_seed_and_a_number_reproduce_an_input(fuzz: Fuzz, tmp_path: Path) -> None:
     again, other = Fuzz(tmp_path, SEED), Fuzz(tmp_path, SEED + 1)
     made = [[one.input(number)[1] for number in range(100)] for one in (fuzz, again, other)]
 
@@ -55,27 +55,25 @@ JSON = st.recursive(
 )
 
 
-def with_another(valid: Any, draw: st.DataObject) -> Any:
-    """The value with another one somewhere in it."""
+def with_part_replaced(valid: Any, draw: st.DataObject) -> Any:
+    """Return the value with one of its parts replaced by another value."""
     if isinstance(valid, dict) and valid and draw.draw(st.booleans()):
         key = draw.draw(st.sampled_from(list(valid)))
-        return {**valid, key: with_another(valid[key], draw)}
+        return {**valid, key: with_part_replaced(valid[key], draw)}
     return draw.draw(JSON)
 
 
 @given(draw=st.data())
 @settings(max_examples=300)
-def test_any_value_in_the_place_of_another_is_read_or_refused(
-    fuzz: Fuzz, draw: st.DataObject
-) -> None:
+def test_any_replaced_value_is_read_or_refused(fuzz: Fuzz, draw: st.DataObject) -> None:
     reader = draw.draw(st.sampled_from([one for one in fuzz.readers if one.valid[:1] == b"{"]))
     valid = msgspec.json.decode(reader.valid.splitlines()[0])
 
-    is_refused(reader, msgspec.json.encode(with_another(valid, draw)))
+    is_refused(reader, msgspec.json.encode(with_part_replaced(valid, draw)))
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_each_broken_request_is_answered_once_and_writes_nothing_if_it_is_refused(
+async def test_a_broken_request_gets_one_answer_and_a_refused_one_writes_nothing(
     tmp_path: Path,
 ) -> None:
     config = settings_in(tmp_path)

@@ -1,4 +1,4 @@
-"""Long conversations on the whole stack: none fails, none forgets, whatever happens between."""
+"""Long conversations on the whole stack answer every turn and remember early ones."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("worker_here")
 TURNS = 80
-"""Those fill the context several times."""
+"""Enough turns to fill the context several times."""
 TEAPOT = "The blue teapot stands in the cellar."
 QUESTION = "What do you remember about the blue teapot?"
 SMALL = 1_200
@@ -40,11 +40,11 @@ async def asking(settings: Settings) -> AsyncIterator[QueryClient]:
 
 
 def line(number: int) -> str:
-    """What is said in a turn: about fifty tokens."""
+    """Return the text of a turn: about fifty tokens."""
     return TEAPOT if number == 3 else f"In turn {number} somebody says {'this and that, ' * 10}."
 
 
-async def turn_three_is_known_after_many(settings: Settings) -> None:
+async def turn_three_is_known(settings: Settings) -> None:
     async with asking(settings) as client:
         for number in range(TURNS):
             turn = await client.ask(line(number), caller=CALLER)
@@ -55,13 +55,13 @@ async def turn_three_is_known_after_many(settings: Settings) -> None:
     assert TEAPOT in answer.answer
 
 
-async def test_many_turns_by_rules_and_turn_three_is_known(tmp_path: Path) -> None:
+async def test_turn_three_is_known_after_many_turns_answered_by_rules(tmp_path: Path) -> None:
     with_tools = SMALL + 2_500
 
-    await turn_three_is_known_after_many(small(tmp_path, chat="rules", context_size=with_tools))
+    await turn_three_is_known(small(tmp_path, chat="rules", context_size=with_tools))
 
 
-async def test_many_turns_with_a_model_and_turn_three_is_known(
+async def test_turn_three_is_known_after_many_turns_answered_by_a_model(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     def respond(messages: list[Json], tools: list[Json]) -> Reply:
@@ -74,13 +74,13 @@ async def test_many_turns_with_a_model_and_turn_three_is_known(
         return Reply(content="Understood.")
 
     ollama.responder = respond
-    ollama.context_tokens = 2 * SMALL + 4_000  # the schemas of the tools have room as well
+    ollama.context_tokens = 2 * SMALL + 4_000  # leaves room for the tools' schemas
     generator = {"chat": "ollama", "ollama_url": ollama.url, "tools": ("recall",)}
 
-    await turn_three_is_known_after_many(small(tmp_path, **generator))
+    await turn_three_is_known(small(tmp_path, **generator))
 
 
-async def test_a_conversation_goes_on_after_a_restart_of_the_stack(
+async def test_a_conversation_continues_after_a_restart_of_the_stack(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
@@ -100,23 +100,23 @@ async def test_a_conversation_goes_on_after_a_restart_of_the_stack(
     ]
 
 
-async def test_a_prompt_that_is_too_large_is_answered_and_the_compaction_told(
+async def test_a_prompt_that_is_too_large_is_compacted_and_answered(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     settings = small(tmp_path, chat="ollama", ollama_url=ollama.url, tools=("recall",))
     settings = replace(settings, generator=replace(settings.generator, context_size=100_000))
-    heard: list[str] = []
+    statuses: list[str] = []
     async with open_stack(settings) as stack, QueryClient(stack.bus) as client:
 
-        async def hear(message: Any) -> None:
-            heard.append(decode(message.data, dict).payload["status"])
+        async def receive(message: Any) -> None:
+            statuses.append(decode(message.data, dict).payload["status"])
 
-        await stack.bus.subscribe("session.compaction", hear)
+        await stack.bus.subscribe("session.compaction", receive)
         for number in range(20):
             await client.ask(line(number), caller=CALLER)
         ollama.context_tokens = 1_500
 
         turn = await client.ask("And now?", caller=CALLER)
-        await eventually(lambda: heard[:2] == ["started", "completed"])
+        await eventually(lambda: statuses[:2] == ["started", "completed"])
 
     assert (turn.answer, turn.error) == ("Understood.", None)

@@ -1,4 +1,4 @@
-"""What was acknowledged survives every kill, and recall answers through all of them."""
+"""Acknowledged writes survive every kill, and recall answers while the worker is killed."""
 
 import asyncio
 import json
@@ -22,14 +22,14 @@ from waiting import eventually
 
 STACK_KILLS = 3
 WORKER_KILLS = 2
-"""More of them: `benchmarks/kills.py` and `kill_worker.py`."""
+"""Kills per test; `benchmarks/kills.py` and `kill_worker.py` do more."""
 WRITERS = 8
 RECORDS_OF_A_TURN = 3
-"""The episode, the question, the answer."""
+"""The episode, the question and the answer."""
 
 
 class Acknowledged:
-    """What the stack said it has saved: topics with their values, notes, and messages."""
+    """The writes that the stack acknowledged: topics with their values, notes, and messages."""
 
     def __init__(self) -> None:
         self.topics: dict[str, str] = {}
@@ -41,7 +41,7 @@ class Acknowledged:
 
 
 async def write_until_killed(bus: Connection, acknowledged: Acknowledged, number: int) -> None:
-    """Save topics, notes and messages in turns for as long as somebody answers."""
+    """Save topics, notes and messages in turn until the stack stops answering."""
     for turn in count():
         topic, value = f"project.t{number}_{turn}", f"value {number} of turn {turn}"
         note = f"Note {number}-{turn} of writer {os.urandom(4).hex()}."
@@ -75,7 +75,7 @@ async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Pa
             await eventually(partial(acknowledged.has_notes, enough))
             await stack.kill()
             for writer in writers:
-                writer.cancel()  # who waits for an answer that nobody gives any more
+                writer.cancel()  # it waits for an answer that will never arrive
             await asyncio.gather(*writers, return_exceptions=True)
 
     async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
@@ -83,17 +83,17 @@ async def test_every_acknowledged_save_survives_a_kill_of_the_stack(tmp_path: Pa
             recalled = await call_tool(bus, "recall_topic", {"topic": topic}, caller=CALLER)
             assert recalled.content == f"[Memory: {topic}] {value}"
         again = [await save(bus, note) for note in acknowledged.notes]
-        said_again = [await say(bus, message) for message in acknowledged.messages]
+        sent_again = [await say(bus, message) for message in acknowledged.messages]
         await in_step(bus, within=60)
         found = await search(bus, "note of a writer")
     assert [saved for saved in again if saved.data["was_new"]] == [], "saved before, and lost"
-    assert sum(said.data["added"] for said in said_again) == 0, "said before, and lost"
+    assert sum(said.data["added"] for said in sent_again) == 0, "said before, and lost"
     assert found["degraded"] is False
     assert len(acknowledged.topics) > STACK_KILLS * 20
 
 
 @pytest.mark.timeout(180)
-async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: Path) -> None:
+async def test_turns_published_around_a_kill_are_each_remembered_once(tmp_path: Path) -> None:
     turns = {f"q{n}": f"Answer {n} about osmium." for n in range(80)}
 
     async def publish(bus: Connection, query_id: str) -> None:
@@ -122,7 +122,7 @@ async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: 
             return (await status(bus)).records >= RECORDS_OF_A_TURN * count
 
         await eventually(lambda: remembered(len(stored)), within=30)
-        for query_id in turns:  # as publishers do that do not know what came through
+        for query_id in turns:  # publishers do not know which turns arrived
             await publish(bus, query_id)
         await eventually(lambda: remembered(len(turns)), within=30)
         await in_step(bus)
@@ -132,7 +132,7 @@ async def test_turns_published_around_a_kill_are_remembered_once_each(tmp_path: 
 async def test_a_stack_starts_right_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The killed one's worker may still import, and then lets go of the folder."""
+    """The killed stack's worker may still be importing; it then releases the folder."""
     monkeypatch.setattr(joining, "DEATH_PATIENCE", 60.0)
     async with stack_process(tmp_path) as stack:
         await stack.kill()
@@ -141,10 +141,10 @@ async def test_a_stack_starts_right_after_a_kill(
         assert (await save(stack_after.bus, "I am here.")).ok
 
 
-async def test_what_is_left_of_a_killed_stack_keeps_the_folder_until_it_is_gone(
+async def test_processes_left_by_a_killed_stack_hold_the_folder_until_they_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its server, held up here, might still write where a new one would."""
+    """Its NATS server, suspended here, might still write to files that a new one would use."""
     monkeypatch.setattr(joining, "DEATH_PATIENCE", 3.0)
     settings = settings_in(tmp_path)
     async with stack_process(tmp_path) as stack:

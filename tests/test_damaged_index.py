@@ -1,4 +1,4 @@
-"""An index whose files are damaged while the stack runs is rebuilt from the ledger, by itself."""
+"""An index whose files are damaged under a running stack is rebuilt from the ledger."""
 
 import asyncio
 import os
@@ -23,14 +23,14 @@ TIDES = "The moon pulls at the oceans."
 BEFORE = 300
 AFTER = 100
 ROUNDS = 8
-"""Chroma writes its vector files at every thousandth record: by then the damage has shown."""
+"""Chroma writes its vector files at every thousandth record: after eight rounds damage shows."""
 
 Damage = Callable[[Path], None]
 
 
 @pytest.fixture
 def vectors_from_chroma(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a small memory would be compared in the ledger's columns."""
+    """Have Chroma answer, since a small memory's vectors are compared in the ledger's columns."""
     monkeypatch.setattr(working_sets, "MAX_RECORDS", 0)
 
 
@@ -67,12 +67,12 @@ DAMAGES = [delete_folder, delete_vector_files, cut_vector_files]
 
 
 def words(number: int) -> str:
-    """No two of these share a word, so that a vector finds its own text only."""
+    """Return words that no other number shares, so that a vector finds only its own text."""
     return f"alpha{number} beta{number} gamma{number}"
 
 
 async def note(stack: Stack, ids: dict[str, int], count: int) -> None:
-    """Save notes, each with words of its own, and take down their ids."""
+    """Save notes, each with words of its own, and record their ids."""
     memory = stack.memories.of(CALLER)
     numbers = range(len(ids), len(ids) + count)
     written = await asyncio.gather(*(memory.write_episodic(words(n)) for n in numbers))
@@ -80,7 +80,7 @@ async def note(stack: Stack, ids: dict[str, int], count: int) -> None:
 
 
 async def lost(stack: Stack, ids: dict[str, int]) -> list[int]:
-    """Which of some notes are not nearest to their own text, as Chroma sees it."""
+    """Return the notes that are not nearest to their own text, according to Chroma."""
     asked = range(0, len(ids), 50)
     found = [
         await stack.memories.tenant("default").vectors.search(words(n), 1, tenant="default")
@@ -90,7 +90,7 @@ async def lost(stack: Stack, ids: dict[str, int]) -> list[int]:
 
 
 def embedded(ollama: OllamaStandIn) -> list[str]:
-    """Every text that was embedded to be found."""
+    """Return every text that was embedded as a document."""
     bodies = ollama.bodies("/api/embed")
     texts = [text for body in bodies for text in body["input"]]
     return [text for text in texts if text.startswith("search_document: alpha")]
@@ -98,10 +98,10 @@ def embedded(ollama: OllamaStandIn) -> list[str]:
 
 @pytest.mark.usefixtures("worker_forked")
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_after_damage_everything_is_found_by_its_meaning_again(
+async def test_after_damage_every_record_is_found_by_meaning_again(
     damage: Damage, settings: Settings, ollama: OllamaStandIn
 ) -> None:
-    """Within eight rounds of saving, and after a start. What had a vector is not embedded again."""
+    """Eight rounds of saving and a restart suffice, and no stored vector is embedded again."""
     ids: dict[str, int] = {}
     async with open_stack(settings, with_generator=False) as stack:
         await note(stack, ids, BEFORE)
@@ -124,10 +124,10 @@ async def test_after_damage_everything_is_found_by_its_meaning_again(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_until_it_is_rebuilt_answers_and_status_say_what_was_wrong(
+async def test_answers_and_status_name_the_damage_until_the_index_is_rebuilt(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the folder cannot be made again, the attempts become rarer, and the reason is said."""
+    """If the folder cannot be recreated, the attempts become rarer and the reason is reported."""
     monkeypatch.setattr(damages, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(damages, "LAST_PAUSE", 0.2)
     folder = settings.memory.chroma_path
@@ -162,7 +162,7 @@ async def test_until_it_is_rebuilt_answers_and_status_say_what_was_wrong(
 
 @pytest.mark.usefixtures("worker_here")
 @pytest.mark.parametrize("damage", [delete_folder, empty_database])
-async def test_a_reindex_mends_a_damaged_index_too(damage: Damage, settings: Settings) -> None:
+async def test_a_reindex_repairs_a_damaged_index(damage: Damage, settings: Settings) -> None:
     async with open_stack(settings, with_generator=False) as stack:
         await save(stack.bus, GOLD)
         await in_step(stack.bus, records=1)
@@ -173,10 +173,10 @@ async def test_a_reindex_mends_a_damaged_index_too(damage: Damage, settings: Set
         await in_step(stack.bus, records=1)
 
 
-async def test_a_worker_in_which_chroma_hangs_is_ended_and_the_next_one_goes_on(
+async def test_a_worker_hanging_in_chroma_is_killed_and_its_successor_continues(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a full disk: a call that never returns, and lets nothing else run in the process."""
+    """As after a full disk: a call never returns, and blocks everything else in the process."""
     hung = tmp_path / "hung"
     monkeypatch.setattr(supervisor, "VECTOR_WORKER", hanging_worker.__name__)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
@@ -189,10 +189,10 @@ async def test_a_worker_in_which_chroma_hangs_is_ended_and_the_next_one_goes_on(
 
 
 @pytest.mark.usefixtures("worker_here", "vectors_from_chroma")
-async def test_an_index_that_is_empty_though_the_ledger_knows_better_is_filled_again(
+async def test_an_index_that_is_wrongly_empty_is_refilled_from_the_ledger(
     settings: Settings,
 ) -> None:
-    """No call fails; what it answers cannot be true."""
+    """No call fails, but the answers cannot be true."""
     async with open_stack(settings, with_generator=False) as stack:
         await save(stack.bus, GOLD)
         await in_step(stack.bus, records=1)

@@ -1,6 +1,6 @@
-"""Damage that SQLite passes over in silence is found: at every start, or by `doctor --deep`.
+"""Damage that SQLite does not notice is found at every start, or by `doctor --deep`.
 
-A copy of the files of an open ledger is what a `kill -9` leaves. Each damage is done to one.
+A copy of the files of an open ledger is what a `kill -9` leaves. Each test damages one copy.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ LEDGER = Path(".local2", "ledger.sqlite3")
 TALLY = Path(".local2", "ledger.tally")
 WAL = Path(".local2", "ledger.sqlite3-wal")
 EARLY = 20_000
-"""Bytes: the end of the log is of before the last checkpoint, and counts for nothing."""
+"""Offset in bytes of a commit made before the last checkpoint, which the log's reader ignores."""
 
 
 async def fill(settings: Settings, first: int, last: int) -> None:
-    """Add records, one a transaction, and leave the files as they are while the ledger is open."""
+    """Add records, one per transaction, and copy the files while the ledger is open."""
     settings.memory.data_dir.mkdir(exist_ok=True)
     async with open_ledger(settings.memory, "default") as ledger:
         for number in range(first, last):
@@ -48,7 +48,7 @@ async def fill(settings: Settings, first: int, last: int) -> None:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose stack was killed: 200 records in the main file, 100 in the log before it."""
+    """A folder whose stack was killed: 200 records in the main file, 100 in its log."""
     folder = tmp_path_factory.mktemp("ledger")
     settings = settings_in(folder)
     asyncio.run(fill(settings, 0, RECORDS - 100))
@@ -69,7 +69,7 @@ async def records_of(folder: Path) -> int:
         return (await ledger.counts()).records
 
 
-async def examined(folder: Path, *, deep: bool = True) -> dict[str, CheckResult]:
+async def examine(folder: Path, *, deep: bool = True) -> dict[str, CheckResult]:
     findings = await examination.run_checks(settings_in(folder), deep=deep)
     return {finding.name: finding for finding in findings}
 
@@ -90,23 +90,23 @@ def delete_the_log(folder: Path) -> None:
 LOST_COMMITS = [flip_the_log, cut_the_log, delete_the_log]
 
 
-async def test_what_a_kill_leaves_is_whole(folder: Path) -> None:
+async def test_the_files_that_a_kill_leaves_are_intact(folder: Path) -> None:
     assert await records_of(folder) == RECORDS
-    findings = await examined(folder)
+    findings = await examine(folder)
     assert findings["ledger"].detail.startswith(f"{RECORDS} records")
     assert findings["whole ledger"].verdict == "ok"
 
 
 @pytest.mark.parametrize("damage", LOST_COMMITS)
-async def test_a_log_that_lost_commits_is_refused_until_somebody_accepts_what_is_there(
+async def test_a_log_that_lost_commits_is_refused_until_the_loss_is_accepted(
     folder: Path, damage: Callable[[Path], None]
 ) -> None:
     damage(folder)
 
-    for _ in range(2):  # another start does not make it good
+    for _ in range(2):  # a second start does not repair it
         with pytest.raises(DamagedError, match=f"{RECORDS} were acknowledged") as refused:
             await records_of(folder)
-    findings = await examined(folder, deep=False)
+    findings = await examine(folder, deep=False)
     assert findings["ledger"].verdict == "broken"
     assert str(folder / TALLY) in str(refused.value.remedy)
 
@@ -114,7 +114,7 @@ async def test_a_log_that_lost_commits_is_refused_until_somebody_accepts_what_is
     assert 0 < await records_of(folder) < RECORDS
 
 
-def test_the_command_says_so_in_two_lines(folder: Path) -> None:
+def test_the_command_reports_lost_commits_in_two_lines(folder: Path) -> None:
     cut_the_log(folder)
 
     done = in_a_fork(folder, "up")
@@ -134,7 +134,7 @@ def empty(file: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [delete, empty])
-async def test_a_lost_ledger_whose_count_is_there_is_refused_and_not_made_anew(
+async def test_a_missing_ledger_with_a_count_of_records_is_refused_and_not_recreated(
     folder: Path, lose: Callable[[Path], None]
 ) -> None:
     (folder / WAL).unlink()
@@ -142,7 +142,7 @@ async def test_a_lost_ledger_whose_count_is_there_is_refused_and_not_made_anew(
 
     with pytest.raises(DamagedError, match=f"{RECORDS} records were stored"):
         await records_of(folder)
-    assert (await examined(folder))["ledger"].verdict == "broken"
+    assert (await examine(folder))["ledger"].verdict == "broken"
     assert not (folder / LEDGER).exists() or not (folder / LEDGER).stat().st_size
 
     (folder / TALLY).unlink()
@@ -150,7 +150,7 @@ async def test_a_lost_ledger_whose_count_is_there_is_refused_and_not_made_anew(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_lost_ledger_beside_a_full_index_is_refused(tmp_path: Path) -> None:
+async def test_a_missing_ledger_beside_a_full_index_is_refused(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     async with open_stack(settings, with_generator=False) as stack:
         await save(stack.bus, "Osmium is a metal.")
@@ -167,8 +167,8 @@ async def test_a_lost_ledger_beside_a_full_index_is_refused(tmp_path: Path) -> N
     assert await records_of(tmp_path) == 0
 
 
-async def test_zeroed_pages_are_found_at_the_start(folder: Path) -> None:
-    assert await records_of(folder) == RECORDS  # and the log is in the main file
+async def test_zeroed_pages_are_found_at_start(folder: Path) -> None:
+    assert await records_of(folder) == RECORDS  # the log is now in the main file
     data = bytearray((folder / LEDGER).read_bytes())
     for page in range(8, len(data) // 4096, 5):
         data[page * 4096 : (page + 1) * 4096] = bytes(4096)
@@ -178,7 +178,7 @@ async def test_zeroed_pages_are_found_at_the_start(folder: Path) -> None:
         await records_of(folder)
 
 
-async def test_a_schema_whose_bytes_are_no_text_is_refused_at_the_start(tmp_path: Path) -> None:
+async def test_a_schema_that_is_not_text_is_refused_at_start(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     await fill(settings, 0, 1)
     file = tmp_path / LEDGER
@@ -193,13 +193,13 @@ async def test_a_schema_whose_bytes_are_no_text_is_refused_at_the_start(tmp_path
     assert "restore" in str(refused.value.remedy)
 
 
-async def test_a_flipped_letter_of_a_record_is_found_by_the_deep_check(folder: Path) -> None:
+async def test_a_changed_letter_of_a_record_is_found_by_the_deep_check(folder: Path) -> None:
     assert await records_of(folder) == RECORDS
     data = (folder / LEDGER).read_bytes()
     text = b"Note 150 is about the planet"
     flip(folder / LEDGER, data.index(text) + len(text) - 3)
 
-    findings = await examined(folder)
+    findings = await examine(folder)
 
     assert await records_of(folder) == RECORDS, "a start does not read all of it"
     assert findings["ledger"].verdict == "ok"
@@ -207,19 +207,19 @@ async def test_a_flipped_letter_of_a_record_is_found_by_the_deep_check(folder: P
     assert "full-text index" in findings["whole ledger"].detail
 
 
-async def test_records_that_are_gone_without_a_trace_are_found_by_the_deep_check(
+async def test_records_missing_without_a_trace_are_found_by_the_deep_check(
     folder: Path,
 ) -> None:
     with closing(sqlite3.connect(folder / LEDGER)) as connection:
         connection.execute("DELETE FROM record WHERE row BETWEEN 100 AND 109")
         connection.commit()
 
-    findings = await examined(folder)
+    findings = await examine(folder)
 
     assert findings["whole ledger"].detail == f"10 of {RECORDS} records are missing."
 
 
-async def test_newest_records_that_are_gone_without_a_trace_are_found_at_the_start(
+async def test_newest_records_missing_without_a_trace_are_found_at_start(
     folder: Path,
 ) -> None:
     with closing(sqlite3.connect(folder / LEDGER)) as connection:
@@ -230,24 +230,24 @@ async def test_newest_records_that_are_gone_without_a_trace_are_found_at_the_sta
         await records_of(folder)
 
 
-async def test_a_ledger_of_before_starts_and_gets_its_count(folder: Path) -> None:
+async def test_an_older_ledger_without_a_count_gets_one_at_start(folder: Path) -> None:
     (folder / TALLY).unlink()
     with closing(sqlite3.connect(folder / LEDGER)) as connection:
         connection.execute("DROP TABLE tally")
 
     assert await records_of(folder) == RECORDS
-    kept = Tally(folder / LEDGER).count_in_file()
-    assert kept == Count(commits=0, rows=RECORDS)
+    count = Tally(folder / LEDGER).count_in_file()
+    assert count == Count(commits=0, rows=RECORDS)
 
 
-async def test_a_count_that_cannot_be_read_is_written_anew(folder: Path) -> None:
+async def test_an_unreadable_count_is_rewritten(folder: Path) -> None:
     flip(folder / TALLY, 10)
 
     assert await records_of(folder) == RECORDS
     assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS, rows=RECORDS)
 
 
-async def test_who_does_not_count_records_leaves_their_number_as_it_is(folder: Path) -> None:
+async def test_a_write_outside_the_ledger_leaves_the_number_of_records(folder: Path) -> None:
     async with Database.open(folder / LEDGER, migrations()) as database:
         await database.write(lambda c: c.execute("UPDATE record SET agent = 'me'").rowcount)
 

@@ -1,4 +1,4 @@
-"""What the docs name is there: modules, pages, decisions in their order, each with its status."""
+"""Modules, pages and decisions named in the docs exist; decisions are numbered, with a status."""
 
 import re
 from itertools import count
@@ -16,7 +16,7 @@ STATUS = re.compile(
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
 
 
-def test_every_link_leads_to_a_file() -> None:
+def test_every_link_points_to_a_file() -> None:
     links = [
         (page, link)
         for page in PAGES
@@ -27,7 +27,7 @@ def test_every_link_leads_to_a_file() -> None:
     assert [link for page, link in links if not (page.parent / link).exists()] == []
 
 
-def test_every_module_that_the_architecture_names_is_there() -> None:
+def test_every_module_named_in_the_architecture_exists() -> None:
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     table = text[text.index("| to find |") : text.index("## One save")]
 
@@ -44,13 +44,13 @@ def test_every_module_that_the_architecture_names_is_there() -> None:
     assert missing == []
 
 
-def test_decisions_are_numbered_without_gaps_and_doubles() -> None:
+def test_decisions_are_numbered_without_gaps_or_duplicates() -> None:
     numbers = sorted(int(page.name[:4]) for page in DECISIONS)
 
     assert numbers == [number for number, _ in zip(count(1), numbers, strict=False)]
 
 
-def test_every_decision_has_a_status_which_its_line_in_the_index_repeats() -> None:
+def test_every_decision_has_a_status_that_the_index_repeats() -> None:
     index = (DOCS / "decisions" / "README.md").read_text(encoding="utf-8").splitlines()
     superseded, superseding = set(), set()
     for page in DECISIONS:

@@ -1,4 +1,4 @@
-"""A stack for whoever needs one: one for all of them, for as long as there is one of them."""
+"""A stack starts with its first client, is shared by all, and stops after the last."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ async def use():
 asyncio.run(use())
 """
 STOPPED = 30.0
-"""Seconds for a stack to notice that nobody uses it, and to stop."""
+"""Seconds for an unused stack to notice it and stop."""
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def answers(url: str) -> bool:
 
 @asynccontextmanager
 async def client(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A program of its own that uses the stack of a folder."""
+    """Run a separate program that uses the stack of a folder."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -89,7 +89,7 @@ async def ready(process: asyncio.subprocess.Process) -> None:
     assert await process.stdout.readline() == b"ready\n"
 
 
-async def test_a_stack_is_started_used_and_gone(settings: Settings) -> None:
+async def test_a_stack_starts_serves_its_client_and_stops(settings: Settings) -> None:
     async with stack_running(settings), connected(settings, name="test") as bus:
         stack = pid_of(settings)
         saved = await call_tool(bus, "save_memory", {"content": "Gold is Au."}, caller=CALLER)
@@ -100,7 +100,7 @@ async def test_a_stack_is_started_used_and_gone(settings: Settings) -> None:
     assert not is_running(settings)
 
 
-async def test_clients_that_come_at_once_share_one_stack_until_the_last_was_killed(
+async def test_simultaneous_clients_share_one_stack_until_the_last_is_killed(
     tmp_path: Path, settings: Settings
 ) -> None:
     async with client(tmp_path) as one, client(tmp_path) as two:
@@ -118,7 +118,7 @@ async def test_clients_that_come_at_once_share_one_stack_until_the_last_was_kill
     await eventually(lambda: not is_alive(stack), within=STOPPED)
 
 
-async def test_of_those_who_come_at_once_one_starts_the_stack(
+async def test_one_of_several_simultaneous_clients_starts_the_stack(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []
@@ -129,13 +129,13 @@ async def test_of_those_who_come_at_once_one_starts_the_stack(
 
     monkeypatch.setattr(embedded, "start_stack", start)
 
-    async def use(everybody: asyncio.Barrier) -> int:
+    async def use(barrier: asyncio.Barrier) -> int:
         async with stack_running(settings):
-            await everybody.wait()
+            await barrier.wait()
             return pid_of(settings)
 
-    everybody = asyncio.Barrier(5)
-    stacks = await asyncio.gather(*(use(everybody) for _ in range(5)))
+    barrier = asyncio.Barrier(5)
+    stacks = await asyncio.gather(*(use(barrier) for _ in range(5)))
 
     assert set(stacks) == {process.pid for process in started}
     assert len(started) == 1
@@ -143,19 +143,19 @@ async def test_of_those_who_come_at_once_one_starts_the_stack(
     assert started[0].returncode == 0
 
 
-async def test_who_comes_again_and_again_is_served_whether_the_stack_stops_or_not(
+async def test_a_returning_client_is_served_whether_or_not_the_stack_is_stopping(
     settings: Settings,
 ) -> None:
     for pause in (0.0, 0.3, 0.6, 0.9):
         async with stack_running(settings), connected(settings, name="test") as bus:
             found = await call_tool(bus, "recall_topic", {"topic": "user.name"}, caller=CALLER)
             assert found.ok
-        await asyncio.sleep(pause)  # whatever the stack has got to
+        await asyncio.sleep(pause)  # the stack may be in any phase of stopping
 
     await eventually(lambda: not is_running(settings), within=STOPPED)
 
 
-async def test_a_stack_that_was_killed_is_started_again_though_its_file_names_another_process(
+async def test_a_killed_stack_is_restarted_although_its_file_names_another_process(
     settings: Settings,
 ) -> None:
     async with stack_running(settings):
@@ -170,7 +170,7 @@ async def test_a_stack_that_was_killed_is_started_again_though_its_file_names_an
             assert pid_of(settings) not in {stack, os.getpid()}
 
 
-async def test_a_stack_that_somebody_started_is_used_and_left_alone(tmp_path: Path) -> None:
+async def test_a_stack_started_by_hand_is_used_and_left_running(tmp_path: Path) -> None:
     running = Running(tmp_path, LOCAL2_MEMORY__EMBEDDER="minilm")
     settings = settings_in(tmp_path)
     try:
@@ -185,7 +185,9 @@ async def test_a_stack_that_somebody_started_is_used_and_left_alone(tmp_path: Pa
         running.stop(signal.SIGTERM)
 
 
-async def test_a_stack_that_does_not_start_says_why_and_what_to_do(settings: Settings) -> None:
+async def test_a_stack_that_does_not_start_reports_the_reason_and_a_remedy(
+    settings: Settings,
+) -> None:
     no_model = msgspec.structs.replace(
         settings,
         generator=msgspec.structs.replace(
@@ -203,7 +205,7 @@ async def test_a_stack_that_does_not_start_says_why_and_what_to_do(settings: Set
     assert str(embedded.LOG) in str(caught.value.remedy)
 
 
-async def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+async def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".local2").write_text("a file")
 
     with pytest.raises(UnwritableError):
@@ -214,7 +216,7 @@ async def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "bus", [BusSettings(url="nats://127.0.0.1:1"), BusSettings(credentials=Path("richard.creds"))]
 )
-async def test_nothing_is_started_for_a_stack_elsewhere(
+async def test_no_stack_is_started_when_the_bus_is_configured(
     settings: Settings, bus: BusSettings
 ) -> None:
     elsewhere = msgspec.structs.replace(settings, bus=bus)
@@ -223,40 +225,42 @@ async def test_nothing_is_started_for_a_stack_elsewhere(
         assert not elsewhere.memory.data_dir.exists()
 
 
-def test_a_stack_has_the_settings_of_who_starts_it(
+def test_a_stack_has_the_settings_of_the_client_that_starts_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not those of files where it runs, or of variables that the client did not go by."""
+    """Settings files in its folder and variables that the client did not use are ignored."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOCAL2_MEMORY__TOP_K", "19")
-    given = msgspec.structs.replace(
+    client_settings = msgspec.structs.replace(
         settings_in(tmp_path), bus=BusSettings(tenant="acme", request_timeout=1e-07)
     )
-    memory = msgspec.structs.replace(given.memory, anonymise="on", reranker_model="a: b #c\n\"'é")
+    memory = msgspec.structs.replace(
+        client_settings.memory, anonymise="on", reranker_model="a: b #c\n\"'é"
+    )
 
-    given = msgspec.structs.replace(given, memory=memory)
-    environment = embedded._environment(given)
+    client_settings = msgspec.structs.replace(client_settings, memory=memory)
+    environment = embedded._environment(client_settings)
 
-    accounts = msgspec.structs.replace(given.bus, accounts=tmp_path / "config" / "nats")
-    expected = msgspec.structs.replace(given, bus=accounts)
+    accounts = msgspec.structs.replace(client_settings.bus, accounts=tmp_path / "config" / "nats")
+    expected = msgspec.structs.replace(client_settings, bus=accounts)
     assert load_settings(environment=environment) == expected
 
 
-def test_no_token_of_a_clients_reaches_the_stack_that_it_starts(
+def test_a_clients_token_does_not_reach_the_stack_that_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "of a person"  # noqa: S105 - nobody's
     monkeypatch.setenv("LOCAL2_MCP__TOKEN", secret)
-    given = msgspec.structs.replace(
+    client_settings = msgspec.structs.replace(
         settings_in(tmp_path),
         bus=BusSettings(tenant="acme", token=secret),
         mcp=McpSettings(token=secret),
     )
 
-    assert secret not in str(embedded._environment(given))
+    assert secret not in str(embedded._environment(client_settings))
 
 
-def test_a_stack_stays_for_as_long_as_it_was_used_lately(
+def test_a_stack_stays_while_it_was_used_recently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
@@ -268,7 +272,9 @@ def test_a_stack_stays_for_as_long_as_it_was_used_lately(
         assert stack.is_over(60)
 
 
-async def test_where_a_stack_ends_none_that_waits_for_its_folder_is_needed(tmp_path: Path) -> None:
+async def test_a_stack_waiting_for_the_folder_ends_with_the_stack_that_is_stopping(
+    tmp_path: Path,
+) -> None:
     with Usage(tmp_path) as ending, Usage(tmp_path) as waiting, Usage(tmp_path) as client:
         await client.begin(within=0)
         assert not waiting.is_over(0)
@@ -279,7 +285,7 @@ async def test_where_a_stack_ends_none_that_waits_for_its_folder_is_needed(tmp_p
         assert waiting.is_over(0)
 
 
-async def test_nobody_begins_to_use_a_stack_that_stops(tmp_path: Path) -> None:
+async def test_a_stopping_stack_accepts_no_new_client(tmp_path: Path) -> None:
     with Usage(tmp_path) as late:
         with Usage(tmp_path) as stack:
             assert stack.is_over(0)

@@ -1,4 +1,4 @@
-"""What a tenant with a key stores can be read with that key only, and says so without it."""
+"""Data of a tenant with a key is readable only with that key; without it the error says so."""
 
 import shutil
 import subprocess
@@ -48,7 +48,7 @@ def settings(tmp_path: Path, key: ContentKey) -> Settings:
 
 
 async def fill(settings: Settings, key: ContentKey | None, records: int = RECORDS) -> None:
-    """Add records, one a transaction; what a kill would leave of the folder goes to `killed`."""
+    """Add records, one per transaction; copy the files to `killed` as a kill would leave them."""
     folder = settings.memory.data_dir
     folder.mkdir(exist_ok=True)
     async with open_ledger(settings.memory, "default", key) as ledger:
@@ -64,7 +64,7 @@ async def records_of(settings: Settings, key: ContentKey | None) -> int:
         return (await ledger.counts()).records
 
 
-async def examined(settings: Settings) -> dict[str, CheckResult]:
+async def examine(settings: Settings) -> dict[str, CheckResult]:
     return {one.name: one for one in await examination.run_checks(settings, deep=True)}
 
 
@@ -74,7 +74,7 @@ def files_with(text: bytes, folder: Path) -> list[str]:
     return [file.name for file in files if text in file.read_bytes()]
 
 
-async def test_no_file_of_a_ledger_with_a_key_has_content(
+async def test_no_file_of_an_encrypted_ledger_holds_plain_text(
     settings: Settings, key: ContentKey, tmp_path: Path
 ) -> None:
     await fill(settings, key)
@@ -88,14 +88,14 @@ async def test_no_file_of_a_ledger_with_a_key_has_content(
     assert await records_of(settings, key) == RECORDS
 
 
-async def test_without_a_key_the_content_is_found_by_the_same_means(tmp_path: Path) -> None:
-    """Else the test before this one would prove nothing."""
+async def test_the_same_search_finds_the_text_of_an_unencrypted_ledger(tmp_path: Path) -> None:
+    """Otherwise the test above would prove nothing."""
     await fill(settings_in(tmp_path), None, 3)
 
     assert files_with(MARK.encode(), tmp_path / "killed") != []
 
 
-async def test_another_key_is_refused_and_what_is_there_stays(
+async def test_another_key_is_refused_and_the_data_stays(
     settings: Settings, key: ContentKey, tmp_path: Path
 ) -> None:
     await fill(settings, key, 3)
@@ -107,7 +107,7 @@ async def test_another_key_is_refused_and_what_is_there_stays(
     assert await records_of(settings, key) == 3
 
 
-async def test_a_key_that_is_not_named_is_refused_and_no_empty_memory_is_made(
+async def test_a_missing_key_setting_is_refused_and_no_empty_memory_is_created(
     settings: Settings, key: ContentKey
 ) -> None:
     await fill(settings, key, 3)
@@ -119,7 +119,7 @@ async def test_a_key_that_is_not_named_is_refused_and_no_empty_memory_is_made(
     assert not ledger_path(settings.memory, "default").exists()
 
 
-async def test_a_memory_that_is_not_encrypted_is_not_hidden_by_a_key(
+async def test_a_key_for_an_unencrypted_memory_is_refused(
     settings: Settings, key: ContentKey
 ) -> None:
     await fill(settings, None, 3)
@@ -144,7 +144,7 @@ def shortened(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("break_key", "message"),
     [
         pytest.param(deleted, "cannot be read", id="deleted"),
         pytest.param(readable, "may be read by others", id="readable"),
@@ -152,24 +152,24 @@ def shortened(file: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("worker_here")
-async def test_a_key_that_cannot_be_used_stops_the_start_and_the_doctor_says_so(
-    settings: Settings, key: ContentKey, spoil: Callable[[Path], None], says: str
+async def test_an_unusable_key_stops_the_start_and_the_doctor_reports_it(
+    settings: Settings, key: ContentKey, break_key: Callable[[Path], None], message: str
 ) -> None:
     file = settings.memory.content_key_file
     assert file is not None
-    spoil(file)
+    break_key(file)
 
-    with pytest.raises(LedgerKeyError, match=says) as refused:
+    with pytest.raises(LedgerKeyError, match=message) as refused:
         async with open_stack(settings, with_generator=False):
             pass
-    findings = await examined(settings)
+    findings = await examine(settings)
 
     assert refused.value.remedy is not None
     assert findings["content key"].verdict == "broken"
     assert key.hex()[:40] not in f"{refused.value} {findings}"
 
 
-def test_a_key_is_private_shown_nowhere_and_never_written_over(
+def test_a_key_file_is_private_never_shown_and_never_overwritten(
     key: ContentKey, tmp_path: Path
 ) -> None:
     file = tmp_path / "content.key"
@@ -181,7 +181,7 @@ def test_a_key_is_private_shown_nowhere_and_never_written_over(
         ContentKey.create(file)
 
 
-async def test_without_sqlcipher_it_says_what_to_install(
+async def test_without_sqlcipher_the_error_says_what_to_install(
     settings: Settings, key: ContentKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sqlcipher3", None)
@@ -193,7 +193,7 @@ async def test_without_sqlcipher_it_says_what_to_install(
     assert "local2[encryption]" in str(refused.value.remedy)
 
 
-def test_without_a_key_nothing_of_it_is_imported() -> None:
+def test_without_a_key_no_encryption_library_is_imported() -> None:
     script = "import local.app, local.examination, sys; sys.exit('sqlcipher3' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -233,14 +233,14 @@ async def test_an_encrypted_ledger_that_lost_commits_is_refused(
 
     with pytest.raises(DamagedError):
         await records_of(settings, key)
-    assert (await examined(settings))["ledger"].verdict == "broken"
+    assert (await examine(settings))["ledger"].verdict == "broken"
 
 
-async def test_the_doctor_reads_all_of_an_encrypted_ledger_and_finds_a_flipped_byte(
+async def test_the_doctor_finds_a_flipped_byte_in_an_encrypted_ledger(
     settings: Settings, key: ContentKey
 ) -> None:
     await fill(settings, key)
-    findings = await examined(settings)
+    findings = await examine(settings)
     assert findings["ledger"].detail.startswith(f"{RECORDS} records")
     assert findings["whole ledger"].verdict == "ok"
     assert findings["content key"].verdict == "ok"
@@ -248,16 +248,16 @@ async def test_the_doctor_reads_all_of_an_encrypted_ledger_and_finds_a_flipped_b
     file = ledger_path(settings.memory, "default", key)
     flip(file, file.stat().st_size // 2)
 
-    broken = [one for one in (await examined(settings)).values() if one.verdict == "broken"]
+    broken = [one for one in (await examine(settings)).values() if one.verdict == "broken"]
     assert [one.name for one in broken] in (["ledger"], ["whole ledger"])
     assert "restore" in str(broken[0].remedy)
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_stack_with_a_key_leaves_no_text_in_any_file(
+async def test_a_stack_with_a_key_leaves_no_plain_text_in_any_file(
     settings: Settings, tmp_path: Path
 ) -> None:
-    """In Chroma's either, of which the key encrypts nothing."""
+    """This includes Chroma's files, which the key does not encrypt."""
     async with open_stack(settings, log_folder=tmp_path / "logs") as stack:
         await save(stack.bus, f"The {MARK} is tuned on Friday.")
         fact = {"topic": "user.instrument", "content": f"A {MARK}."}
@@ -301,10 +301,10 @@ async def stored(server: EmbeddedServer) -> list[bytes]:
         return [message.data or b"" for message in held]
 
 
-async def test_turns_on_their_way_are_encrypted_and_another_key_does_not_lose_them(
+async def test_turns_in_the_stream_are_encrypted_and_survive_a_start_with_another_key(
     key: ContentKey, tmp_path: Path
 ) -> None:
-    """A server with another key would delete them: it is not started."""
+    """A server with another key would delete the turns, so it is not started."""
     folder = tmp_path / "nats"
     another = ContentKey.create(tmp_path / "another.key")
     async with embedded_server(folder, host="127.0.0.1", port=-1, key=key) as server:

@@ -1,4 +1,4 @@
-"""The whole stack with all models at an OpenAI-compatible endpoint, which fails in every way."""
+"""The whole stack with all models at an OpenAI-compatible endpoint that fails in every way."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -34,7 +34,7 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path, openai: OpenAIStandIn, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """The key of the memory is in a file, that of the generator in the environment."""
+    """Settings with the memory's key in a file, and the generator's in the environment."""
     openai.key = KEY
     (tmp_path / "key").write_text(KEY)
     monkeypatch.setenv("SOME_KEY", KEY)
@@ -56,7 +56,7 @@ async def stack(settings: Settings) -> AsyncIterator[Stack]:
         yield opened
 
 
-def found(content: str) -> dict[str, Any]:
+def extracted_home(content: str) -> dict[str, Any]:
     item = {
         "memory_type": "fact",
         "content": content,
@@ -87,9 +87,9 @@ async def test_questions_facts_and_vectors_come_from_the_endpoint(
     stack: Stack, openai: OpenAIStandIn
 ) -> None:
     await in_step(stack.bus)
-    openai.script_json(found("The user lives in Bath with two cats."))
+    openai.script_json(extracted_home("The user lives in Bath with two cats."))
     await say(stack.bus, BATH)
-    await eventually(lambda: _is_home(stack), within=30)
+    await eventually(lambda: _home_is_known(stack), within=30)
     openai.script(
         Reply(tool_calls=(("recall_topic", {"topic": "user.home"}),)),
         Reply(content="In Bath."),
@@ -105,7 +105,7 @@ async def test_questions_facts_and_vectors_come_from_the_endpoint(
     assert not (await search(stack.bus, "cats"))["degraded"]
 
 
-async def _is_home(stack: Stack) -> bool:
+async def _home_is_known(stack: Stack) -> bool:
     return await home(stack) is not None
 
 
@@ -135,7 +135,7 @@ def crashing(openai: OpenAIStandIn) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "says"),
+    ("trouble", "message"),
     [
         (wrong_key, "refused the key (401)"),
         (no_model, "does not have the model gemma4"),
@@ -144,11 +144,11 @@ def crashing(openai: OpenAIStandIn) -> Callable[[], None]:
         (crashing, "No answer from"),
     ],
 )
-async def test_whatever_fails_is_said_once_and_nothing_is_lost(
+async def test_every_failure_is_reported_once_and_loses_nothing(
     stack: Stack,
     openai: OpenAIStandIn,
     trouble: Callable[[OpenAIStandIn], Callable[[], None]],
-    says: str,
+    message: str,
 ) -> None:
     await in_step(stack.bus)
     mend = trouble(openai)
@@ -159,20 +159,20 @@ async def test_whatever_fails_is_said_once_and_nothing_is_lost(
     waiting = await status(stack.bus)
 
     assert turn.error is not None
-    assert says in turn.error.message
+    assert message in turn.error.message
     assert BATH in contents(meanwhile)
     assert "Where might I live?" in contents(meanwhile)
     assert waiting.unread > 0
     assert waiting.set_aside == []
 
-    openai.script_json(*8 * [found("The user lives in Bath with two cats.")])
+    openai.script_json(*8 * [extracted_home("The user lives in Bath with two cats.")])
     mend()
-    await eventually(lambda: _is_home(stack), within=60)
+    await eventually(lambda: _home_is_known(stack), within=60)
     await in_step(stack.bus)
     assert BATH in contents(await recall(stack.bus, "live Bath cats"))
 
 
-async def test_an_index_of_minilm_comes_to_be_one_of_the_endpoint(
+async def test_an_index_of_minilm_is_rebuilt_with_the_endpoints_embedder(
     settings: Settings, openai: OpenAIStandIn
 ) -> None:
     memory = replace(settings.memory, extractor="none", openai_url=None, openai_key=None)
@@ -197,14 +197,14 @@ async def test_an_index_of_minilm_comes_to_be_one_of_the_endpoint(
     assert {request.headers["authorization"] for request in openai.requests} == {f"Bearer {KEY}"}
 
 
-async def test_no_key_is_in_logs_errors_answers_and_status(
+async def test_no_key_appears_in_logs_errors_answers_or_status(
     settings: Settings, openai: OpenAIStandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     said: list[object] = []
     with logging_to(tmp_path / "stack.log", level="debug"):
         async with open_stack(settings) as stack:
             await in_step(stack.bus)
-            openai.key = "another"  # and the stand-in repeats the one that it refuses
+            openai.key = "another"  # the stand-in repeats the key that it refuses
             said += [await ask(stack, "Where?"), await say(stack.bus, BATH)]
             said += [await search(stack.bus, "cats"), await status(stack.bus)]
             openai.key = None

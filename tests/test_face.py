@@ -1,4 +1,4 @@
-"""`import local2`: what the package shows, and that looking at it costs next to nothing."""
+"""`import local2`: the names it exports, and that importing it is cheap."""
 
 import ast
 import json
@@ -19,14 +19,14 @@ print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
 HEAVY = {"msgspec", "nats", "asyncio", "numpy", "chromadb", "structlog"}
 
 
-def test_every_name_is_there() -> None:
+def test_every_exported_name_exists() -> None:
     assert [name for name in local2.__all__ if not hasattr(local2, name)] == []
     assert set(local2.__all__) <= set(dir(local2))
     with pytest.raises(AttributeError, match="no_such_name"):
         local2.no_such_name  # noqa: B018
 
 
-def test_what_type_checkers_see_is_what_is_imported() -> None:
+def test_type_checkers_see_the_names_that_are_imported() -> None:
     tree = ast.parse(Path(local2.__file__).read_text(encoding="utf-8"))
     (checking,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {
@@ -41,7 +41,7 @@ def test_what_type_checkers_see_is_what_is_imported() -> None:
     assert eager == set(local2.__all__)
 
 
-def test_importing_it_imports_nothing_heavy() -> None:
+def test_importing_the_package_imports_nothing_heavy() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True
     )

@@ -1,6 +1,6 @@
-"""Faults of a live stack under load: what it acknowledged is there once, and it recovers by itself.
+"""Faults of a live stack under load: acknowledged writes exist exactly once, and it recovers.
 
-Hundreds of them, at other moments: `benchmarks/faults.py`.
+`benchmarks/faults.py` makes hundreds of them, at other moments.
 """
 
 import math
@@ -43,10 +43,10 @@ MODELS_AND_CLOCK = (
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("names", [PROCESSES, FILES, MODELS_AND_CLOCK], ids=lambda names: names[-1])
-async def test_nothing_is_lost_or_doubled_and_all_is_well_again_after(
+async def test_faults_lose_and_duplicate_nothing_and_the_stack_recovers(
     names: Sequence[str], tmp_path: Path
 ) -> None:
-    """Well: it writes, takes turns and searches by meaning, and `doctor` finds nothing broken."""
+    """Afterwards it writes, stores turns, searches by meaning, and `doctor` finds no problem."""
     faults = [fault for fault in FAULTS if fault.name in names]
     async with fault_target_in(tmp_path) as target:
         results = await suffer(target, faults, seed=1, ends=math.inf)

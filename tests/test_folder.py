@@ -1,4 +1,4 @@
-"""The lock on the data folder: one stack owns it, with its children."""
+"""The lock on the data folder: one stack and its children own it."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def test_a_locked_folder_is_refused_with_its_holder(tmp_path: Path) -> None:
         assert (tmp_path / "lock").read_text() != str(holder.pid)
 
 
-def test_a_folder_that_cannot_be_made_is_a_storage_error_that_names_it(tmp_path: Path) -> None:
+def test_failing_to_create_a_folder_is_a_storage_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with (
@@ -42,7 +42,7 @@ def test_a_folder_that_cannot_be_made_is_a_storage_error_that_names_it(tmp_path:
         pass
 
 
-def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
+def test_a_child_that_inherits_the_lock_holds_it(tmp_path: Path) -> None:
     with folder_lock(tmp_path) as descriptor:
         child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[descriptor])
     with pytest.raises(FolderLockedError):

@@ -1,6 +1,6 @@
-"""Forgetting on the live stack: nothing that was said through any channel is found afterwards.
+"""Forgetting on the live stack: nothing that was sent through any channel is found afterwards.
 
-It stands in no file either. What others said stays as it was.
+It is in no file either. What other users sent stays unchanged.
 """
 
 import json
@@ -37,12 +37,12 @@ pytestmark = pytest.mark.usefixtures("worker_here")
 SESSION = "zqsession-of-richard"
 RICHARD = Caller(tenant="default", user="zqrichard", agent="zqagent", session_id=SESSION)
 LOGGED = ["zqagent"]
-"""Which program called is in the log."""
+"""Names of calling programs, which the log may contain."""
 EVE = Caller(tenant="default", user="eve", agent="other", session_id="s-eve")
 
 
 class Markers:
-    """Words that stand nowhere else; `of` makes a sentence with a new one."""
+    """Unique words; `of` makes a sentence with a new one."""
 
     def __init__(self) -> None:
         self._numbers = count(1000)
@@ -58,7 +58,7 @@ class Markers:
 
 
 def places(folder: Path, words: list[str]) -> dict[str, list[str]]:
-    """Which of the words stand in which files."""
+    """Return the words that files contain, by file."""
     found: dict[str, list[str]] = {}
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):  # a server removes files while they are listed
@@ -85,7 +85,7 @@ def turn(caller: Caller, query_id: str, **payload: Any) -> bytes:
 
 
 async def say_everything(stack: Stack, caller: Caller, markers: Markers) -> None:
-    """Through every channel that there is."""
+    """Send something through every channel that there is."""
     bus, new = stack.bus, markers.of
     messages: list[Json] = [
         {"role": "user", "content": new("message"), "id": markers.word(), "name": markers.word()},
@@ -124,10 +124,10 @@ async def say_everything(stack: Stack, caller: Caller, markers: Markers) -> None
     await bus.request("memory.output.keep", json.dumps(envelope).encode())
     calls = [{"name": markers.word(), "args": {"a": new("call")}, "content": new("called"),
               "tool_output_key": key}]  # fmt: skip
-    said = {"query": new("question"), "answer": new("answer"), "tool_calls": calls}
+    exchange = {"query": new("question"), "answer": new("answer"), "tool_calls": calls}
     id_ = markers.word()
-    await publish_durably(bus, "response.generation", turn(caller, id_, **said))
-    revised = {**said, "answer": new("revised answer")}
+    await publish_durably(bus, "response.generation", turn(caller, id_, **exchange))
+    revised = {**exchange, "answer": new("revised answer")}
     await publish_durably(bus, "response.generation", turn(caller, id_, **revised))
     for rated in (id_, markers.word()):  # the second waits for its turn
         rating = {"score": 1, "comment": new("comment")}
@@ -135,8 +135,8 @@ async def say_everything(stack: Stack, caller: Caller, markers: Markers) -> None
     await publish_durably(
         bus, "response.generation", turn(caller, "garbled", query=None, answer=new("dead letter"))
     )
-    asked = turn(caller, markers.word(), query=new("unanswered question"))
-    await bus.publish("query.received", asked)
+    question = turn(caller, markers.word(), query=new("unanswered question"))
+    await bus.publish("query.received", question)
     await all_done(bus)
 
 
@@ -148,7 +148,7 @@ async def forget(stack: Stack, caller: Caller, **args: object) -> Json:
     return await call(stack.bus, "forget", args, caller)
 
 
-async def test_nothing_of_a_user_is_found_anywhere_nor_stands_in_any_file(
+async def test_nothing_of_a_forgotten_user_is_found_anywhere_or_left_in_any_file(
     stack: Stack, tmp_path: Path
 ) -> None:
     markers, others = Markers(), Markers()
@@ -181,7 +181,7 @@ async def test_nothing_of_a_user_is_found_anywhere_nor_stands_in_any_file(
 async def memory_of(
     stack: Stack, caller: Caller, *, but: Sequence[str] = ()
 ) -> tuple[Json, list[str]]:
-    """What somebody's session has, and what he finds, without what others said for everybody."""
+    """Return a user's session and search results, without what others stated for everybody."""
     session = await call(stack.bus, "load_session", {}, caller)
     found = await recall(stack.bus, "said matters lot", caller=caller, top_k=20)
     hits = await search(stack.bus, "said matters lot", caller=caller)
@@ -192,12 +192,14 @@ async def memory_of(
     return {**session, "memories": memories}, [t for t in texts if not _in(t.encode(), [*but])]
 
 
-async def test_a_session_and_what_came_of_it_goes_and_the_users_other_session_stays(
+async def test_forgetting_a_session_removes_its_facts_and_leaves_the_other_session(
     stack: Stack, tmp_path: Path
 ) -> None:
     other = msgspec.structs.replace(RICHARD, session_id="another")
-    await call(stack.bus, "ingest", {"messages": [said("The shed is red zqgone.")]}, RICHARD)
-    await call(stack.bus, "ingest", {"messages": [said("The shed is old.")]}, other)
+    await call(
+        stack.bus, "ingest", {"messages": [user_message("The shed is red zqgone.")]}, RICHARD
+    )
+    await call(stack.bus, "ingest", {"messages": [user_message("The shed is old.")]}, other)
     await answer(stack.bus, "note", {"content": "zqgone is noted."}, RICHARD)
 
     receipt = await forget(stack, other, session_id=SESSION)
@@ -208,7 +210,7 @@ async def test_a_session_and_what_came_of_it_goes_and_the_users_other_session_st
     assert contents(await recall(stack.bus, "shed", caller=RICHARD)) == ["The shed is old."]
 
 
-async def test_a_dry_run_says_how_much_it_would_be_and_changes_nothing(stack: Stack) -> None:
+async def test_a_dry_run_counts_what_would_be_erased_and_changes_nothing(stack: Stack) -> None:
     markers = Markers()
     await say_everything(stack, RICHARD, markers)
     await in_step(stack.bus)
@@ -222,10 +224,12 @@ async def test_a_dry_run_says_how_much_it_would_be_and_changes_nothing(stack: St
     assert receipt["erased"] == preview["erased"]
 
 
-async def test_a_caller_cannot_erase_what_is_anothers(stack: Stack) -> None:
+async def test_a_caller_cannot_erase_another_users_memory(stack: Stack) -> None:
     stated = {"scope": "tenant", "content": "The deadline is in May.", "topic": "project.deadline"}
     fact = await call(stack.bus, "remember_fact", stated, EVE)
-    (message,) = (await call(stack.bus, "ingest", {"messages": [said("Mine.")]}, EVE))["ids"]
+    (message,) = (await call(stack.bus, "ingest", {"messages": [user_message("Mine.")]}, EVE))[
+        "ids"
+    ]
 
     for id_ in (fact["id"], message):
         refused = await ask(stack.bus, "forget", {"id": id_}, RICHARD)
@@ -241,42 +245,46 @@ async def test_a_caller_cannot_erase_what_is_anothers(stack: Stack) -> None:
     assert len(contents(await recall(stack.bus, "deadline mine", caller=EVE))) == 2
 
 
-async def test_whoever_asks_hears_how_far_it_is(
+async def test_a_caller_receives_the_progress_of_an_erasure(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasures, "ROWS_PER_TRANSACTION", 2)
-    messages = [said(f"Rake number {number} is bent.") for number in range(5)]
+    messages = [user_message(f"Rake number {number} is bent.") for number in range(5)]
     await call(stack.bus, "ingest", {"messages": messages}, RICHARD)
-    heard: list[tuple[float, float | None]] = []
+    progress: list[tuple[float, float | None]] = []
 
-    async def hear(said: ToolProgress) -> None:
-        heard.append((said.progress, said.total))
+    async def receive(update: ToolProgress) -> None:
+        progress.append((update.progress, update.total))
 
     async with connect(stack.url, name="test") as client:
-        await call_tool(client, "forget", {"session_id": SESSION}, caller=RICHARD, on_progress=hear)
+        await call_tool(
+            client, "forget", {"session_id": SESSION}, caller=RICHARD, on_progress=receive
+        )
 
-    assert heard == [(2, 5), (4, 5), (5, 5)]
+    assert progress == [(2, 5), (4, 5), (5, 5)]
 
 
 @pytest.mark.parametrize("args", [{}, {"everything": True, "id": "x"}, {"topic": "no key"}])
-async def test_what_to_erase_has_to_be_said(stack: Stack, args: Json) -> None:
+async def test_a_request_without_exactly_one_selection_is_refused(stack: Stack, args: Json) -> None:
     refused = await ask(stack.bus, "forget", args, RICHARD)
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
 
 
-async def test_everything_needs_a_user(stack: Stack) -> None:
+async def test_forgetting_everything_needs_a_user(stack: Stack) -> None:
     refused = await ask(stack.bus, "forget", {"everything": True}, Caller(tenant="default"))
 
     assert refused.error is not None
     assert "user" in refused.error.message
 
 
-async def test_a_conversation_that_is_imported_again_does_not_come_back_until_it_may(
+async def test_an_imported_conversation_stays_forgotten_until_its_ids_are_released(
     stack: Stack,
 ) -> None:
-    conversation = {"messages": [said("The key hangs behind the clock."), said("Thanks.")]}
+    conversation = {
+        "messages": [user_message("The key hangs behind the clock."), user_message("Thanks.")]
+    }
     await call(stack.bus, "ingest", conversation, RICHARD)
     await forget(stack, RICHARD, session_id=SESSION)
 
@@ -288,19 +296,19 @@ async def test_a_conversation_that_is_imported_again_does_not_come_back_until_it
     assert (allowed["erased"], allowed["added"]) == (0, 2)
 
 
-async def test_a_turn_that_jetstream_delivers_again_does_not_come_back(stack: Stack) -> None:
-    told = turn(RICHARD, "q1", query="Where is the key?", answer="Behind the clock.")
-    await publish_durably(stack.bus, "response.generation", told)
+async def test_a_turn_that_jetstream_redelivers_stays_forgotten(stack: Stack) -> None:
+    message = turn(RICHARD, "q1", query="Where is the key?", answer="Behind the clock.")
+    await publish_durably(stack.bus, "response.generation", message)
     await all_done(stack.bus)
     await forget(stack, RICHARD, session_id=SESSION)
 
-    await publish_durably(stack.bus, "response.generation", told)
+    await publish_durably(stack.bus, "response.generation", message)
     await all_done(stack.bus)
 
     assert (await status(stack.bus)).records == 0
 
 
-async def test_without_the_vector_worker_the_removal_stays_a_task_and_the_receipt_says_so(
+async def test_without_the_vector_worker_the_removal_waits_and_the_receipt_says_so(
     memory: Memory, start_worker: StartWorker
 ) -> None:
     mine = memory.of(RICHARD)
@@ -321,12 +329,12 @@ async def test_without_the_vector_worker_the_removal_stays_a_task_and_the_receip
     assert receipt.complete
 
 
-def said(content: str) -> Json:
+def user_message(content: str) -> Json:
     return {"role": "user", "content": content}
 
 
-async def test_a_ledger_of_an_earlier_version_is_written_anew_once(database: Database) -> None:
-    """What that deleted without overwriting it is in the file still."""
+async def test_a_ledger_of_an_earlier_version_is_rewritten_once(database: Database) -> None:
+    """Content that it deleted without overwriting is still in the file."""
     ledger = Ledger(database, "default")
 
     def leave(connection: SqlConnection) -> None:
@@ -349,15 +357,15 @@ def _pages(connection: SqlConnection) -> int:
     return int(connection.execute("PRAGMA page_count").fetchone()[0])
 
 
-async def test_turns_that_wait_in_jetstream_are_erased_there(
+async def test_turns_waiting_in_jetstream_are_erased_there(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Nobody has stored them yet, and the other user's goes on waiting."""
+    """They are not stored yet, and the other user's turns stay in the stream."""
     async with connect(server.url, name="test") as bus:
         await ensure_streams(bus, "default")
         for caller in (RICHARD, EVE):
-            told = turn(caller, "q1", query="Where?", answer=f"{caller.user} zqwaits.")
-            await publish_durably(bus, "response.generation", told)
+            message = turn(caller, "q1", query="Where?", answer=f"{caller.user} zqwaits.")
+            await publish_durably(bus, "response.generation", message)
         streams = StreamErasure(bus, "default")
         sender = Sender(user=RICHARD.user)
 
@@ -369,7 +377,7 @@ async def test_turns_that_wait_in_jetstream_are_erased_there(
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         b'{"user": "zqrichard", "payload": {"session_id": "s1", "query": null}}',
         b'{"user": "zqrichard", "session_id": "s1", "payload": "text"}',
@@ -378,12 +386,12 @@ async def test_turns_that_wait_in_jetstream_are_erased_there(
         b'{"session_id": "\\x", "user": "zqrichard", "payload": {"session_id": "s1", "query": "',
     ],
 )
-async def test_whose_a_message_is_that_nobody_could_read(
-    server: EmbeddedServer, told: bytes
+async def test_an_unreadable_message_is_attributed_to_its_sender(
+    server: EmbeddedServer, message: bytes
 ) -> None:
     async with connect(server.url, name="test") as bus:
         await ensure_streams(bus, "default")
-        letter = DeadLetter(subject="response.generation", reason="No.", message=told.decode())
+        letter = DeadLetter(subject="response.generation", reason="No.", message=message.decode())
         await store_dead_letter(bus, letter, source="test", message_id=None, tenant="default")
         streams = StreamErasure(bus, "default")
 

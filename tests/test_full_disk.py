@@ -1,6 +1,6 @@
-"""A disk that was full once: it is noticed and told, no turn is lost, and all goes on by itself.
+"""A full disk is noticed and reported, loses no turn, and the stack recovers by itself.
 
-A limit of file sizes stands for the full disk.
+A limit on file sizes stands in for the full disk.
 """
 
 import sys
@@ -26,49 +26,49 @@ from waiting import eventually
 if sys.platform != "linux":
     pytest.skip("Limits of another process are Linux's.", allow_module_level=True)
 
-OF_A_LEDGER = 512 * 1024
-"""Bytes: a small ledger and the logs go on, as they do beside a stream that is broken."""
+LEDGER_LIMIT = 512 * 1024
+"""Bytes: enough for a small ledger and the logs, which continue beside a broken stream."""
 
 
-async def asked(bus: Connection, *questions: str) -> list[Generation]:
+async def ask(bus: Connection, *questions: str) -> list[Generation]:
     async with QueryClient(bus) as client:
         return [await client.ask(question, caller=RICHARD, timeout=30) for question in questions]
 
 
-async def said(bus: Connection) -> list[str]:
+async def stored_answers(bus: Connection) -> list[str]:
     loaded = await call_tool(bus, "load_session", {}, caller=RICHARD)
     return [m["content"] for m in loaded.data["messages"] if m["role"] == "assistant"]
 
 
-async def found(folder: Path) -> CheckResult:
+async def check_turns(folder: Path) -> CheckResult:
     findings = {
         finding.name: finding for finding in await examination.run_checks(settings_in(folder))
     }
     return findings["turns"]
 
 
-async def problem(bus: Connection) -> str:
+async def turns_problem(bus: Connection) -> str:
     return (await status(bus)).turns_problem or ""
 
 
-async def test_turns_wait_for_space_and_the_server_that_a_full_disk_broke_is_restarted(
+async def test_turns_wait_for_space_and_the_server_broken_by_a_full_disk_is_restarted(
     tmp_path: Path,
 ) -> None:
     async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
-        (before,) = await asked(bus, "Remember that my metal is osmium.")
+        (before,) = await ask(bus, "Remember that my metal is osmium.")
         server = stack.server_pid
-        with full_disk((server, 0), (stack.pid, OF_A_LEDGER)):
-            unstored = await asked(bus, "What is my metal?", "Remember that my gas is radon.")
-            await eventually(lambda: _says(bus, "Make room"))
-            broken = await found(tmp_path)
+        with full_disk((server, 0), (stack.pid, LEDGER_LIMIT)):
+            unstored = await ask(bus, "What is my metal?", "Remember that my gas is radon.")
+            await eventually(lambda: _reports(bus, "Make room"))
+            broken = await check_turns(tmp_path)
             assert stack.server_pid == server, "without space it would not start"
 
         answers = [turn.answer for turn in (before, *unstored)]
-        await eventually(lambda: _said(bus, answers), within=30)
-        await eventually(lambda: _says(bus, ""))
-        assert _restarted(stack, server)
-        assert (await asked(bus, "What is my gas?"))[0].error is None
-        mended = await found(tmp_path)
+        await eventually(lambda: _has_answers(bus, answers), within=30)
+        await eventually(lambda: _reports(bus, ""))
+        assert _is_restarted(stack, server)
+        assert (await ask(bus, "What is my gas?"))[0].error is None
+        mended = await check_turns(tmp_path)
 
     assert before.error is None
     assert [bool(turn.answer) for turn in unstored] == [True, True]
@@ -77,49 +77,51 @@ async def test_turns_wait_for_space_and_the_server_that_a_full_disk_broke_is_res
     assert "File too large" in broken.detail
 
 
-async def test_a_server_that_was_broken_while_nobody_looked_is_mended_for_agents_of_others(
+async def test_a_server_broken_unnoticed_is_restarted_for_other_agents(
     tmp_path: Path,
 ) -> None:
     async with stack_process(tmp_path) as stack, connect(stack.url, name="test") as bus:
         server = stack.server_pid
         with full_disk((server, 0)), pytest.raises(BusError):
-            await publish_durably(bus, "response.generation", foreign("lost"), timeout=0.5)
+            await publish_durably(bus, "response.generation", encoded_turn("lost"), timeout=0.5)
 
-        await eventually(lambda: _restarted(stack, server), within=30)
-        await eventually(lambda: _takes(bus, "q2"), within=30)
-        await eventually(lambda: _said(bus, ["Iridium."]))
+        await eventually(lambda: _is_restarted(stack, server), within=30)
+        await eventually(lambda: _is_accepted(bus, "q2"), within=30)
+        await eventually(lambda: _has_answers(bus, ["Iridium."]))
 
 
-def foreign(query_id: str) -> bytes:
+def encoded_turn(query_id: str) -> bytes:
     turn = b'"session_id": "s1", "query": "Which metal?", "answer": "Iridium."'
     return b'{"user": "richard", "payload": {"query_id": "%s", %s}}' % (query_id.encode(), turn)
 
 
-def _restarted(stack: StackProcess, former: int) -> bool:
+def _is_restarted(stack: StackProcess, former: int) -> bool:
     try:
         return stack.server_pid != former
     except ValueError:  # while it is being started
         return False
 
 
-async def _takes(bus: Connection, query_id: str) -> bool:
+async def _is_accepted(bus: Connection, query_id: str) -> bool:
     try:
-        await publish_durably(bus, "response.generation", foreign(query_id), message_id=query_id)
+        await publish_durably(
+            bus, "response.generation", encoded_turn(query_id), message_id=query_id
+        )
     except BusError:
         return False
     return True
 
 
-async def _said(bus: Connection, answers: list[str]) -> bool:
+async def _has_answers(bus: Connection, answers: list[str]) -> bool:
     try:
-        return await said(bus) == answers
+        return await stored_answers(bus) == answers
     except (BusError, TypeError):  # while the server is restarted
         return False
 
 
-async def _says(bus: Connection, why: str) -> Any:
+async def _reports(bus: Connection, why: str) -> Any:
     try:
-        now = await problem(bus)
+        now = await turns_problem(bus)
     except BusError:
         return False
     return why in now if why else not now

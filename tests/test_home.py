@@ -1,4 +1,4 @@
-"""Which folder's memory is meant: a project's, else the user's own; and paths begin there."""
+"""Which folder's memory is used: the project's, else the user's own; paths are relative to it."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from local.settings import Settings
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a memory; the current one is further down in it."""
+    """A folder with a memory; the current folder is nested in it."""
     (tmp_path / ".local2").mkdir(mode=0o700)
     inside = tmp_path / "src" / "deep"
     inside.mkdir(parents=True)
@@ -20,24 +20,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_projects_memory_is_found_from_anywhere_inside(project: Path) -> None:
+def test_a_projects_memory_is_found_from_any_of_its_folders(project: Path) -> None:
     assert home_of(environment={"LOCAL2_HOME": "/elsewhere"}) == project
 
 
-def test_what_is_named_comes_first(project: Path) -> None:
+def test_a_configured_home_takes_precedence(project: Path) -> None:
     assert home_of("mine", {}) == project / "src" / "deep" / "mine"
     assert home_of(Path("~/mine"), {}) == Path.home() / "mine"
 
 
 @pytest.mark.usefixtures("project")
-def test_another_users_memory_is_nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_users_memory_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     other = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other)
 
     assert home_of(environment={"LOCAL2_HOME": "/mine"}) == Path("/mine")
 
 
-def test_a_memory_that_came_with_a_repository_is_nobodys_home(project: Path) -> None:
+def test_a_memory_that_came_with_a_repository_is_not_used(project: Path) -> None:
     (project / ".local2").chmod(0o755)
 
     assert home_of(environment={"LOCAL2_HOME": "/mine"}) == Path("/mine")
@@ -51,7 +51,7 @@ def test_a_memory_that_came_with_a_repository_is_nobodys_home(project: Path) -> 
         ({}, Path.home() / ".local" / "share" / "local2"),
     ],
 )
-def test_without_a_project_it_is_the_users_own(
+def test_without_a_project_the_users_own_memory_is_used(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     environment: dict[str, str],
@@ -62,7 +62,7 @@ def test_without_a_project_it_is_the_users_own(
     assert home_of(environment=environment) == expected
 
 
-def test_settings_and_relative_paths_are_those_of_the_home(
+def test_settings_and_relative_paths_belong_to_the_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

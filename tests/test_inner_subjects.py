@@ -1,4 +1,4 @@
-"""What the stack's processes say to each other is for them alone; others are refused."""
+"""Subjects between the stack's processes are closed to everybody else."""
 
 import json
 from pathlib import Path
@@ -26,17 +26,17 @@ REQUEST = b'{"payload": {"text": "gold", "limit": 5, "offset": 0, "ids": [], "it
 
 
 async def refusals(stack: Stack, name: str) -> int:
-    """How many requests a participant has refused, as `nats micro stats` shows."""
+    """Return how many requests a participant has refused, as `nats micro stats` shows."""
     answer = await stack.bus.request(subjects.discovery("STATS", name), b"")
     endpoints = json.loads(answer.data)["endpoints"]
     return sum(one["num_errors"] for one in endpoints if one.get("last_error") == "forbidden")
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_client_that_knows_nothing_is_forbidden_every_inner_subject(
+async def test_a_client_without_the_secret_is_forbidden_every_inner_subject(
     tmp_path: Path,
 ) -> None:
-    """With a made-up signature, too; and no index is emptied by it."""
+    """A made-up signature is refused as well, and no index is emptied."""
     async with (
         open_stack(settings_in(tmp_path), log_folder=tmp_path, with_generator=False) as stack,
         connect(stack.url, name="stranger") as stranger,
@@ -64,19 +64,23 @@ async def test_a_client_that_knows_nothing_is_forbidden_every_inner_subject(
         assert (await search(stack.bus, GOLD))["degraded"] is False
 
 
-async def test_the_secret_is_on_no_bus_in_no_log_and_on_no_command_line(tmp_path: Path) -> None:
+async def test_the_secret_appears_on_no_bus_in_no_log_and_on_no_command_line(
+    tmp_path: Path,
+) -> None:
     settings = settings_in(tmp_path)
-    heard: list[bytes] = []
+    messages: list[bytes] = []
     async with open_stack(settings, log_folder=tmp_path, with_generator=False) as stack:
         secret = stack.bus.secret.encode()
-        await in_step(stack.bus)  # who hears everything takes "no responders" from who asks
-        async with connect(stack.url, name="ears") as ears:
+        await in_step(
+            stack.bus
+        )  # a subscriber to everything would hide "no responders" from requesters
+        async with connect(stack.url, name="subscriber") as subscriber:
 
-            async def hear(message: BusMessage) -> None:
-                heard.append(repr(message).encode())
+            async def receive(message: BusMessage) -> None:
+                messages.append(repr(message).encode())
 
-            await ears.subscribe(">", hear)
-            await ears.flush()
+            await subscriber.subscribe(">", receive)
+            await subscriber.flush()
             await save(stack.bus, GOLD)
             await in_step(stack.bus, records=1)
         pid = stack.vector_worker.pid
@@ -84,5 +88,5 @@ async def test_the_secret_is_on_no_bus_in_no_log_and_on_no_command_line(tmp_path
         written += [file.read_bytes() for file in Path("/proc", str(pid)).glob("cmdline")]
 
     assert len(secret) == 64
-    assert any(b"vector.upsert" in message for message in heard)
-    assert [text for text in (*heard, *written) if secret in text] == []
+    assert any(b"vector.upsert" in message for message in messages)
+    assert [text for text in (*messages, *written) if secret in text] == []

@@ -1,4 +1,4 @@
-"""The memory for programs in Python, as docs/library.md shows it: as a client, and inside."""
+"""The memory as a Python library, as docs/library.md shows it: as a client, and embedded."""
 
 import os
 import re
@@ -30,7 +30,7 @@ OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder without settings; no model is asked for."""
+    """A folder without settings, and without a model to ask."""
     monkeypatch.chdir(tmp_path)
     for variable, value in OFFLINE.items():
         monkeypatch.setenv(variable, value)
@@ -38,16 +38,16 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each program of the page, and what it prints."""
+    """Return each program of the page, and what it prints."""
     page = DOCS.read_text(encoding="utf-8")
     return re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
 
 
 @pytest.mark.parametrize(("code", "printed"), examples(), ids=["client", "inside"])
-def test_the_ten_lines_of_the_docs_print_what_the_docs_say(
+def test_the_programs_of_the_docs_print_what_the_docs_say(
     offline: Path, code: str, printed: str
 ) -> None:
-    """And nothing else; their data lies where the page says."""
+    """They print nothing else, and store their data where the page says."""
     environment = {**os.environ, "XDG_DATA_HOME": str(offline)}
     ran = subprocess.run(
         [sys.executable, "-c", code],
@@ -66,24 +66,24 @@ def test_the_ten_lines_of_the_docs_print_what_the_docs_say(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_what_was_remembered_is_found_by_its_meaning_when_it_is_opened_again(
+async def test_memories_are_found_by_meaning_after_reopening(
     offline: Path,
 ) -> None:
-    async def meant(service: MemoryService) -> list[str]:
+    async def is_found_by_meaning(service: MemoryService) -> list[str]:
         found = await service.search_episodic("Which letters stand for that precious metal?")
         return [hit.content for hit in found.hits]
 
     async with open_memory(offline / "notes") as memory:
         await memory.of(RICHARD).write_episodic(GOLD)
     async with open_memory(offline / "notes") as memory:
-        await eventually(lambda: meant(memory.of(RICHARD)), within=30)
+        await eventually(lambda: is_found_by_meaning(memory.of(RICHARD)), within=30)
 
-        assert await meant(memory.of(RICHARD)) == [GOLD]
-        assert await meant(memory.of(Caller(tenant="default", user="eve"))) == []
+        assert await is_found_by_meaning(memory.of(RICHARD)) == [GOLD]
+        assert await is_found_by_meaning(memory.of(Caller(tenant="default", user="eve"))) == []
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_folder_is_opened_once_at_a_time(offline: Path) -> None:
+async def test_a_folder_cannot_be_opened_twice_at_the_same_time(offline: Path) -> None:
     async with open_memory(offline):
         with pytest.raises(FolderLockedError):
             async with open_memory(offline):
@@ -91,7 +91,7 @@ async def test_a_folder_is_opened_once_at_a_time(offline: Path) -> None:
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_it_is_a_stack_without_a_generator(offline: Path) -> None:
+async def test_an_opened_memory_is_a_stack_without_a_generator(offline: Path) -> None:
     async with (
         open_memory(offline),
         connect(running_url(load_settings()), name="test") as bus,
@@ -102,7 +102,7 @@ async def test_it_is_a_stack_without_a_generator(offline: Path) -> None:
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_programs_own_logging_is_left_alone(offline: Path) -> None:
+async def test_a_programs_own_logging_is_unchanged(offline: Path) -> None:
     before = structlog.get_config()
 
     async with open_memory(offline):
@@ -110,7 +110,7 @@ async def test_a_programs_own_logging_is_left_alone(offline: Path) -> None:
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_the_four_operations_are_as_the_reference_has_them(offline: Path) -> None:
+async def test_the_four_operations_match_the_reference(offline: Path) -> None:
     """Reference 001: exact keys that are overwritten, and episodes with scores and metadata."""
     async with local2.open_memory(offline) as memory:
         service = memory.of(RICHARD)
@@ -132,11 +132,11 @@ async def test_the_four_operations_are_as_the_reference_has_them(offline: Path) 
         assert await service.write_episodic(PARIS, about) == paris
         await service.write_episodic(GOLD, {})
 
-        async def meant() -> list[local2.Hit]:
+        async def is_found_by_meaning() -> list[local2.Hit]:
             return (await service.search_episodic("Which city governs the French?", 1)).hits
 
-        await eventually(meant, within=30)
-        (hit,) = await meant()
+        await eventually(is_found_by_meaning, within=30)
+        (hit,) = await is_found_by_meaning()
         assert (hit.id, hit.content) == (paris, PARIS)
         assert service.caller.tenant == "default"
         assert 0 < hit.score <= 1
@@ -145,7 +145,7 @@ async def test_the_four_operations_are_as_the_reference_has_them(offline: Path) 
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_the_folder_is_a_home_with_settings_of_its_own_and_clients(offline: Path) -> None:
+async def test_the_folder_is_a_home_with_its_own_settings_and_clients(offline: Path) -> None:
     (offline / "config").mkdir()
     (offline / "config" / "memory.yaml").write_text("top_k: no_number\n")
     notes = offline / "notes"

@@ -1,4 +1,4 @@
-"""Many callers at once: no error, no lost write, and a loop that never blocks."""
+"""Many concurrent callers: no error, no lost write, and an event loop that never blocks."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -45,7 +45,7 @@ ALLOWED = (
 
 @pytest.fixture
 def blockbuster() -> Iterator[BlockBuster]:
-    """Every blocking call in the event loop raises from here on."""
+    """Raise on every blocking call in the event loop."""
     with blockbuster_ctx(scanned_modules=["local"]) as buster:
         for function in buster.functions.values():
             for file, names in ALLOWED:
@@ -54,7 +54,7 @@ def blockbuster() -> Iterator[BlockBuster]:
 
 
 class Load:
-    """Callers that take their calls from one counter, and what came of them."""
+    """Callers that take their calls from one counter, and the outcomes of the calls."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -68,7 +68,7 @@ class Load:
         """Recalls by users who had told something, those of them that found nothing, and recalls
         that found what others had sent."""
         self._sent: defaultdict[str, set[str]] = defaultdict(set)
-        self._told: set[str] = set()
+        self._writers: set[str] = set()
         """Users of whom a message or a fact has been acknowledged."""
 
     async def run(self) -> None:
@@ -86,7 +86,7 @@ class Load:
             code = result.error.code if result.error else "ok"
             self.outcomes[tool, code] += 1
             if result.ok:
-                self._keep(tool, user, args)
+                self._record(tool, user, args)
             if tool == "recall" and result.ok:
                 self._check(user, [item["content"] for item in result.data["items"]])
 
@@ -104,7 +104,7 @@ class Load:
         }
         return args[tool]
 
-    def _keep(self, tool: str, user: str, args: Json) -> None:
+    def _record(self, tool: str, user: str, args: Json) -> None:
         if tool == "save_topic":
             self.topics[user, args["topic"]] = args["content"]
         elif tool == "save_memory":
@@ -114,25 +114,25 @@ class Load:
         elif tool == "remember_fact":
             self.facts.add((user, args["content"]))
         if tool in {"ingest", "remember_fact"}:
-            self._told.add(user)
+            self._writers.add(user)
 
     def _check(self, user: str, found: list[str]) -> None:
-        """The words of the question stand in every message and fact."""
-        written = user in self._told
+        """Count a recall; the words of its question are in every message and fact."""
+        written = user in self._writers
         self.recalled["after a write"] += written
         self.recalled["nothing"] += written and not found
         self.recalled["of others"] += not set(found) <= self._sent[user]
 
 
 def _texts(args: Json) -> list[str]:
-    """What a call writes."""
+    """Return the texts that a call writes."""
     messages = args.get("messages", [args])
     return [message["content"] for message in messages if "content" in message]
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("blockbuster")
-async def test_64_callers_make_two_thousand_calls_without_an_error_or_a_lost_write(
+async def test_64_callers_make_2000_calls_without_an_error_or_a_lost_write(
     tmp_path: Path,
 ) -> None:
     settings = settings_in(tmp_path)
@@ -155,13 +155,13 @@ async def test_64_callers_make_two_thousand_calls_without_an_error_or_a_lost_wri
 
 
 async def _active(database: Database, columns: str, which: str) -> set[tuple[str, ...]]:
-    """What the next stack would find."""
+    """Return the active records, as the next stack would find them."""
     statement = f"SELECT {columns} FROM record WHERE superseded_by IS NULL AND {which}"  # noqa: S608
     rows = await database.read(lambda c: c.execute(statement).fetchall())
     return {tuple(row) for row in rows}
 
 
-async def test_a_blocking_call_would_be_noticed(blockbuster: BlockBuster) -> None:
+async def test_a_blocking_call_is_detected(blockbuster: BlockBuster) -> None:
     """Proof that the test above can fail."""
     assert blockbuster.functions
     with pytest.raises(BlockingError, match="Blocking call"):

@@ -1,4 +1,4 @@
-"""One line an event, written by a thread of its own."""
+"""The log: one JSON line per event, written by a separate thread."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from local.logs import logging_to
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A log of the test's own; afterwards the session's is in force again."""
+    """A separate log for the test; afterwards the session's log is used again."""
     return tmp_path / "folder" / "own.log"
 
 
@@ -39,7 +39,7 @@ def test_an_event_is_one_json_line_with_its_time_level_and_process(file: Path) -
     }
 
 
-def test_a_file_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_an_unwritable_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "logs").touch()
 
     with (
@@ -57,7 +57,7 @@ def test_everything_logged_is_written_when_the_context_ends(file: Path) -> None:
     assert [line["number"] for line in lines(file)] == list(range(5000))
 
 
-def test_events_below_the_level_go_nowhere(file: Path) -> None:
+def test_events_below_the_level_are_dropped(file: Path) -> None:
     with logging_to(file, level="warning"):
         structlog.get_logger().info("too quiet")
         structlog.get_logger().warning("loud enough")
@@ -77,7 +77,7 @@ def test_an_exception_is_logged_with_its_traceback(file: Path) -> None:
     assert "ValueError: invalid literal" in line["exception"]
 
 
-def test_a_value_that_json_does_not_know_is_written_as_text(file: Path) -> None:
+def test_a_value_without_a_json_form_is_written_as_text(file: Path) -> None:
     with logging_to(file):
         structlog.get_logger().info("event", problem=ValueError("odd"), path=Path("a/b"))
 
@@ -85,7 +85,7 @@ def test_a_value_that_json_does_not_know_is_written_as_text(file: Path) -> None:
     assert (line["problem"], line["path"]) == ("odd", "a/b")
 
 
-def test_a_log_is_continued_where_it_ended(file: Path) -> None:
+def test_a_new_context_appends_to_the_log(file: Path) -> None:
     for number in range(2):
         with logging_to(file):
             structlog.get_logger().info("start", number=number)
@@ -93,7 +93,7 @@ def test_a_log_is_continued_where_it_ended(file: Path) -> None:
     assert [line["number"] for line in lines(file)] == [0, 1]
 
 
-def test_when_the_context_ends_events_go_where_they_went_before(file: Path, tmp_path: Path) -> None:
+def test_when_the_context_ends_events_go_to_the_former_log(file: Path, tmp_path: Path) -> None:
     with logging_to(file):
         with logging_to(tmp_path / "inner.log"):
             structlog.get_logger().info("inner")
@@ -112,7 +112,7 @@ def test_without_a_file_events_go_to_standard_error(
     assert not file.exists()
 
 
-def test_a_text_that_is_not_unicode_is_written_escaped(file: Path) -> None:
+def test_a_text_with_invalid_unicode_is_written_escaped(file: Path) -> None:
     with logging_to(file):
         structlog.get_logger().info("event", text="a lone \ud800")
         structlog.get_logger().info("next")
@@ -125,7 +125,7 @@ EVENTS = 30_000
 
 
 async def child(code: str, *arguments: object, errors: int) -> asyncio.subprocess.Process:
-    """Another process that logs."""
+    """Return a process that logs."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -142,8 +142,8 @@ with logging_to():
 """
 
 
-async def test_a_process_whose_log_is_a_full_pipe_ends() -> None:
-    reading, writing = os.pipe()  # which nobody reads
+async def test_a_process_whose_log_is_a_full_pipe_can_exit() -> None:
+    reading, writing = os.pipe()  # nobody reads from the pipe
     process = await child(MUCH, errors=writing)
     try:
         async with asyncio.timeout(20):
@@ -153,7 +153,7 @@ async def test_a_process_whose_log_is_a_full_pipe_ends() -> None:
         os.close(writing)
 
 
-async def test_a_process_whose_log_nobody_reads_any_more_ends() -> None:
+async def test_a_process_whose_log_has_lost_its_reader_can_exit() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     process = await child(MUCH, errors=writing)
@@ -193,7 +193,7 @@ with logging_to(file):
 """
 
 
-async def test_what_a_full_disk_did_not_take_is_counted_once_there_is_space(file: Path) -> None:
+async def test_lines_lost_to_a_full_disk_are_counted_once_there_is_space(file: Path) -> None:
     process = await child(FULL_AND_EMPTIED, file, errors=asyncio.subprocess.DEVNULL)
 
     assert await process.wait() == 0
@@ -212,7 +212,7 @@ async def test_what_a_full_disk_did_not_take_is_counted_once_there_is_space(file
     assert written + dropped == EVENTS + 2
 
 
-def test_what_clients_call_their_sessions_and_queries_is_in_no_log(tmp_path: Path) -> None:
+def test_client_names_of_sessions_and_queries_are_not_logged(tmp_path: Path) -> None:
     file = tmp_path / "log"
     with logging_to(file):
         for session_id in ("about my divorce", "about my divorce", None):

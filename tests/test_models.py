@@ -1,4 +1,4 @@
-"""The whole stack with models beside it: what judges, answers, analyses and reranks, and fails."""
+"""The whole stack with models that judge, answer, analyse and rerank, and that fail."""
 
 import json
 import sqlite3
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 def configured(tmp_path: Path, ollama: OllamaStandIn) -> Callable[..., Settings]:
-    """Settings of a stack in one folder, with these of the memory's; other models are off."""
+    """Return settings of a stack in one folder with these memory settings; other models are off."""
 
     def with_memory(**memory: Any) -> Settings:
         own = settings_in(tmp_path)
@@ -50,7 +50,7 @@ def configured(tmp_path: Path, ollama: OllamaStandIn) -> Callable[..., Settings]
 
 
 async def remember(stack: Stack, content: str, **args: Any) -> str:
-    """The id of a fact about the user."""
+    """Store a fact about the user and return its id."""
     fact = {"content": content, "scope": "user", **args}
     result = await call_tool(stack.bus, "remember_fact", fact, caller=CALLER)
     assert result.ok, result.content
@@ -58,13 +58,13 @@ async def remember(stack: Stack, content: str, **args: Any) -> str:
 
 
 async def versions(stack: Stack, record_id: str) -> list[tuple[str, str | None]]:
-    """Content and successor of every version of a fact, newest first."""
-    asked = {"topic_or_id": record_id}
-    result = await call_tool(stack.bus, "memory_history", asked, caller=CALLER)
+    """Return content and successor of every version of a fact, newest first."""
+    args = {"topic_or_id": record_id}
+    result = await call_tool(stack.bus, "memory_history", args, caller=CALLER)
     return [(version["content"], version["superseded_by"]) for version in result.data["versions"]]
 
 
-async def judged(stack: Stack) -> bool:
+async def is_judged(stack: Stack) -> bool:
     return not await unjudged(stack.memories.tenant("default").ledger)
 
 
@@ -73,7 +73,7 @@ def verdicts(*given: str) -> Json:
 
 
 def audit(settings: Settings) -> list[tuple[str, str, str, str]]:
-    """Action, record, agent and successor of every row."""
+    """Return action, record, agent and successor of every row."""
     with closing(sqlite3.connect(settings.memory.data_dir / "ledger.sqlite3")) as ledger:
         rows = ledger.execute("SELECT action, record_id, agent, detail FROM audit").fetchall()
     return [
@@ -81,20 +81,20 @@ def audit(settings: Settings) -> list[tuple[str, str, str, str]]:
     ]
 
 
-async def superseded(stack: Stack) -> list[MemoryChange]:
-    """What is heard of replaced memories from here on."""
-    heard: list[MemoryChange] = []
+async def subscribe_to_superseded(stack: Stack) -> list[MemoryChange]:
+    """Return the list of replacements that are announced from now on."""
+    changes: list[MemoryChange] = []
 
-    async def keep(message: BusMessage) -> None:
-        heard.append(decode(message.data, MemoryChange).payload)
+    async def receive(message: BusMessage) -> None:
+        changes.append(decode(message.data, MemoryChange).payload)
 
-    await stack.bus.subscribe(subjects.MEMORY_SUPERSEDED, keep)
+    await stack.bus.subscribe(subjects.MEMORY_SUPERSEDED, receive)
     await stack.bus.flush()
-    return heard
+    return changes
 
 
-async def merged(stack: Stack) -> list[str]:
-    """Two facts, and their order without a reranker."""
+async def order_without_reranker(stack: Stack) -> list[str]:
+    """Store two facts and return their order without a reranker."""
     await remember(stack, VIOLIN)
     await remember(stack, PIANO)
     await in_step(stack.bus)
@@ -113,16 +113,16 @@ async def test_a_fact_that_a_newer_one_contradicts_is_retired(
 ) -> None:
     settings = configured(**JUDGE)
     async with open_stack(settings) as stack:
-        heard = await superseded(stack)
+        changes = await subscribe_to_superseded(stack)
         ollama.script_json(verdicts("replaces"))
         berlin = await remember(stack, BERLIN)
         rome = await remember(stack, ROME)
 
-        await eventually(lambda: heard)
+        await eventually(lambda: changes)
         found = await recall(stack.bus, "Where do we live?", scope="user")
         chain = await versions(stack, rome)
 
-    assert heard == [MemoryChange(id=berlin, kind="fact", superseded_by=rome)]
+    assert changes == [MemoryChange(id=berlin, kind="fact", superseded_by=rome)]
     assert contents(found) == [ROME]
     assert chain == [(ROME, None), (BERLIN, rome)]
     assert audit(settings) == [("superseded", berlin, "contradiction_judge", rome)]
@@ -144,22 +144,22 @@ async def test_the_acknowledgement_does_not_wait_for_the_judge(
         assert sorted(contents(both)) == [BERLIN, ROME]
 
         hold.set()
-        await eventually(lambda: judged(stack))
+        await eventually(lambda: is_judged(stack))
         assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
 
 
 @pytest.mark.parametrize("verdict", ["unrelated", "supports"])
-async def test_a_fact_that_is_not_contradicted_stays(
+async def test_a_fact_without_a_contradiction_stays(
     configured: Callable[..., Settings], ollama: OllamaStandIn, verdict: str
 ) -> None:
     settings = configured(**JUDGE)
     async with open_stack(settings) as stack:
-        heard = await superseded(stack)
+        changes = await subscribe_to_superseded(stack)
         ollama.script_json(verdicts(verdict))
         await remember(stack, BERLIN)
         rome = await remember(stack, ROME)
 
-        await eventually(lambda: judged(stack))
+        await eventually(lambda: is_judged(stack))
         found = await recall(stack.bus, "Where do we live?", scope="user")
         chain = await versions(stack, rome)
         await stack.bus.flush()
@@ -167,35 +167,35 @@ async def test_a_fact_that_is_not_contradicted_stays(
     assert len(ollama.materials()) == 1
     assert sorted(contents(found)) == [BERLIN, ROME]
     assert chain == [(ROME, None)]
-    assert (heard, audit(settings)) == ([], [])
+    assert (changes, audit(settings)) == ([], [])
 
 
-async def test_a_judge_that_is_down_judges_once_it_is_back(
+async def test_facts_wait_for_their_verdicts_while_the_judge_is_down(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(**JUDGE)) as stack:
         await remember(stack, BERLIN)
-        await eventually(lambda: judged(stack))
+        await eventually(lambda: is_judged(stack))
         ollama.models.clear()
         rome = await remember(stack, ROME)
         await eventually(lambda: len(ollama.bodies("/api/chat")) >= 2)
-        assert not await judged(stack)
+        assert not await is_judged(stack)
         assert len(contents(await recall(stack.bus, "Where do we live?", scope="user"))) == 2
 
         ollama.script_json(verdicts("replaces"))
         ollama.models.append("gemma4:latest")
-        await eventually(lambda: judged(stack))
+        await eventually(lambda: is_judged(stack))
 
         assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
 
 
-async def test_what_waits_for_its_verdict_survives_a_restart(
+async def test_facts_that_wait_for_their_verdicts_survive_a_restart(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     settings = configured(**JUDGE)
     async with open_stack(settings) as stack:
         await remember(stack, BERLIN)
-        await eventually(lambda: judged(stack))
+        await eventually(lambda: is_judged(stack))
         ollama.models.clear()
         rome = await remember(stack, ROME)
         await eventually(lambda: ollama.bodies("/api/chat"))
@@ -203,13 +203,13 @@ async def test_what_waits_for_its_verdict_survives_a_restart(
     ollama.script_json(verdicts("replaces"))
 
     async with open_stack(settings) as stack:
-        await eventually(lambda: judged(stack), within=30)
+        await eventually(lambda: is_judged(stack), within=30)
 
         assert await versions(stack, rome) == [(ROME, None), (BERLIN, rome)]
         assert contents(await recall(stack.bus, "Where do we live?", scope="user")) == [ROME]
 
 
-async def test_an_answer_of_another_shape_retires_nothing_and_is_not_asked_for_again(
+async def test_a_malformed_verdict_retires_nothing_and_is_not_requested_again(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     settings = configured(**JUDGE)
@@ -218,14 +218,14 @@ async def test_an_answer_of_another_shape_retires_nothing_and_is_not_asked_for_a
         await remember(stack, BERLIN)
         await remember(stack, ROME)
 
-        await eventually(lambda: judged(stack))
+        await eventually(lambda: is_judged(stack))
 
         assert len(contents(await recall(stack.bus, "Where do we live?", scope="user"))) == 2
     assert audit(settings) == []
 
 
 @pytest.mark.parametrize("judge_model", ["", "absent"])
-async def test_without_a_judge_only_an_equal_topic_replaces(
+async def test_without_a_judge_only_a_fact_of_the_same_topic_replaces(
     configured: Callable[..., Settings], ollama: OllamaStandIn, judge_model: str
 ) -> None:
     async with open_stack(configured(judge_model=judge_model, judge_distance=2.0)) as stack:
@@ -242,7 +242,7 @@ async def test_without_a_judge_only_an_equal_topic_replaces(
     assert ollama.materials() == []
 
 
-async def test_a_model_answers_from_what_was_found(
+async def test_a_model_answers_from_the_recalled_items(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(synthesis_model="gemma4")) as stack:
@@ -258,7 +258,7 @@ async def test_a_model_answers_from_what_was_found(
     assert [item["text"] for item in material["items"]] == contents(found) == [PIANO, VIOLIN]
 
 
-async def test_a_model_that_fails_to_answer_leaves_the_best_item(
+async def test_if_the_model_fails_to_answer_the_best_item_is_the_answer(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(synthesis_model="gemma4")) as stack:
@@ -270,7 +270,7 @@ async def test_a_model_that_fails_to_answer_leaves_the_best_item(
     assert found["answer"] == {"text": PIANO, "ids": [piano], "by_model": False}
 
 
-async def test_nothing_found_needs_no_model_for_its_empty_answer(
+async def test_no_model_is_called_when_nothing_is_found(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(synthesis_model="gemma4")) as stack:
@@ -301,7 +301,7 @@ async def test_a_model_adds_words_and_topics_to_a_question(
     assert [material["question"] for material in ollama.materials()] == [question, question]
 
 
-async def test_a_model_that_fails_to_analyse_leaves_the_question_as_it_is(
+async def test_if_the_model_fails_to_analyse_the_question_is_used_unchanged(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(query_model="gemma4")) as stack:
@@ -313,11 +313,11 @@ async def test_a_model_that_fails_to_analyse_leaves_the_question_as_it_is(
     assert ollama.bodies("/api/chat")
 
 
-async def test_a_reranker_decides_on_the_order(
+async def test_a_reranker_decides_the_order(
     configured: Callable[..., Settings], reranking: RerankStandIn
 ) -> None:
     async with open_stack(configured(reranker_url=reranking.url)) as stack:
-        order = await merged(stack)
+        order = await order_without_reranker(stack)
         reranking.script(Answer(results=[(1, 7.5), (0, -2.0)]))
 
         found = await recall(stack.bus, "the piano", scope="user")
@@ -329,11 +329,11 @@ async def test_a_reranker_decides_on_the_order(
     assert request.body["documents"] == order
 
 
-async def test_more_is_reranked_than_is_wanted(
+async def test_more_items_are_reranked_than_requested(
     configured: Callable[..., Settings], reranking: RerankStandIn
 ) -> None:
     async with open_stack(configured(reranker_url=reranking.url)) as stack:
-        order = await merged(stack)
+        order = await order_without_reranker(stack)
         reranking.script(Answer(results=[(1, 0.9), (0, 0.1)]))
 
         found = await recall(stack.bus, "the piano", scope="user", top_k=1)
@@ -341,11 +341,11 @@ async def test_more_is_reranked_than_is_wanted(
     assert contents(found) == order[1:]
 
 
-async def test_a_reranker_that_is_gone_leaves_the_merged_order(
+async def test_without_its_reranker_recall_returns_the_merged_order(
     configured: Callable[..., Settings], reranking: RerankStandIn
 ) -> None:
     async with open_stack(configured(reranker_url=reranking.url)) as stack:
-        order = await merged(stack)
+        order = await order_without_reranker(stack)
         reranking.stop()
 
         found = await recall(stack.bus, "the piano", scope="user")
@@ -361,11 +361,11 @@ async def test_a_reranker_that_is_gone_leaves_the_merged_order(
         pytest.param(Answer(raw=b"{}"), id="of another shape"),
     ],
 )
-async def test_a_reranker_that_fails_leaves_the_merged_order_until_it_is_well(
+async def test_a_failing_reranker_leaves_the_merged_order_until_it_recovers(
     configured: Callable[..., Settings], reranking: RerankStandIn, answer: Answer
 ) -> None:
     async with open_stack(configured(reranker_url=reranking.url)) as stack:
-        order = await merged(stack)
+        order = await order_without_reranker(stack)
         reranking.script(answer)
         failed = await recall(stack.bus, "the piano", scope="user")
         reranking.release()
@@ -376,11 +376,11 @@ async def test_a_reranker_that_fails_leaves_the_merged_order_until_it_is_well(
     assert (contents(well), well["rerank_used"]) == (order[::-1], True)
 
 
-async def test_a_model_decides_on_the_order_where_one_is_configured(
+async def test_a_configured_model_decides_the_order(
     configured: Callable[..., Settings], ollama: OllamaStandIn
 ) -> None:
     async with open_stack(configured(reranker_chat_model="gemma4")) as stack:
-        first = await merged(stack)
+        first = await order_without_reranker(stack)
         ollama.script_json({"numbers": [2, 1]})
         turned = await recall(stack.bus, "the piano", scope="user")
         ollama.models.clear()

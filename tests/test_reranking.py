@@ -1,4 +1,4 @@
-"""What a stack sends to its reranker: enough documents, under their labels, as it is configured."""
+"""A stack sends its reranker enough labelled documents, with the configured key and model."""
 
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,14 @@ def configured(folder: Path, **memory: Any) -> Settings:
 
 
 async def call(stack: Stack, tool: str, **args: Any) -> dict[str, Any]:
-    """The `data` of a call, which has to succeed."""
+    """Return the `data` of a call, which has to succeed."""
     result = await call_tool(stack.bus, tool, args, caller=CALLER)
     assert result.ok, result.content
     data: dict[str, Any] = result.data
     return data
 
 
-async def test_twenty_are_reranked_where_one_is_wanted(
+async def test_twenty_documents_are_reranked_when_one_is_requested(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
@@ -49,19 +49,19 @@ async def test_twenty_are_reranked_where_one_is_wanted(
     assert [item["content"] for item in twenty["items"]] == documents[1][::-1]
 
 
-async def test_a_reranker_orders_what_is_near_the_best_and_nothing_else(
+async def test_a_reranker_orders_only_candidates_near_the_best(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
-    """Its scores may be on any scale: what is left out is decided before, by recall's own."""
+    """Its scores may be on any scale, so recall's own scores decide beforehand what is left out."""
     settings = configured(tmp_path, reranker_url=reranking.url, reranker_timeout=30)
-    asked = {"query": "Which osmium lot is the heaviest?", "top_k": 20, "min_relevance": 0.8}
+    args = {"query": "Which osmium lot is the heaviest?", "top_k": 20, "min_relevance": 0.8}
     async with open_stack(settings, with_generator=False) as stack:
         for content in ("Osmium is rare.", "The heaviest osmium lot is lot 7.", "A lot happened."):
             await call(stack, "remember_fact", content=content, scope="user")
         await in_step(stack.bus)
         reranking.script(Answer(results=[(0, -7.5)]))
 
-        found = await call(stack, "recall", **asked)
+        found = await call(stack, "recall", **args)
 
     (request,) = reranking.requests
     assert request.body["documents"] == ["The heaviest osmium lot is lot 7."]
@@ -70,7 +70,7 @@ async def test_a_reranker_orders_what_is_near_the_best_and_nothing_else(
     ]
 
 
-async def test_a_document_goes_under_its_speaker_tool_or_topic(
+async def test_a_document_is_labelled_with_its_speaker_tool_or_topic(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     messages = [
@@ -95,7 +95,7 @@ async def test_a_document_goes_under_its_speaker_tool_or_topic(
     ]
 
 
-async def test_key_and_model_are_the_configured_ones(
+async def test_the_configured_key_and_model_are_sent(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     settings = configured(
@@ -114,7 +114,7 @@ async def test_key_and_model_are_the_configured_ones(
     assert request.body["model"] == "bge"
 
 
-async def test_the_configured_timeout_is_what_the_reranker_has(
+async def test_the_configured_timeout_applies_to_the_reranker(
     tmp_path: Path, reranking: RerankStandIn
 ) -> None:
     log = tmp_path / "debug.log"

@@ -1,4 +1,4 @@
-"""A command finds the stack that runs, and no stack that has died."""
+"""A command finds a running stack, and does not mistake a dead one for it."""
 
 import os
 import subprocess
@@ -24,14 +24,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def dead() -> int:
+def dead_pid() -> int:
     """The id of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
 
 
-def leave(settings: Settings, content: bytes) -> None:
+def write_runtime_file(settings: Settings, content: bytes) -> None:
     (settings.memory.data_dir / RUNTIME_FILE).write_bytes(content)
 
 
@@ -49,24 +49,24 @@ def test_a_runtime_file_has_no_password(settings: Settings) -> None:
         assert running_url(settings) == URL
 
 
-def test_a_runtime_file_of_a_dead_process_is_no_running_stack(
-    settings: Settings, dead: int
+def test_a_runtime_file_of_a_dead_process_means_no_running_stack(
+    settings: Settings, dead_pid: int
 ) -> None:
-    leave(settings, msgspec.json.encode(Runtime(url=URL, pid=dead)))
+    write_runtime_file(settings, msgspec.json.encode(Runtime(url=URL, pid=dead_pid)))
     with pytest.raises(StackNotRunningError, match="No stack is running on") as caught:
         running_url(settings)
     assert caught.value.remedy is not None
     assert "local2 up" in caught.value.remedy
 
-    leave(settings, msgspec.json.encode(Runtime(url=URL, pid=os.getpid())))
+    write_runtime_file(settings, msgspec.json.encode(Runtime(url=URL, pid=os.getpid())))
     assert running_url(settings) == URL
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"url": "nats://127.0.0.1:4222"}'])
-def test_a_runtime_file_that_cannot_be_read_is_no_running_stack(
+def test_an_unreadable_runtime_file_means_no_running_stack(
     settings: Settings, content: bytes
 ) -> None:
-    leave(settings, content)
+    write_runtime_file(settings, content)
     with pytest.raises(StackNotRunningError):
         running_url(settings)
 
@@ -76,8 +76,8 @@ def test_a_configured_bus_needs_no_runtime_file(settings: Settings) -> None:
     assert running_url(own) == URL
 
 
-def test_a_process_is_alive_whoever_it_belongs_to(dead: int) -> None:
+def test_a_process_of_another_user_counts_as_alive(dead_pid: int) -> None:
     assert is_alive(os.getpid())
     assert is_alive(1)
-    assert not is_alive(dead)
+    assert not is_alive(dead_pid)
     assert not is_alive(None)

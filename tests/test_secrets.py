@@ -1,7 +1,7 @@
-"""Secrets stay where they were configured, and files are for nobody else to read.
+"""Secrets stay where they were configured, and files are unreadable for other users.
 
-A whole stack is run with a marked secret in every place that takes one, used in many ways and
-driven into its errors. Then everything that came out of it is searched for the marks.
+A whole stack runs with a marked secret in every place that takes one. It is used in many ways and
+driven into its errors. Then all of its output is searched for the marks.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ MARK = "s3cr3t"
 BUS, RERANKER, RERANKER_KEY, OLLAMA, CHAT, INNER, TYPED = (
     f"{MARK}-{name}" for name in ("bus", "reranker", "key", "ollama", "chat", "inner", "typed")
 )
-"""Each stands where a secret is configured. A new place for one gets its own here, and is used in
-`configured`; one that is no text of our choice, as a key's digits, joins them in `marks`."""
+"""One mark for each place where a secret is configured. A new place gets its own mark here, and is
+set in `configured`; a secret whose text we cannot choose, like a key's digits, joins in `marks`."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What may hold no secret: the folder that the commands run in."""
+    """The folder that the commands run in, which must contain no secret."""
     folder = tmp_path / "here"
     folder.mkdir()
     return folder
@@ -57,7 +57,7 @@ def content_key(tmp_path: Path) -> ContentKey:
 
 @pytest.fixture
 def bus_url(tmp_path: Path, folder: Path) -> Iterator[str]:
-    """A server of one's own, which asks for a password."""
+    """The address of a separate server, which asks for a password."""
     config = tmp_path / "server.conf"
     config.write_text(
         f'listen: "127.0.0.1:-1"\nports_file_dir: "{tmp_path}"\nlog_file: "{folder}/server.log"\n'
@@ -88,7 +88,7 @@ def configured(  # noqa: PLR0917 - a fixture for each secret
     ollama: OllamaStandIn,
     reranking: RerankStandIn,
 ) -> list[str]:
-    """Set every secret; what to search for."""
+    """Set every secret, and return the marks to search for."""
 
     def with_password(url: str, password: str) -> str:
         return url.replace("://", f"://user:{password}@")
@@ -109,27 +109,27 @@ def configured(  # noqa: PLR0917 - a fixture for each secret
     return [MARK, digits, digits.upper(), bytes.fromhex(digits).decode("latin-1")]
 
 
-class Ears:
-    """Everything that goes over the bus, and every command line of the machine meanwhile."""
+class Traffic:
+    """Everything sent over the bus, and every command line on the machine during the test."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.seen: list[str] = []
 
-    async def listen(self, bus: Connection) -> None:
-        async def keep(message: BusMessage) -> None:
-            self.heard.append(repr(message))
+    async def subscribe(self, bus: Connection) -> None:
+        async def receive(message: BusMessage) -> None:
+            self.seen.append(repr(message))
 
-        await bus.subscribe(">", keep)
+        await bus.subscribe(">", receive)
         await bus.flush()
 
-    def look(self) -> None:
+    def read_command_lines(self) -> None:
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                self.heard.append(process.joinpath("cmdline").read_bytes().decode("latin-1"))
+                self.seen.append(process.joinpath("cmdline").read_bytes().decode("latin-1"))
 
 
 async def use(bus: Connection, folder: Path, ollama: OllamaStandIn) -> list[str]:
-    """Do a bit of everything; what the commands print."""
+    """Use a bit of everything, and return what the commands print."""
     await in_step(bus)
     await save(bus, "Gold is a metal.")
     await in_step(bus, records=1)
@@ -154,7 +154,7 @@ async def printed(folder: Path, *words: str) -> str:
 
 
 async def fail(bus: Connection, ollama: OllamaStandIn, reranking: RerankStandIn) -> None:
-    """Let everything fail that the stack asks, in several ways."""
+    """Make everything that the stack depends on fail, in several ways."""
     reranking.script(*(Answer(status=401) for _ in range(2)), Answer(raw=b"nonsense"))
     for _ in range(4):
         await recall(bus, "Which metal?")
@@ -190,7 +190,7 @@ MISCONFIGURED = [
 ]
 
 
-async def test_no_secret_is_in_anything_that_comes_out_of_a_stack(  # noqa: PLR0917
+async def test_no_secret_appears_in_any_output_of_a_stack(  # noqa: PLR0917
     configured: list[str],
     folder: Path,
     bus_url: str,
@@ -198,7 +198,7 @@ async def test_no_secret_is_in_anything_that_comes_out_of_a_stack(  # noqa: PLR0
     reranking: RerankStandIn,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    ears = Ears()
+    traffic = Traffic()
     with logging_to(folder / "stack.log", level="debug"):
         async with (
             open_stack(load_settings(), log_folder=folder / "logs") as stack,
@@ -206,28 +206,28 @@ async def test_no_secret_is_in_anything_that_comes_out_of_a_stack(  # noqa: PLR0
         ):
             assert stack.bus.secret == INNER
             await in_step(stack.bus)
-            await ears.listen(listening)
+            await traffic.subscribe(listening)
             said = await use(stack.bus, folder, ollama)
-            ears.look()
+            traffic.read_command_lines()
             await fail(stack.bus, ollama, reranking)
             said.append(await printed(folder, "doctor"))
-            ears.look()
+            traffic.read_command_lines()
     said += capfd.readouterr()
     files = {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     out = [
         *said,
-        *ears.heard,
+        *traffic.seen,
         *(f"{name}: {data.decode('latin-1')}" for name, data in files.items()),
     ]
 
-    assert any("tool.result" in message for message in ears.heard)
+    assert any("tool.result" in message for message in traffic.seen)
     assert any("rerank" in file.decode("latin-1") for file in files.values())
     assert (folder / "exported.jsonl").stat().st_size > 0
     assert [text[:200] for mark in configured for text in out if mark in text] == []
 
 
 @pytest.mark.parametrize(("variable", "value"), MISCONFIGURED)
-def test_a_setting_that_is_wrong_is_not_repeated_where_it_may_hold_a_secret(
+def test_an_error_does_not_repeat_a_wrong_setting_that_may_hold_a_secret(
     folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(f"LOCAL2_{variable}", value)
@@ -241,7 +241,7 @@ def test_a_setting_that_is_wrong_is_not_repeated_where_it_may_hold_a_secret(
     assert [text for text in printed if TYPED in text] == []
 
 
-def test_a_file_of_settings_that_is_no_yaml_is_not_quoted(folder: Path) -> None:
+def test_an_error_does_not_quote_a_settings_file_that_is_not_yaml(folder: Path) -> None:
     config = folder / "config"
     config.mkdir()
     (config / "memory.yaml").write_text(f'top_k: 5\nreranker_key: "{TYPED}\nreranker_model: x\n')
@@ -271,14 +271,14 @@ def test_an_address_is_shown_without_its_credentials(url: str, shown: str) -> No
 
 @pytest.fixture
 def lax() -> Iterator[None]:
-    """As most machines are set up: what a program creates, everybody may read."""
+    """Set the umask of most machines, which lets everybody read new files."""
     before = os.umask(0o022)
     yield
     os.umask(before)
 
 
 def exposed(folder: Path) -> list[str]:
-    """What in a folder others may read or write, and the folder itself."""
+    """Return the files that others may read or write in a folder, including the folder itself."""
     return [
         f"{stat.filemode(path.lstat().st_mode)} {path}"
         for path in (folder, *folder.rglob("*"))
@@ -287,7 +287,7 @@ def exposed(folder: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("lax")
-def test_whatever_the_command_line_writes_is_for_nobody_else(folder: Path) -> None:
+def test_files_written_by_the_command_line_are_private(folder: Path) -> None:
     running = RunningAsUsersDo(folder)
     try:
         assert in_a_process(folder, "call", "save_memory", "content=Gold is a metal.").stdout
@@ -302,7 +302,7 @@ def test_whatever_the_command_line_writes_is_for_nobody_else(folder: Path) -> No
 
 
 @pytest.mark.usefixtures("lax", "worker_here")
-async def test_a_library_that_changes_no_umask_keeps_its_folders_private(
+async def test_the_library_keeps_its_folders_private_without_changing_the_umask(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
@@ -315,13 +315,13 @@ async def test_a_library_that_changes_no_umask_keeps_its_folders_private(
 
 
 @pytest.mark.usefixtures("lax")
-def test_a_home_that_is_made_is_for_nobody_else(folder: Path) -> None:
+def test_a_new_home_is_private(folder: Path) -> None:
     home = folder / "share" / "local2"
     with Usage(home / ".local2"), folder_lock(home / ".local2" / "nats"):
         assert exposed(folder / "share") == []
 
 
-def test_the_doctor_says_which_files_others_may_read(folder: Path) -> None:
+def test_the_doctor_reports_files_that_others_may_read(folder: Path) -> None:
     data = folder / ".local2"
     (data / "nats").mkdir(parents=True)
     data.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Settings come from files and the environment, and nothing unknown slips through."""
+"""Settings are read from files and the environment, and nothing unknown is accepted."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_with_neither_files_nor_environment_the_defaults_hold(
+def test_without_files_and_environment_the_defaults_apply(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def test_the_environment_overrides_files(folder: Path) -> None:
     assert settings.generator.tools == ("recall_topic", "save_topic")
 
 
-def test_an_empty_variable_is_an_empty_text_or_none(folder: Path) -> None:
+def test_an_empty_variable_means_an_empty_text_or_none(folder: Path) -> None:
     environment = {"LOCAL2_MEMORY__JUDGE_MODEL": "", "LOCAL2_MEMORY__RERANKER_URL": ""}
 
     settings = load_settings(folder, environment)
@@ -137,12 +137,14 @@ def test_the_shipped_file_shows_every_setting_with_its_default(name: str) -> Non
     assert getattr(load_settings(CONFIG, environment={}), name) == getattr(Settings(), name)
 
 
-@pytest.mark.parametrize(("said", "meant"), [("on", "on"), ("off", "off"), ("dry_run", "dry_run")])
-def test_on_and_off_are_words_although_yaml_has_values_for_them(
-    tmp_path: Path, said: str, meant: str
+@pytest.mark.parametrize(
+    ("text", "expected"), [("on", "on"), ("off", "off"), ("dry_run", "dry_run")]
+)
+def test_on_and_off_are_read_as_words_and_not_as_yaml_booleans(
+    tmp_path: Path, text: str, expected: str
 ) -> None:
-    (tmp_path / "memory.yaml").write_text(f"anonymise: {said}\n")
+    (tmp_path / "memory.yaml").write_text(f"anonymise: {text}\n")
 
-    assert load_settings(tmp_path, {}).memory.anonymise == meant
-    overridden = load_settings(tmp_path, {"LOCAL2_MEMORY__ANONYMISE": said})
-    assert overridden.memory.anonymise == meant
+    assert load_settings(tmp_path, {}).memory.anonymise == expected
+    overridden = load_settings(tmp_path, {"LOCAL2_MEMORY__ANONYMISE": text})
+    assert overridden.memory.anonymise == expected

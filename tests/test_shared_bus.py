@@ -1,4 +1,4 @@
-"""Two stacks on one bus would share requests out between two ledgers."""
+"""A second stack on a bus is refused, since two would share requests between two ledgers."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -20,7 +20,7 @@ def on_bus(url: str, folder: Path) -> Settings:
     return Settings(bus=BusSettings(url=url), memory=own.memory, generator=own.generator)
 
 
-async def test_of_two_stacks_that_start_together_one_is_refused(
+async def test_one_of_two_stacks_that_start_together_is_refused(
     tmp_path: Path, nats_url: str
 ) -> None:
     async with AsyncExitStack() as stacks:
@@ -42,7 +42,7 @@ async def test_of_two_stacks_that_start_together_one_is_refused(
             assert found.content == f"[Memory: {topic['topic']}] Friday"
 
 
-async def test_a_second_stack_on_a_bus_is_refused_and_the_first_goes_on(
+async def test_a_second_stack_on_a_bus_is_refused_and_the_first_continues(
     tmp_path: Path, nats_url: str
 ) -> None:
     fact = {"topic": "project.deadline", "content": "Friday"}

@@ -1,4 +1,4 @@
-"""The whole stack: every process and file as on a user's machine, asked over the bus."""
+"""The whole stack, with every process and file as on a user's machine, called over the bus."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 async def stack(
     settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Stack]:
-    """One stack for the tests that leave it as it was."""
+    """One stack for the tests that do not change it."""
     logs = tmp_path_factory.mktemp("worker-logs")
     async with open_stack(settings, log_folder=logs) as running:
         await in_step(running.bus)
@@ -55,14 +55,14 @@ async def stack(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(stack: Stack, settings: Settings) -> AsyncIterator[Connection]:
-    """A connection that knows nothing but the runtime file."""
+    """A connection that knows only the runtime file."""
     assert running_url(settings) == stack.url
     async with connect(running_url(settings), name="client") as connection:
         yield connection
 
 
 @shared_stack
-async def test_what_is_saved_is_recalled_over_the_bus(client: Connection) -> None:
+async def test_a_saved_topic_is_recalled_over_the_bus(client: Connection) -> None:
     args = {"topic": "user.language_preference"}
     await call_tool(client, "save_topic", {**args, "content": "Elixir"}, caller=CALLER)
 
@@ -72,7 +72,7 @@ async def test_what_is_saved_is_recalled_over_the_bus(client: Connection) -> Non
 
 
 @shared_stack
-async def test_what_is_saved_is_found_by_its_meaning(client: Connection) -> None:
+async def test_a_saved_memory_is_found_by_meaning(client: Connection) -> None:
     await save(client, GOLD)
     await save(client, TIDES)
     await in_step(client)
@@ -84,7 +84,7 @@ async def test_what_is_saved_is_found_by_its_meaning(client: Connection) -> None
 
 
 @shared_stack
-async def test_a_conversation_that_was_ingested_is_recalled_by_its_meaning(
+async def test_an_ingested_conversation_is_recalled_by_meaning(
     client: Connection,
 ) -> None:
     caller = Caller(tenant="default", user="ingesting", agent="test")
@@ -112,7 +112,7 @@ async def test_a_tool_can_be_called_with_nothing_but_a_payload(client: Connectio
 
 
 @shared_stack
-async def test_a_tool_of_others_says_that_its_results_are_not_recorded(
+async def test_results_of_a_tool_that_declares_them_unrecorded_are_not_recorded(
     stack: Stack, client: Connection
 ) -> None:
     caller = Caller(tenant="default", user="measuring", agent="test", session_id="s1")
@@ -128,10 +128,10 @@ async def test_a_tool_of_others_says_that_its_results_are_not_recorded(
     async def measured() -> list[str]:
         return contents(await recall(client, "What was measured?", caller=caller))
 
-    async def heard() -> bool:
+    async def received() -> bool:
         return bool(await measured())
 
-    await eventually(heard)
+    await eventually(received)
     assert await measured() == ["Measured: 19.3 grams."]
 
 
@@ -139,16 +139,22 @@ async def test_a_tool_of_others_says_that_its_results_are_not_recorded(
 async def test_every_participant_can_be_discovered(client: Connection) -> None:
     names: set[str] = set()
 
-    async def keep(message: BusMessage) -> None:
+    async def receive(message: BusMessage) -> None:
         names.add(json.loads(message.data)["name"])
 
-    await client.subscribe("test.pings", keep)
+    await client.subscribe("test.pings", receive)
     await client.publish("$SRV.PING", b"", reply="test.pings")
 
-    of_the_memory = {"housekeeper", "memory_agent", "listener", "output_keeper", "stream_keeper"}
-    of_the_memory |= {"archivist", "porter", "health", "item_keeper", "letter_keeper"}
-    others = {"vector_worker", "generator_agent"}
-    expected = {tool.name for tool in TOOLS} | of_the_memory | others
+    memory_participants = {
+        "housekeeper",
+        "memory_agent",
+        "listener",
+        "output_keeper",
+        "stream_keeper",
+    }
+    memory_participants |= {"archivist", "porter", "health", "item_keeper", "letter_keeper"}
+    other_participants = {"vector_worker", "generator_agent"}
+    expected = {tool.name for tool in TOOLS} | memory_participants | other_participants
     await eventually(lambda: len(names) >= len(expected))
     assert names == expected
 
@@ -174,45 +180,47 @@ async def test_a_conversation_is_remembered_in_another_session(client: Connectio
 
 
 @shared_stack
-async def test_every_record_of_a_turn_is_told_to_the_bus(stack: Stack, client: Connection) -> None:
-    heard: list[str] = []
+async def test_every_record_of_a_turn_is_announced_on_the_bus(
+    stack: Stack, client: Connection
+) -> None:
+    received: list[str] = []
 
-    async def hear(message: BusMessage) -> None:
-        heard.append(decode(message.data, MemoryChange).payload.id)
+    async def receive(message: BusMessage) -> None:
+        received.append(decode(message.data, MemoryChange).payload.id)
 
-    await client.subscribe("memory.saved", hear)
+    await client.subscribe("memory.saved", receive)
     await client.flush()
     payload = {"query": "Which metal?", "answer": "Osmium.", "session_id": "told"}
     await publish_durably(client, GENERATION, json.dumps({"payload": payload}).encode())
 
-    def told(connection: SqlConnection) -> list[str]:
+    def read_session_ids(connection: SqlConnection) -> list[str]:
         found = connection.execute("SELECT id FROM record WHERE session_id = 'told'")
         return [id_ for (id_,) in found]
 
-    async def all_heard() -> bool:
-        ids = await stack.memories.tenant("default").ledger._rows.read(told)
-        return len(ids) == 3 and set(ids) <= set(heard)
+    async def all_received() -> bool:
+        ids = await stack.memories.tenant("default").ledger._rows.read(read_session_ids)
+        return len(ids) == 3 and set(ids) <= set(received)
 
-    await eventually(all_heard)
-    assert len(heard) == len(set(heard))
+    await eventually(all_received)
+    assert len(received) == len(set(received))
 
 
 @shared_stack
-async def test_whoever_changes_something_is_answered_before_others_hear_of_it(
+async def test_a_writer_is_answered_before_the_change_is_announced(
     client: Connection,
 ) -> None:
-    heard: list[BusMessage] = []
+    received: list[BusMessage] = []
 
-    async def hear(message: BusMessage) -> None:
-        heard.append(message)
+    async def receive(message: BusMessage) -> None:
+        received.append(message)
 
     def at(subject: str) -> list[int]:
-        return [n for n, message in enumerate(heard) if message.subject == subject]
+        return [n for n, message in enumerate(received) if message.subject == subject]
 
     def saved() -> list[str]:
-        return [decode(heard[n].data, MemoryChange).payload.id for n in at("memory.saved")]
+        return [decode(received[n].data, MemoryChange).payload.id for n in at("memory.saved")]
 
-    await client.subscribe(">", hear)
+    await client.subscribe(">", receive)
     await client.flush()
     messages = [{"role": "user", "content": f"{TIDES} {n}"} for n in range(20)]
     args = {"messages": messages, "session_id": "answered first"}
@@ -220,16 +228,16 @@ async def test_whoever_changes_something_is_answered_before_others_hear_of_it(
     await client.publish("tool.request.ingest", request, reply="answer.here")
     await eventually(lambda: at("answer.here"))
     (answered,) = at("answer.here")
-    ids = decode(heard[answered].data, ToolResult).payload.data["ids"]
+    ids = decode(received[answered].data, ToolResult).payload.data["ids"]
     await eventually(lambda: set(ids) <= set(saved()))
 
-    changes = {decode(heard[n].data, MemoryChange).payload.id: n for n in at("memory.saved")}
+    changes = {decode(received[n].data, MemoryChange).payload.id: n for n in at("memory.saved")}
     assert [id_ for id_ in changes if id_ in ids] == ids
     assert answered < changes[ids[0]]
 
 
 @shared_stack
-async def test_a_second_stack_on_the_folder_is_refused_with_the_process_named(
+async def test_a_second_stack_on_the_folder_is_refused_and_the_error_names_the_process(
     stack: Stack, settings: Settings
 ) -> None:
     with pytest.raises(FolderLockedError, match=f"process {os.getpid()}"):
@@ -240,17 +248,17 @@ async def test_a_second_stack_on_the_folder_is_refused_with_the_process_named(
 
 
 @shared_stack
-async def test_the_status_counts_what_is_there(client: Connection) -> None:
-    async def is_read() -> bool:
+async def test_the_status_counts_records_and_indexed_records(client: Connection) -> None:
+    async def is_extracted() -> bool:
         return (await status(client)).unread == 0
 
     await save(client, "A record at least.")
     await in_step(client)
-    await eventually(is_read)  # what other tests have said, which waits a moment to be read
+    await eventually(is_extracted)  # messages of other tests are extracted after a delay
 
     now = await status(client)
 
-    assert 0 < now.indexed <= now.records  # other tests' facts may be replaced
+    assert 0 < now.indexed <= now.records  # facts of other tests may be replaced
     assert now == MemoryStatus(
         records=now.records,
         indexed=now.indexed,
@@ -262,7 +270,7 @@ async def test_the_status_counts_what_is_there(client: Connection) -> None:
 
 
 @shared_stack
-async def test_a_killed_worker_is_restarted_and_searches_answer_all_the_while(
+async def test_a_killed_worker_is_restarted_while_searches_are_answered(
     client: Connection, stack: Stack
 ) -> None:
     await save(client, GOLD)
@@ -303,7 +311,7 @@ async def test_no_content_is_logged(client: Connection, logs: Path) -> None:
     assert "xyzzy" not in logs.read_text()
 
 
-async def test_a_stopped_stack_leaves_neither_processes_nor_an_address(tmp_path: Path) -> None:
+async def test_a_stopped_stack_leaves_no_processes_and_no_address(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     async with open_stack(settings) as stack:
         await in_step(stack.bus)
@@ -321,9 +329,7 @@ async def test_a_stopped_stack_leaves_neither_processes_nor_an_address(tmp_path:
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_server_of_ones_own_is_used_where_it_is_configured(
-    tmp_path: Path, nats_url: str
-) -> None:
+async def test_a_configured_server_is_used(tmp_path: Path, nats_url: str) -> None:
     settings = settings_in(tmp_path)
     own = Settings(
         bus=BusSettings(url=nats_url), memory=settings.memory, generator=settings.generator
@@ -335,7 +341,7 @@ async def test_a_server_of_ones_own_is_used_where_it_is_configured(
     assert not (settings.memory.data_dir / "nats").exists()
 
 
-async def test_a_missing_server_of_ones_own_is_a_clear_error(tmp_path: Path) -> None:
+async def test_a_missing_configured_server_is_a_clear_error(tmp_path: Path) -> None:
     settings = Settings(
         bus=BusSettings(url="nats://127.0.0.1:1"), memory=settings_in(tmp_path).memory
     )

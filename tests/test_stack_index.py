@@ -1,4 +1,4 @@
-"""The stack's index: kept by a restart, filled again when lost, behind while its embedder is."""
+"""The stack's index survives a restart, is refilled when lost, and waits for its embedder."""
 
 import asyncio
 import shutil
@@ -37,7 +37,7 @@ async def test_a_restarted_stack_remembers_and_trusts_its_index(
     assert _documents(ollama) == embedded == [f"search_document: {GOLD}"]
 
 
-async def test_a_stack_without_models_asks_none_and_judges_nothing(
+async def test_a_stack_without_models_calls_none_and_judges_nothing(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     generator = GeneratorSettings(ollama_url=ollama.url)
@@ -50,7 +50,7 @@ async def test_a_stack_without_models_asks_none_and_judges_nothing(
 
 
 def _documents(ollama: OllamaStandIn) -> list[str]:
-    """Every text that was embedded to be found."""
+    """Return every text that was embedded as a document."""
     return [
         text
         for body in ollama.bodies("/api/embed")
@@ -59,10 +59,10 @@ def _documents(ollama: OllamaStandIn) -> list[str]:
     ]
 
 
-async def test_a_deleted_index_is_filled_again_without_embedding(
+async def test_a_deleted_index_is_refilled_without_embedding(
     tmp_path: Path, ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until it has been compared with the ledger, answers say that they go by words."""
+    """Until it has been compared with the ledger, answers say that only words were searched."""
     settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
     async with open_stack(settings) as stack:
         for n in range(20):
@@ -74,13 +74,13 @@ async def test_a_deleted_index_is_filled_again_without_embedding(
     served, may_compare = asyncio.Event(), asyncio.Event()
     status_of = VectorClient.status
 
-    async def status_once_it_may(vectors: VectorClient, *, tenant: str) -> VectorStatus:
+    async def delayed_status(vectors: VectorClient, *, tenant: str) -> VectorStatus:
         status = await status_of(vectors, tenant=tenant)
         served.set()
         await may_compare.wait()
         return status
 
-    monkeypatch.setattr(VectorClient, "status", status_once_it_may)
+    monkeypatch.setattr(VectorClient, "status", delayed_status)
     impatient = msgspec.structs.replace(settings.memory, starting_timeout=0)
     async with open_stack(msgspec.structs.replace(settings, memory=impatient)) as stack:
         await served.wait()
@@ -116,7 +116,7 @@ async def test_a_reindex_refills_the_index_without_embedding(
         assert len(contents(await search(stack.bus, "symbol of gold"))) == 5
 
 
-async def test_another_embedder_degrades_recall_until_a_reindex_mends_it(
+async def test_another_embedder_degrades_recall_until_a_reindex(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     async with open_stack(settings_in(tmp_path)) as stack:
@@ -153,7 +153,7 @@ async def test_another_embedder_degrades_recall_until_a_reindex_mends_it(
 async def test_an_embedder_that_is_down_delays_indexing_until_it_is_back(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
-    """Ollama fails for a while, as while it is restarted or loads a model."""
+    """Ollama fails for a while, as during a restart or while it loads a model."""
     settings = settings_in(tmp_path, embedder="ollama", ollama_url=ollama.url)
     async with open_stack(settings) as stack:
         await in_step(stack.bus)

@@ -1,4 +1,4 @@
-"""A stack counts what is recalled, and consolidates by itself: merged facts leave its index."""
+"""A stack counts recalls and consolidates by itself, and merged facts leave its index."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -18,13 +18,15 @@ TEA = ("Ada likes green tea.", "ada likes green tea")
 
 
 @pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "WRITE_SECONDS", 0.0)
     monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.02)
 
 
-async def test_a_stack_counts_recalls_consolidates_and_takes_it_back(tmp_path: Path) -> None:
+async def test_a_stack_counts_recalls_and_consolidates_and_the_run_can_be_undone(
+    tmp_path: Path,
+) -> None:
     async with open_stack(settings_in(tmp_path)) as stack:
         bus, memory = stack.bus, stack.memories.tenant("default")
 

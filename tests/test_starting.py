@@ -1,4 +1,4 @@
-"""The first seconds of a stack: its vector worker starts for longer than questions take to come."""
+"""The first seconds of a stack, in which questions arrive before the vector worker is ready."""
 
 import asyncio
 from pathlib import Path
@@ -19,11 +19,11 @@ from waiting import eventually
 
 GOLD = "The chemical symbol of gold is Au."
 QUESTION = "Which letters stand for that precious metal?"
-"""It has no word of GOLD: only its meaning finds that."""
+"""It shares no word with GOLD, so only its meaning finds that."""
 STARTING = "The memory is still starting."
 
 
-def patient(folder: Path, seconds: float) -> Settings:
+def settings_with_timeout(folder: Path, seconds: float) -> Settings:
     settings = settings_in(folder)
     return replace(settings, memory=replace(settings.memory, starting_timeout=seconds))
 
@@ -35,18 +35,18 @@ async def remember_gold(settings: Settings) -> None:
         await in_step(stack.bus, records=2)
 
 
-async def asked(stack: Stack) -> Generation:
+async def ask(stack: Stack) -> Generation:
     async with QueryClient(stack.bus) as client:
         return await client.ask(QUESTION, caller=replace(CALLER, session_id="later"))
 
 
-async def said_later(stack: Stack) -> list[str]:
+async def messages_of_later_session(stack: Stack) -> list[str]:
     session = await call_tool(stack.bus, "load_session", {"session_id": "later"}, caller=CALLER)
     return [message["content"] for message in session.data["messages"]]
 
 
 class Gate:
-    """Keeps the index of a stack that starts from being compared, so that it starts for ever."""
+    """Delays the comparison of a starting stack's index, so that the start does not end."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._open = asyncio.Event()
@@ -62,36 +62,36 @@ class Gate:
         self._open.set()
 
 
-async def test_a_question_asked_at_once_finds_what_an_earlier_stack_remembered(
+async def test_a_question_during_the_start_finds_what_an_earlier_stack_remembered(
     tmp_path: Path,
 ) -> None:
-    settings = patient(tmp_path, 120)
+    settings = settings_with_timeout(tmp_path, 120)
     await remember_gold(settings)
 
     async with open_stack(settings) as stack:
         found, recalled, turn = await asyncio.gather(
-            search(stack.bus, QUESTION), recall(stack.bus, QUESTION), asked(stack)
+            search(stack.bus, QUESTION), recall(stack.bus, QUESTION), ask(stack)
         )
 
     assert contents(found) == [GOLD]
-    assert contents(recalled)[0] == GOLD  # behind it stands the question that is being answered
+    assert contents(recalled)[0] == GOLD  # the question being answered is second
     assert STARTING not in {found["reason"], recalled["reason"]}
     assert "Au" in turn.answer
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_memory_that_starts_for_too_long_says_so_and_does_not_remember_that_it_did(
+async def test_a_memory_that_starts_too_slowly_says_so_and_does_not_remember_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither as an episode nor as a message; the question is remembered."""
-    settings = patient(tmp_path, 0.05)
+    settings = settings_with_timeout(tmp_path, 0.05)
     await remember_gold(settings)
     gate = Gate(monkeypatch)
 
     async with open_stack(settings) as stack:
         found = await search(stack.bus, QUESTION)
         recalled = await recall(stack.bus, QUESTION)
-        turn = await asked(stack)
+        turn = await ask(stack)
 
         for nothing in (found, recalled):
             assert (contents(nothing), nothing["degraded"]) == ([], True)
@@ -99,19 +99,19 @@ async def test_a_memory_that_starts_for_too_long_says_so_and_does_not_remember_t
         assert STARTING in turn.answer
         assert NOTHING not in turn.answer
 
-        await eventually(lambda: said_later(stack))
-        assert await said_later(stack) == [QUESTION]
+        await eventually(lambda: messages_of_later_session(stack))
+        assert await messages_of_later_session(stack) == [QUESTION]
         gate.open()
         await in_step(stack.bus, records=3)
-        assert GOLD in (await asked(stack)).answer
+        assert GOLD in (await ask(stack)).answer
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_result_that_is_nothing_yet_says_to_a_model_that_it_may_be_known(
+async def test_an_empty_result_during_the_start_tells_a_model_that_more_may_be_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Gate(monkeypatch)
-    async with open_stack(patient(tmp_path, 0), with_generator=False) as stack:
+    async with open_stack(settings_with_timeout(tmp_path, 0), with_generator=False) as stack:
         for tool in ("search_memory", "recall"):
             result = await call_tool(stack.bus, tool, {"query": QUESTION}, caller=CALLER)
 

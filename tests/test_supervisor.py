@@ -1,4 +1,4 @@
-"""A child process lives as long as its context, however often it dies."""
+"""A child process lives as long as its context, and is restarted however often it dies."""
 
 import os
 import signal
@@ -47,23 +47,23 @@ def write_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteModule
     return write
 
 
-def starts(folder: Path) -> list[str]:
+def count_starts(folder: Path) -> list[str]:
     file = folder / "started"
     return file.read_text().splitlines() if file.exists() else []
 
 
-async def test_a_child_reads_its_config_and_stops_when_asked(write_module: WriteModule) -> None:
+async def test_a_child_reads_its_config_and_stops_on_request(write_module: WriteModule) -> None:
     folder = write_module(OBEDIENT)
 
     async with supervised("child_under_test", b"config") as child:
-        await eventually(lambda: starts(folder) == ["config"])
+        await eventually(lambda: count_starts(folder) == ["config"])
         assert child.pid is not None
 
     assert child.pid is None
     assert (folder / "stopped").exists()
 
 
-async def test_a_killed_child_is_started_again_and_its_end_is_told(
+async def test_a_killed_child_is_restarted_and_its_exit_is_reported(
     write_module: WriteModule,
 ) -> None:
     folder = write_module(OBEDIENT)
@@ -71,23 +71,23 @@ async def test_a_killed_child_is_started_again_and_its_end_is_told(
 
     async with supervised("child_under_test", b"config", on_exit=ends.append) as child:
         for kill in range(1, 4):
-            await eventually(lambda: len(starts(folder)) == len(ends) + 1)
+            await eventually(lambda: len(count_starts(folder)) == len(ends) + 1)
             assert child.pid is not None
             os.kill(child.pid, signal.SIGKILL)
-            await eventually(lambda: len(ends) == len(starts(folder)))
+            await eventually(lambda: len(ends) == len(count_starts(folder)))
             assert len(ends) == kill
-        await eventually(lambda: len(starts(folder)) == 4)
+        await eventually(lambda: len(count_starts(folder)) == 4)
 
     assert ends == [-signal.SIGKILL] * 3, "the end that was asked for is no news"
 
 
-async def test_a_child_that_ends_at_once_is_tried_again_for_ever(
+async def test_a_child_that_exits_immediately_is_restarted_without_limit(
     write_module: WriteModule,
 ) -> None:
     folder = write_module('open("started", "a").write("try\\n"); raise SystemExit(3)')
 
     async with supervised("child_under_test", b"x" * 200_000):
-        await eventually(lambda: len(starts(folder)) >= 4)
+        await eventually(lambda: len(count_starts(folder)) >= 4)
 
 
 async def test_a_child_that_does_not_stop_is_killed(
@@ -97,7 +97,7 @@ async def test_a_child_that_does_not_stop_is_killed(
     monkeypatch.setattr(supervisor, "STOP_PATIENCE", 0.1)
 
     async with supervised("child_under_test", b"config") as child:
-        await eventually(lambda: starts(folder))
+        await eventually(lambda: count_starts(folder))
         pid = child.pid
 
     assert pid is not None

@@ -1,4 +1,4 @@
-"""The first minute of the docs, as a new user has it: in an empty folder, nothing running."""
+"""The first example of each page runs in an empty folder with no stack running."""
 
 import os
 import subprocess

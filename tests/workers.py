@@ -63,7 +63,7 @@ async def worker_in_this_process(
     stop = asyncio.Event()
     with patch.object(workers, "_stop_event", lambda: stop):
         working = asyncio.create_task(workers.work(WorkerConfig.from_line(config.decode())))
-        await asyncio.sleep(0)  # it asks for the event at once
+        await asyncio.sleep(0)  # it requests the event immediately
     try:
         yield Child(module, config, inherit=inherit, on_exit=on_exit)
     finally:

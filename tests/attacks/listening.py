@@ -203,7 +203,7 @@ async def _announce_as_the_memory(world: World) -> object:
         "recorded": True,
         "whole": True,
     }
-    received = await world.office.heard("tool.schema")
+    received = await world.office.receive_from("tool.schema")
     await world.eve.client.publish("tool.schema", json.dumps({"payload": forged}).encode())
     await world.eve.client.flush()
     query = {"query": VAULT, "session_id": "fresh", "query_id": "fresh"}
@@ -216,9 +216,9 @@ async def _announce_as_the_memory(world: World) -> object:
 
 async def _publish_as_the_memory(world: World) -> object:
     """Publish events and tool results that only the memory may publish."""
-    received = await world.desk.heard(">")
+    received = await world.desk.receive_from(">")
     subjects = ("memory.>", "tool.result.>", "tool.progress.recall")
-    received_by_subject = [await world.desk.heard(subject) for subject in subjects]
+    received_by_subject = [await world.desk.receive_from(subject) for subject in subjects]
     for subject in ("memory.forgotten", "memory.saved", "memory.retired", "memory.dead_letter"):
         await world.eve.client.publish(subject, json.dumps({"user": "ada"}).encode())
     for subject in ("tool.result.recall", "tool.progress.recall"):
@@ -231,7 +231,7 @@ async def _publish_as_the_memory(world: World) -> object:
 
 async def _reply_elsewhere(world: World) -> object:
     """Redirect an answer: it is sent where the caller says, but never out of its account."""
-    received = [await world.office.heard(one) for one in ("memory.>", "tool.result.>")]
+    received = [await world.office.receive_from(one) for one in ("memory.>", "tool.result.>")]
     for where in ("out.beta.memory.saved", "tool.result.search", "tenant.beta.memory.turn"):
         data = b'{"payload": {"args": {"topic": "project.database"}}}'
         await world.eve.client.publish("tool.request.recall_topic", data, reply=where)
@@ -243,7 +243,7 @@ async def _reply_elsewhere(world: World) -> object:
 
 async def _trace(world: World) -> object:
     """Trace a message: the server reports its path, but not beyond the account's boundary."""
-    reports = await world.eve.heard(inbox := world.eve.client.new_inbox())
+    reports = await world.eve.receive_from(inbox := world.eve.client.new_inbox())
     await world.eve.call("recall", {"query": VAULT}, headers={"Nats-Trace-Dest": inbox})
     await settled()
     text = b"".join(one.data for one in reports).decode()

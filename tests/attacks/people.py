@@ -267,7 +267,7 @@ async def _as_admin_of_another_tenant(world: World) -> object:
 
 async def _dead_letters(world: World) -> object:
     """Read dead letters: unreadable messages of ada's agents are not shown to others."""
-    dead_letters = await world.eve.heard("memory.dead_letter")
+    dead_letters = await world.eve.receive_from("memory.dead_letter")
     turn = {"query": "Say the code.", "answer": f"It is {ADAS}."}
     invalid_token = world.token("ada").rpartition(".")[0] + ".AAAA"
     await ask(world.desk, "memory.turn", turn, token=invalid_token, user="ada")

@@ -9,7 +9,7 @@ import pytest
 
 from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled
 from local.cli.ingest import BATCH_BYTES, BATCH_MESSAGES, batches
-from recalling import said
+from recalling import chat_message
 
 
 def test_a_conversation_is_stored_once(running: Served, tmp_path: Path, user: str) -> None:
@@ -74,7 +74,11 @@ def test_a_file_larger_than_a_request_is_stored_completely(
 
 
 def test_batches_keep_the_order_and_fit_into_a_request() -> None:
-    messages = [said("x" * (BATCH_BYTES // 3)), *[said("yes")] * 2_500, said("y" * BATCH_BYTES)]
+    messages = [
+        chat_message("x" * (BATCH_BYTES // 3)),
+        *[chat_message("yes")] * 2_500,
+        chat_message("y" * BATCH_BYTES),
+    ]
 
     message_batches = list(batches(messages))
 

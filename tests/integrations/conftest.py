@@ -1,6 +1,6 @@
-"""Items served by a memory in this process; and a stack in a thread, for blocking adapters.
+"""Items served by a memory in this process, and a stack in a thread for blocking adapters.
 
-On the stack, every test has its own user.
+Every test has its own user on the stack.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +20,7 @@ from stacks import settings_in
 
 @pytest.fixture
 async def client(bus: Connection, memory: Memory, nats_url: str) -> AsyncIterator[local2.Memory]:
-    """A client of the memory, which serves items; without a user."""
+    """A client of a memory that serves items; the client has no user."""
     async with (
         ItemKeeper(bus, Memories(memory)),
         local2.connect(url=nats_url, agent="langgraph") as opened,

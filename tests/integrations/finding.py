@@ -1,4 +1,4 @@
-"""What a user's other agents find of an adapter's content."""
+"""What a user's other agents find of the content that an adapter stored."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Adapters on a stack with accounts, with the right credentials and with others."""
+"""Adapters on a stack with accounts, with right and wrong credentials."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -53,7 +53,7 @@ async def stack(folder: Path) -> AsyncIterator[Stack]:
 
 
 def proof(stack: Stack, folder: Path, tenant: str, user: str) -> dict[str, Any]:
-    """What an agent of a tenant's connects with, for a person."""
+    """Return the connection arguments of a tenant's agent that acts for a person."""
     return {
         "url": stack.url,
         "credentials": folder / ACCOUNTS / tenant / "agent.nk",
@@ -63,7 +63,7 @@ def proof(stack: Stack, folder: Path, tenant: str, user: str) -> dict[str, Any]:
 
 
 @shared_stack
-async def test_a_session_is_its_persons_and_its_tenants_only(stack: Stack, folder: Path) -> None:
+async def test_a_session_belongs_to_its_person_and_tenant_only(stack: Stack, folder: Path) -> None:
     async with (
         LocalSession("monday", **proof(stack, folder, "acme", "ada")) as adas,
         LocalSession("monday", **proof(stack, folder, "acme", "bob")) as bobs,
@@ -76,7 +76,9 @@ async def test_a_session_is_its_persons_and_its_tenants_only(stack: Stack, folde
 
 
 @shared_stack
-async def test_a_name_proves_nothing(stack: Stack, folder: Path) -> None:
+async def test_a_claimed_user_name_does_not_open_that_users_session(
+    stack: Stack, folder: Path
+) -> None:
     claimed = {**proof(stack, folder, "acme", "eve"), "user": "carl"}
     async with LocalSession("monday", **proof(stack, folder, "acme", "carl")) as carls:
         await carls.add_items([item()])
@@ -85,9 +87,7 @@ async def test_a_name_proves_nothing(stack: Stack, folder: Path) -> None:
 
 
 @shared_stack
-async def test_what_a_writer_takes_out_of_a_session_is_erased_of_nobody_elses(
-    stack: Stack, folder: Path
-) -> None:
+async def test_clearing_a_session_erases_nothing_of_other_users(stack: Stack, folder: Path) -> None:
     as_dora, as_elsa = (proof(stack, folder, "acme", name) for name in ("dora", "elsa"))
     async with (
         LocalSession("monday", **as_dora) as doras,
@@ -105,22 +105,22 @@ async def test_what_a_writer_takes_out_of_a_session_is_erased_of_nobody_elses(
 
 
 @shared_stack
-async def test_what_an_agent_for_nobody_takes_out_of_a_session_stays_in_the_memory(
+async def test_clearing_a_session_without_a_user_leaves_its_memories(
     stack: Stack, folder: Path
 ) -> None:
-    """It is everybody's, who name nobody; the session itself is theirs."""
-    nobody = {name: proof(stack, folder, "beta", "")[name] for name in ("url", "credentials")}
-    async with LocalSession("monday", **nobody) as session:
+    """An agent without a user stores for everybody; the session itself belongs to no user."""
+    without_user = {name: proof(stack, folder, "beta", "")[name] for name in ("url", "credentials")}
+    async with LocalSession("monday", **without_user) as session:
         await session.add_items([item(), item("And the blue one is lost.")])
 
         assert await session.pop_item() == item("And the blue one is lost.")
         await session.clear_session()
         assert await session.get_items() == []
-    assert await found_by(nobody) == {UMBRELLA, "And the blue one is lost."}
+    assert await found_by(without_user) == {UMBRELLA, "And the blue one is lost."}
 
 
 async def found_by(person: dict[str, Any]) -> set[str]:
-    """What is found of umbrellas."""
+    """Return what is found about umbrellas."""
     retriever = LocalRetriever(**person)
     found = await retriever.ainvoke("Where is the green umbrella? Where is the blue one?")
     await retriever.aclose()
@@ -128,7 +128,9 @@ async def found_by(person: dict[str, Any]) -> set[str]:
 
 
 @shared_stack
-async def test_a_history_and_a_retriever_are_their_persons_only(stack: Stack, folder: Path) -> None:
+async def test_a_history_and_a_retriever_belong_to_their_person_only(
+    stack: Stack, folder: Path
+) -> None:
     async with LocalChatMessageHistory("m", **proof(stack, folder, "acme", "fay")) as history:
         await history.aadd_messages([HumanMessage(UMBRELLA)])
     for name, expected in (("fay", [UMBRELLA]), ("gus", [])):
@@ -139,7 +141,7 @@ async def test_a_history_and_a_retriever_are_their_persons_only(stack: Stack, fo
 
 
 @shared_stack
-async def test_a_service_serves_many_by_their_tokens(stack: Stack, folder: Path) -> None:
+async def test_a_service_serves_many_users_by_their_tokens(stack: Stack, folder: Path) -> None:
     options: dict[str, Any] = {
         "url": stack.url,
         "credentials": folder / ACCOUNTS / "acme" / "agent.nk",
@@ -162,7 +164,7 @@ async def test_a_service_serves_many_by_their_tokens(stack: Stack, folder: Path)
 
 
 @shared_stack
-async def test_a_service_beside_the_tenants_key_serves_everybody_apart(
+async def test_a_service_with_the_tenants_key_serves_users_separately(
     stack: Stack,  # noqa: ARG001 - it runs in the folder
     folder: Path,
 ) -> None:
@@ -180,7 +182,7 @@ async def test_a_service_beside_the_tenants_key_serves_everybody_apart(
 
 
 @shared_stack
-async def test_a_service_refuses_whom_nothing_proves(stack: Stack, folder: Path) -> None:
+async def test_a_service_refuses_a_user_without_proof(stack: Stack, folder: Path) -> None:
     async with LocalMemoryService(**proof(stack, folder, "acme", "jo")) as service:
         await service.add_events_to_memory(
             app_name="notes", user_id="jo", events=[event()], session_id="s"
@@ -190,7 +192,7 @@ async def test_a_service_refuses_whom_nothing_proves(stack: Stack, folder: Path)
 
 
 @shared_stack
-async def test_wrong_credentials_are_said_to_be_wrong(stack: Stack, folder: Path) -> None:
+async def test_wrong_credentials_are_reported_as_wrong(stack: Stack, folder: Path) -> None:
     right = proof(stack, folder, "acme", "ada")
     for wrong, error in (
         ({**right, "token": f"{right['token']}x"}, ForbiddenError),
@@ -209,7 +211,7 @@ async def test_wrong_credentials_are_said_to_be_wrong(stack: Stack, folder: Path
 
 
 @shared_stack
-async def test_items_are_of_whom_the_token_of_a_request_names(stack: Stack, folder: Path) -> None:
+async def test_items_belong_to_the_user_in_the_token(stack: Stack, folder: Path) -> None:
     put = ItemPut(namespace=("n",), key="k", value=msgspec.Raw(b'"hers"'))
     where = ItemKey(namespace=("n",), key="k")
     async with connect(**proof(stack, folder, "acme", "lea")) as leas:
@@ -222,7 +224,7 @@ async def test_items_are_of_whom_the_token_of_a_request_names(stack: Stack, fold
 
 
 @shared_stack
-async def test_graphs_of_persons_and_tenants_are_apart(stack: Stack, folder: Path) -> None:
+async def test_graphs_of_persons_and_tenants_are_separate(stack: Stack, folder: Path) -> None:
     thread: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
     as_pia = proof(stack, folder, "acme", "pia")
     async with LocalSaver.connect(**as_pia) as saver, LocalStore.connect(**as_pia) as store:

@@ -1,4 +1,4 @@
-"""What adapters hold open: one for every thread and loop, opened on demand, closed on request."""
+"""The shared resource of adapters: one for all threads and loops, opened on demand."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from local.integrations.base import Background
 
 
 class Opened:
-    """What is opened, and a list of what happened to it."""
+    """A resource that records what happens to it."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -34,7 +34,7 @@ async def loop_of(opened: Opened) -> asyncio.AbstractEventLoop:
     return await opened.loop()
 
 
-async def test_every_thread_and_loop_works_with_the_same() -> None:
+async def test_all_threads_and_loops_use_the_same_resource() -> None:
     opened = Opened()
     background = Background(opened.open)
 
@@ -51,7 +51,7 @@ async def test_every_thread_and_loop_works_with_the_same() -> None:
     await background.aclose()
 
 
-def test_what_was_closed_is_opened_again() -> None:
+def test_a_closed_resource_is_reopened_on_demand() -> None:
     opened = Opened()
     background = Background(opened.open)
 
@@ -64,7 +64,7 @@ def test_what_was_closed_is_opened_again() -> None:
     assert opened.log == ["opened", "closed"] * 2
 
 
-def test_what_could_not_be_opened_is_tried_again() -> None:
+def test_a_failed_opening_is_retried() -> None:
     opened = Opened()
     opened.failures = 1
     background = Background(opened.open)
@@ -77,7 +77,7 @@ def test_what_could_not_be_opened_is_tried_again() -> None:
     assert opened.log == ["opened", "closed"]
 
 
-async def test_work_that_is_cancelled_ends() -> None:
+async def test_cancelled_work_ends() -> None:
     ended = asyncio.Event()
     here = asyncio.get_running_loop()
     begun = asyncio.Event()

@@ -1,6 +1,6 @@
 """The example of every page in docs/integrations prints what the page says.
 
-Each starts from nothing; that it then starts a stack, too, is proved by one of them.
+One test checks that an example starts a stack and leaves none running.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from waiting import eventually
 FOLDER = Path(__file__).parents[2] / "docs" / "integrations"
 PAGES = sorted(FOLDER.glob("*.md"))
 STOPPED = 60.0
-"""Seconds for the stack that the example started to notice that nobody uses it, and to stop."""
+"""Seconds for the stack that an example started to notice that nobody uses it, and to stop."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_example_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_an_example_prints_what_its_page_says(page: Path, tmp_path: Path) -> None:
     with served(settings_in(tmp_path)):
-        prints_what_it_says(page, tmp_path)
+        check_output(page, tmp_path)
 
 
-async def test_the_example_starts_a_stack_that_is_gone_afterwards(tmp_path: Path) -> None:
-    await asyncio.to_thread(prints_what_it_says, FOLDER / "langgraph.md", tmp_path)
+async def test_an_example_starts_a_stack_that_stops_afterwards(tmp_path: Path) -> None:
+    await asyncio.to_thread(check_output, FOLDER / "langgraph.md", tmp_path)
 
     await eventually(lambda: not (tmp_path / ".local2" / RUNTIME_FILE).exists(), within=STOPPED)
 
 
-def prints_what_it_says(page: Path, home: Path) -> None:
+def check_output(page: Path, home: Path) -> None:
     text = page.read_text(encoding="utf-8")
     code, printed = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)[-2:]
     environment = {

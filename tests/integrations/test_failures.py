@@ -1,4 +1,4 @@
-"""An adapter while its stack dies: what was stored is there when the stack is back."""
+"""Content that an adapter stored is available again after its stack died."""
 
 import os
 import signal
@@ -19,10 +19,10 @@ def message(text: str) -> TResponseInputItem:
     return {"role": "user", "content": text}
 
 
-async def test_the_stack_dies_and_what_was_stored_is_there_when_it_is_back(
+async def test_stored_content_survives_the_death_of_the_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The adapter starts the stack itself, and again after it was killed."""
+    """The adapter starts the stack itself, and starts it again after a kill."""
     monkeypatch.setenv("LOCAL2_MEMORY__EMBEDDER", "minilm")
     monkeypatch.setenv("LOCAL2_GENERATOR__CHAT", "rules")
     stored: list[TResponseInputItem] = []

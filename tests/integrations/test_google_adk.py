@@ -1,4 +1,4 @@
-"""`LocalMemoryService` beside ADK's `InMemoryMemoryService`: the same calls, what both find."""
+"""`LocalMemoryService` and ADK's `InMemoryMemoryService` answer the same calls alike."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
@@ -35,7 +35,7 @@ async def service(home: Path) -> AsyncIterator[LocalMemoryService]:
 
 @pytest.fixture(params=["local2", "in memory"])
 def either(request: pytest.FixtureRequest, service: LocalMemoryService) -> BaseMemoryService:
-    """Ours, and ADK's own: what is asserted of both is the contract."""
+    """Our service and ADK's own; what is asserted of both is the contract."""
     return service if request.param == "local2" else InMemoryMemoryService()
 
 
@@ -56,7 +56,7 @@ async def texts(service: BaseMemoryService, user: str, query: str) -> list[str]:
     ]
 
 
-async def test_a_session_that_was_added_is_found(either: BaseMemoryService, user: str) -> None:
+async def test_an_added_session_is_found(either: BaseMemoryService, user: str) -> None:
     events = event("e1", "user", UMBRELLA), event("e2", "assistant", "I see.")
     await either.add_session_to_memory(session_of(user, *events))
 
@@ -69,12 +69,12 @@ async def test_a_session_that_was_added_is_found(either: BaseMemoryService, user
     assert memory.id
 
 
-async def test_what_nobody_said_is_not_found(either: BaseMemoryService, user: str) -> None:
+async def test_an_unrelated_query_finds_nothing(either: BaseMemoryService, user: str) -> None:
     assert await texts(either, user, "green umbrella") == []
     assert await texts(either, user, "") == []
 
 
-async def test_a_session_added_again_is_found_once_with_what_is_new(
+async def test_a_session_added_again_is_found_once_with_its_new_events(
     either: BaseMemoryService, user: str
 ) -> None:
     first, second = event("e1", "user", UMBRELLA), event("e2", "user", KETTLE)
@@ -86,7 +86,7 @@ async def test_a_session_added_again_is_found_once_with_what_is_new(
     assert (await texts(either, user, "kettle")).count(KETTLE) == 1
 
 
-async def test_events_are_added_to_what_there_is(either: BaseMemoryService, user: str) -> None:
+async def test_events_are_added_to_a_stored_session(either: BaseMemoryService, user: str) -> None:
     await either.add_session_to_memory(session_of(user, event("e1", "user", UMBRELLA)))
     for _ in range(2):
         await either.add_events_to_memory(
@@ -97,7 +97,7 @@ async def test_events_are_added_to_what_there_is(either: BaseMemoryService, user
     assert (await texts(either, user, "kettle")).count(KETTLE) == 1
 
 
-async def test_events_of_no_session_are_found(either: BaseMemoryService, user: str) -> None:
+async def test_events_without_a_session_are_found(either: BaseMemoryService, user: str) -> None:
     await either.add_events_to_memory(
         app_name=APP, user_id=user, events=[event("e1", "user", UMBRELLA)]
     )
@@ -105,13 +105,13 @@ async def test_events_of_no_session_are_found(either: BaseMemoryService, user: s
     assert await texts(either, user, "umbrella") == [UMBRELLA]
 
 
-async def test_users_find_their_own_only(either: BaseMemoryService, user: str) -> None:
+async def test_users_find_only_their_own_sessions(either: BaseMemoryService, user: str) -> None:
     await either.add_session_to_memory(session_of(user, event("e1", "user", UMBRELLA)))
 
     assert await texts(either, f"not {user}", "green umbrella") == []
 
 
-async def test_events_without_text_are_no_memories(either: BaseMemoryService, user: str) -> None:
+async def test_events_without_text_are_not_remembered(either: BaseMemoryService, user: str) -> None:
     image = types.Part.from_bytes(data=b"green umbrella", mime_type="image/png")
     await either.add_session_to_memory(
         session_of(user, event("e1", "user", image), Event(id="e2", author="user"))
@@ -120,7 +120,7 @@ async def test_events_without_text_are_no_memories(either: BaseMemoryService, us
     assert await texts(either, user, "green umbrella") == []
 
 
-async def test_what_is_deleted_does_not_come_back(either: BaseMemoryService, user: str) -> None:
+async def test_a_deleted_session_stays_deleted(either: BaseMemoryService, user: str) -> None:
     session = session_of(user, event("e1", "user", UMBRELLA), event("e2", "user", KETTLE))
     await either.add_session_to_memory(session)
     found = await either.search_memory(app_name=APP, user_id=user, query="umbrella")
@@ -134,7 +134,9 @@ async def test_what_is_deleted_does_not_come_back(either: BaseMemoryService, use
     assert KETTLE in await texts(either, user, "whistling kettle")
 
 
-async def test_nobody_deletes_what_is_anothers(either: BaseMemoryService, user: str) -> None:
+async def test_a_user_cannot_delete_another_users_session(
+    either: BaseMemoryService, user: str
+) -> None:
     await either.add_session_to_memory(session_of(user, event("e1", "user", UMBRELLA)))
     found = await either.search_memory(app_name=APP, user_id=user, query="umbrella")
 
@@ -143,13 +145,13 @@ async def test_nobody_deletes_what_is_anothers(either: BaseMemoryService, user: 
     assert await texts(either, user, "green umbrella") == [UMBRELLA]
 
 
-async def test_an_agent_is_told_what_was_said_in_an_earlier_session(
+async def test_an_agent_receives_messages_of_an_earlier_session(
     either: BaseMemoryService, user: str
 ) -> None:
     sessions = InMemorySessionService()
-    await said_to(sessions, either, user, UMBRELLA, ["Noted."])
-    asked = types.FunctionCall(id="c1", name="load_memory", args={"query": "umbrella"})
-    model = Scripted.saying(types.Part(function_call=asked), types.Part(text="In the hall."))
+    await run_and_add(sessions, either, user, UMBRELLA, ["Noted."])
+    call = types.FunctionCall(id="c1", name="load_memory", args={"query": "umbrella"})
+    model = Scripted.answering(types.Part(function_call=call), types.Part(text="In the hall."))
     agent = LlmAgent(name="assistant", model=model, tools=[load_memory_tool])
 
     later = await run(sessions, either, user, agent, "Where is my umbrella?")
@@ -161,10 +163,10 @@ async def test_an_agent_is_told_what_was_said_in_an_earlier_session(
     )
 
 
-async def test_a_question_brings_what_was_said_before(either: BaseMemoryService, user: str) -> None:
+async def test_a_question_preloads_earlier_messages(either: BaseMemoryService, user: str) -> None:
     sessions = InMemorySessionService()
-    await said_to(sessions, either, user, UMBRELLA, ["Noted."])
-    model = Scripted.saying(types.Part(text="In the hall."))
+    await run_and_add(sessions, either, user, UMBRELLA, ["Noted."])
+    model = Scripted.answering(types.Part(text="In the hall."))
     agent = LlmAgent(name="assistant", model=model, tools=[preload_memory_tool])
 
     await run(sessions, either, user, agent, "Where is my umbrella?")
@@ -174,7 +176,7 @@ async def test_a_question_brings_what_was_said_before(either: BaseMemoryService,
     )
 
 
-async def test_calls_and_results_are_remembered_and_what_memory_answered_is_not(
+async def test_calls_and_results_are_remembered_but_not_the_memorys_own_answers(
     home: Path, service: LocalMemoryService, user: str
 ) -> None:
     weather = types.FunctionCall(id="c1", name="weather", args={"city": "Oslo"})
@@ -225,7 +227,7 @@ async def test_facts_can_be_added(home: Path, service: LocalMemoryService, user:
         )
 
 
-async def test_a_long_session_is_added_whole(
+async def test_a_long_session_is_added_completely(
     home: Path, service: LocalMemoryService, user: str
 ) -> None:
     events = [event(f"e{number}", "user", f"Shelf {number}.") for number in range(1_001)]
@@ -234,10 +236,10 @@ async def test_a_long_session_is_added_whole(
     assert "Shelf 1000." in {item.content for item in await found_by(home, user, "Shelf 1000")}
 
 
-async def test_an_application_is_an_agent_of_its_user(
+async def test_an_application_is_one_agent_of_its_user(
     service: LocalMemoryService, user: str
 ) -> None:
-    """Unlike ADK's own service, which holds applications apart: see the page of docs."""
+    """ADK's own service separates applications instead: see the page of the docs."""
     await service.add_session_to_memory(
         session_of(user, event("e1", "user", UMBRELLA), app="another app")
     )
@@ -249,13 +251,13 @@ async def test_an_application_is_an_agent_of_its_user(
 
 
 class Scripted(BaseLlm):
-    """Says what it is to say, and keeps what it was asked."""
+    """A model that gives scripted answers and stores its requests."""
 
     _answers: list[types.Part] = PrivateAttr()
     _requests: list[LlmRequest] = PrivateAttr(default_factory=list)
 
     @classmethod
-    def saying(cls, *answers: types.Part) -> "Scripted":
+    def answering(cls, *answers: types.Part) -> "Scripted":
         scripted = cls(model="scripted")
         scripted._answers = list(answers)
         return scripted
@@ -274,15 +276,15 @@ class Scripted(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=parts))
 
 
-async def said_to(
+async def run_and_add(
     sessions: InMemorySessionService,
     memory: BaseMemoryService,
     user: str,
     text: str,
     answers: list[str],
 ) -> None:
-    """A session in which somebody says something, which is then added to the memory."""
-    model = Scripted.saying(*(types.Part(text=answer) for answer in answers))
+    """Run a session in which a user sends a text, and add the session to the memory."""
+    model = Scripted.answering(*(types.Part(text=answer) for answer in answers))
     agent = LlmAgent(name="assistant", model=model)
     await memory.add_session_to_memory(await run(sessions, memory, user, agent, text))
 
@@ -294,7 +296,7 @@ async def run(
     agent: LlmAgent,
     text: str,
 ) -> Session:
-    """A session of one question, as it is after the answer."""
+    """Run a session of one question, and return it."""
     runner = Runner(app_name=APP, agent=agent, session_service=sessions, memory_service=memory)
     session = await sessions.create_session(app_name=APP, user_id=user)
     question = types.Content(role="user", parts=[types.Part(text=text)])

@@ -1,4 +1,4 @@
-"""LangChain's own suites for retrievers and stores; a history beside its own, the same calls."""
+"""LangChain's own suites for retrievers and stores; histories compared with LangChain's own."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ from integrations.finding import found_by
 from local.client.memory import connect
 from local.integrations.langchain import LocalByteStore, LocalChatMessageHistory, LocalRetriever
 
-SAID = [
+TEXTS = [
     "The green umbrella stands in the hall.",
     "The red umbrella stands in the cellar.",
     "The blue umbrella was lost on the train.",
@@ -56,17 +56,17 @@ MESSAGES: list[BaseMessage] = [
     ChatMessage(content="Hello.", role="narrator"),
 ]
 replaced = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
-"""LangChain would rather have LangGraph's persistence."""
+"""LangChain recommends LangGraph's persistence instead."""
 
 
 class TestRetriever(RetrieversIntegrationTests):
-    """Everything that `langchain-tests` asks of a retriever."""
+    """The suite of `langchain-tests` for retrievers."""
 
     @pytest.fixture(autouse=True)
-    def _somebody(self, home: Path, user: str) -> Iterator[None]:
-        self.who: dict[str, Any] = {"home": home, "user": user}
+    def _user(self, home: Path, user: str) -> Iterator[None]:
+        self._arguments: dict[str, Any] = {"home": home, "user": user}
         self.opened: list[LocalRetriever] = []
-        asyncio.run(said_by(home, user))
+        asyncio.run(ingest_messages(home, user))
         yield
         for retriever in self.opened:
             retriever.close()
@@ -76,7 +76,7 @@ class TestRetriever(RetrieversIntegrationTests):
         test = self
 
         class Closed(LocalRetriever):
-            """Is closed at the end of the test."""
+            """An argument that closes its retriever at the end of the test."""
 
             def __init__(self, **options: Any) -> None:
                 super().__init__(**options)
@@ -86,7 +86,7 @@ class TestRetriever(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        return self.who
+        return self._arguments
 
     @property
     def retriever_query_example(self) -> str:
@@ -94,7 +94,7 @@ class TestRetriever(RetrieversIntegrationTests):
 
 
 class TestSyncStore(BaseStoreSyncTests[bytes]):
-    """Everything that it asks of a store, from plain functions."""
+    """The suite of `langchain-tests` for stores, from plain functions."""
 
     @pytest.fixture
     def three_values(self) -> tuple[bytes, bytes, bytes]:
@@ -108,7 +108,7 @@ class TestSyncStore(BaseStoreSyncTests[bytes]):
 
 
 class TestAsyncStore(BaseStoreAsyncTests[bytes]):
-    """And in an event loop."""
+    """The same suite in an event loop."""
 
     @pytest.fixture
     def three_values(self) -> tuple[bytes, bytes, bytes]:
@@ -121,7 +121,7 @@ class TestAsyncStore(BaseStoreAsyncTests[bytes]):
         await store.aclose()
 
 
-async def test_stores_of_two_users_and_of_two_names_are_apart(home: Path, user: str) -> None:
+async def test_stores_of_two_users_and_of_two_names_are_separate(home: Path, user: str) -> None:
     hers, his = (LocalByteStore("cache", home=home, user=one) for one in (user, f"not {user}"))
     another = LocalByteStore("another", home=home, user=user)
     await hers.amset([("key", b"hers")])
@@ -133,19 +133,19 @@ async def test_stores_of_two_users_and_of_two_names_are_apart(home: Path, user: 
         await store.aclose()
 
 
-async def said_by(home: Path, user: str) -> None:
+async def ingest_messages(home: Path, user: str) -> None:
     async with connect(home=home, user=user, session="monday") as memory:
-        await memory.ingest([{"role": "user", "content": text} for text in SAID])
+        await memory.ingest([{"role": "user", "content": text} for text in TEXTS])
 
 
-async def test_a_document_says_what_the_memory_is(home: Path, user: str) -> None:
-    await said_by(home, user)
+async def test_a_document_describes_its_memory(home: Path, user: str) -> None:
+    await ingest_messages(home, user)
     retriever = LocalRetriever(home=home, user=user, k=1)
 
     (document,) = await retriever.ainvoke("Where is the green umbrella?")
     await retriever.aclose()
 
-    assert document.page_content == SAID[0]
+    assert document.page_content == TEXTS[0]
     assert document.id == document.metadata["id"]
     assert 0 < document.metadata["score"] <= 1
     assert {name: document.metadata[name] for name in ("kind", "source", "session_id", "role")} == {
@@ -157,9 +157,9 @@ async def test_a_document_says_what_the_memory_is(home: Path, user: str) -> None
     assert json.loads(json.dumps(document.metadata)) == document.metadata
 
 
-async def test_a_retriever_searches_the_scope_that_it_is_for(home: Path, user: str) -> None:
+async def test_a_retriever_searches_its_scope(home: Path, user: str) -> None:
     async with connect(home=home, user=user, session="monday") as memory:
-        await memory.ingest([{"role": "user", "content": SAID[0]}])
+        await memory.ingest([{"role": "user", "content": TEXTS[0]}])
         await memory.remember("Prefers umbrellas to raincoats.")
     retriever = LocalRetriever(home=home, user=user, scope="user")
 
@@ -169,8 +169,10 @@ async def test_a_retriever_searches_the_scope_that_it_is_for(home: Path, user: s
     assert [document.page_content for document in found] == ["Prefers umbrellas to raincoats."]
 
 
-async def test_a_chain_asks_it_in_an_event_loop_and_outside_of_one(home: Path, user: str) -> None:
-    await said_by(home, user)
+async def test_a_chain_calls_a_retriever_inside_and_outside_an_event_loop(
+    home: Path, user: str
+) -> None:
+    await ingest_messages(home, user)
     retriever = LocalRetriever(home=home, user=user, k=2)
 
     def contents(documents: list[Document]) -> list[str]:
@@ -182,17 +184,17 @@ async def test_a_chain_asks_it_in_an_event_loop_and_outside_of_one(home: Path, u
     await retriever.aclose()
 
     assert within == outside
-    assert within[0] == SAID[0]
+    assert within[0] == TEXTS[0]
 
 
-def test_nothing_that_proves_who_asks_is_shown() -> None:
+def test_credentials_are_not_shown() -> None:
     retriever = LocalRetriever(user="ada", token="eyJ.secret")  # noqa: S106
 
     assert "eyJ" not in repr(retriever) + str(retriever) + retriever.model_dump_json()
 
 
 def every_call(history: BaseChatMessageHistory) -> list[object]:
-    """What each of a number of calls answers."""
+    """Return the answers to a number of calls."""
     answers: list[object] = [list(history.messages)]
     history.add_messages([])
     history.add_messages(MESSAGES[:3])
@@ -219,20 +221,20 @@ async def every_async_call(history: BaseChatMessageHistory) -> list[object]:
 
 
 @replaced
-def test_every_call_answers_as_langchains_own_does(home: Path, user: str) -> None:
+def test_every_call_answers_like_langchains_own_history(home: Path, user: str) -> None:
     with LocalChatMessageHistory("monday", home=home, user=user) as history:
         assert every_call(history) == every_call(InMemoryChatMessageHistory())
 
 
 @replaced
-async def test_every_async_call_answers_as_langchains_own_does(home: Path, user: str) -> None:
+async def test_every_async_call_answers_like_langchains_own_history(home: Path, user: str) -> None:
     async with LocalChatMessageHistory("monday", home=home, user=user) as history:
         assert await every_async_call(history) == await every_async_call(
             InMemoryChatMessageHistory()
         )
 
 
-async def test_histories_of_two_users_and_of_two_ids_are_apart(home: Path, user: str) -> None:
+async def test_histories_of_two_users_and_of_two_ids_are_separate(home: Path, user: str) -> None:
     async with (
         LocalChatMessageHistory("monday", home=home, user=user) as hers,
         LocalChatMessageHistory("monday", home=home, user=f"not {user}") as his,
@@ -245,7 +247,7 @@ async def test_histories_of_two_users_and_of_two_ids_are_apart(home: Path, user:
         assert await hers.aget_messages() == MESSAGES
 
 
-async def test_what_was_said_in_a_chat_is_found_in_later_ones(home: Path, user: str) -> None:
+async def test_messages_of_a_chat_are_found_in_later_chats(home: Path, user: str) -> None:
     async with LocalChatMessageHistory("monday", home=home, user=user) as history:
         await history.aadd_messages(MESSAGES)
         found = await found_by(home, user, "green umbrella")
@@ -261,21 +263,21 @@ async def test_what_was_said_in_a_chat_is_found_in_later_ones(home: Path, user: 
 
 
 @replaced
-async def test_a_chain_with_a_history_is_given_what_was_said_before(home: Path, user: str) -> None:
-    given: list[list[BaseMessage]] = []
+async def test_a_chain_with_a_history_receives_the_earlier_messages(home: Path, user: str) -> None:
+    prompts: list[list[BaseMessage]] = []
     model = GenericFakeChatModel(messages=iter([AIMessage("In the hall."), AIMessage("Yes.")]))
 
-    def noted(messages: list[BaseMessage]) -> list[BaseMessage]:
-        given.append(messages)
+    def record(messages: list[BaseMessage]) -> list[BaseMessage]:
+        prompts.append(messages)
         return messages
 
     async with LocalChatMessageHistory("monday", home=home, user=user) as history:
-        chain = RunnableWithMessageHistory(RunnableLambda(noted) | model, lambda _: history)
+        chain = RunnableWithMessageHistory(RunnableLambda(record) | model, lambda _: history)
         chosen: Any = {"configurable": {"session_id": "monday"}}
         await chain.ainvoke([HumanMessage("Where is my umbrella?")], chosen)
         await chain.ainvoke([HumanMessage("Is it green?")], chosen)
 
-    assert [message.text for message in given[1]] == [
+    assert [message.text for message in prompts[1]] == [
         "Where is my umbrella?",
         "In the hall.",
         "Is it green?",

@@ -1,4 +1,4 @@
-"""Checkpoints of LangGraph on local2: its own conformance suite, sizes, users, delta channels."""
+"""LangGraph's checkpoints on local2: its conformance suite, sizes, users, delta channels."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -49,7 +49,7 @@ async def text_of(saver: LocalSaver, config: RunnableConfig) -> str | None:
     return None if found is None else str(found.checkpoint["channel_values"]["text"])
 
 
-async def test_a_checkpoint_that_no_message_holds_comes_back_whole(saver: LocalSaver) -> None:
+async def test_a_checkpoint_larger_than_a_message_is_returned_whole(saver: LocalSaver) -> None:
     large = "".join(str(number) for number in range(400_000))
     config = await put(saver, "large", large)
     await saver.aput_writes(config, [("text", large), ("small", 1)], "task")
@@ -62,7 +62,7 @@ async def test_a_checkpoint_that_no_message_holds_comes_back_whole(saver: LocalS
     assert [one.config for one in [one async for one in saver.alist(thread("large"))]] == [config]
 
 
-async def test_a_large_thread_is_copied_and_deleted_with_all_its_pieces(
+async def test_a_large_thread_is_copied_and_deleted_completely(
     saver: LocalSaver, memory: Memory
 ) -> None:
     config = await put(saver, "large", "x" * 700_000)
@@ -77,11 +77,11 @@ async def test_a_large_thread_is_copied_and_deleted_with_all_its_pieces(
     assert copied.checkpoint["channel_values"] == {"text": "x" * 700_000}
     assert copied.pending_writes == [("task", "text", "y" * 700_000)]
     await saver.aprune(["copy"], strategy="delete")
-    of = ItemCollection(owner="ada", collection=COLLECTION)
-    assert await memory.ledger.items.namespaces(of, (), list) == []
+    collection = ItemCollection(owner="ada", collection=COLLECTION)
+    assert await memory.ledger.items.namespaces(collection, (), list) == []
 
 
-async def test_what_is_too_large_is_refused_with_what_to_do(
+async def test_a_checkpoint_that_is_too_large_is_refused_with_a_remedy(
     saver: LocalSaver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(langgraph_threads, "MAX_BYTES", 1_000)
@@ -92,7 +92,7 @@ async def test_what_is_too_large_is_refused_with_what_to_do(
     assert await saver.aget_tuple(thread("large")) is None
 
 
-async def test_threads_whose_names_resemble_each_other_are_different(saver: LocalSaver) -> None:
+async def test_threads_with_similar_names_are_different(saver: LocalSaver) -> None:
     names = ["t", "T", "t1", 't"', "t,", "%", "'; DROP TABLE item; --", "t\x00"]
     for name in names:
         await put(saver, name, name)
@@ -103,7 +103,7 @@ async def test_threads_whose_names_resemble_each_other_are_different(saver: Loca
     assert [await text_of(saver, thread(name)) for name in names[1:]] == names[1:]
 
 
-async def test_a_user_reads_and_deletes_no_thread_of_anothers(
+async def test_a_user_cannot_read_or_delete_another_users_thread(
     saver: LocalSaver, client: local2.Memory
 ) -> None:
     config = await put(saver, "shared name", "Ada's")
@@ -136,7 +136,7 @@ async def test_no_checkpoint_becomes_a_memory(saver: LocalSaver, memory: Memory)
     assert (await memory.ledger.counts()).records == 0
 
 
-async def test_it_is_used_from_other_threads_and_refuses_to_block_its_own_loop(
+async def test_a_saver_works_in_other_threads_and_refuses_to_block_its_own_loop(
     saver: LocalSaver,
 ) -> None:
     config = await put(saver, "t", "one")
@@ -159,8 +159,8 @@ class Delta(TypedDict):
     said: Annotated[list[str], DeltaChannel(appended, snapshot_frequency=3)]
 
 
-async def test_of_a_pruned_thread_a_delta_channel_keeps_its_value(saver: LocalSaver) -> None:
-    """It is made of what was written since its last snapshot: the checkpoints up to that stay."""
+async def test_a_delta_channel_keeps_its_value_when_its_thread_is_pruned(saver: LocalSaver) -> None:
+    """Its value derives from writes since its last snapshot, so checkpoints back to that stay."""
     builder = StateGraph(Delta)
     builder.add_node("answer", lambda state: {"said": [f"answer {len(state['said'])}"]})
     builder.add_edge(START, "answer")
@@ -189,6 +189,6 @@ async def test_a_graph_runs_synchronously_in_another_thread(saver: LocalSaver) -
             done = graph.invoke({"said": [f"question {number}"]}, thread("sync"))
         return list(done["said"])
 
-    said = await asyncio.to_thread(run)
+    answers = await asyncio.to_thread(run)
 
-    assert said == ["question 0", "answer 1", "question 1", "answer 3"]
+    assert answers == ["question 0", "answer 1", "question 1", "answer 3"]

@@ -1,4 +1,4 @@
-"""A graph of LangGraph's goes on where it was when its stack was killed; nothing saved is lost."""
+"""A LangGraph graph resumes after its stack was killed, and no saved checkpoint is lost."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ class State(TypedDict):
 def graph_of(
     saver: LocalSaver, store: LocalStore, *answers: str
 ) -> CompiledStateGraph[State, None, State, State]:
-    """It asks a model, then a person, and notes what was decided; the model follows a script."""
+    """It asks a model, then a person, and stores the decision; the model follows a script."""
     model = FakeMessagesListChatModel(responses=[AIMessage(answer) for answer in answers])
 
     async def answer(state: State) -> dict[str, Any]:
@@ -67,7 +67,7 @@ async def opened(folder: Path) -> AsyncIterator[tuple[LocalSaver, LocalStore]]:
         yield saver, store
 
 
-async def test_a_graph_that_waits_for_a_person_goes_on_after_its_stack_was_killed(
+async def test_a_graph_waiting_for_a_person_resumes_after_its_stack_was_killed(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -76,7 +76,7 @@ async def test_a_graph_that_waits_for_a_person_goes_on_after_its_stack_was_kille
     ):
         graph = graph_of(saver, store, "The train at nine.")
         question: State = {"messages": [HumanMessage("A train to Oslo?")], "confirmed": False}
-        asked = await graph.ainvoke(question, BOOKING)
+        interrupted = await graph.ainvoke(question, BOOKING)
         await stack.kill()
     async with stack_process(tmp_path, worker_here=True), opened(tmp_path) as (saver, store):
         graph = graph_of(saver, store, "Have a good journey.")
@@ -84,7 +84,7 @@ async def test_a_graph_that_waits_for_a_person_goes_on_after_its_stack_was_kille
         done = await graph.ainvoke(Command(resume=True), BOOKING)
         noted = await store.aget(NAMESPACE, "last")
 
-    assert [one.value for one in asked["__interrupt__"]] == ["Shall I book it?"]
+    assert [one.value for one in interrupted["__interrupt__"]] == ["Shall I book it?"]
     assert before.next == ("confirm",)
     assert [message.content for message in done["messages"]] == [
         "A train to Oslo?",
@@ -96,7 +96,7 @@ async def test_a_graph_that_waits_for_a_person_goes_on_after_its_stack_was_kille
 
 
 async def save(saver: LocalSaver, thread_id: str, acknowledged: list[str]) -> None:
-    """Save checkpoints for ever, and note the ids of those that were acknowledged."""
+    """Save checkpoints until cancelled, and collect the ids that were acknowledged."""
     config: RunnableConfig = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
     while True:
         number = len(acknowledged)
@@ -105,7 +105,7 @@ async def save(saver: LocalSaver, thread_id: str, acknowledged: list[str]) -> No
         acknowledged.append(config["configurable"]["checkpoint_id"])
 
 
-async def test_what_was_acknowledged_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
+async def test_acknowledged_checkpoints_survive_a_kill(tmp_path: Path) -> None:
     acknowledged: dict[str, list[str]] = {f"t{number}": [] for number in range(4)}
     async with stack_process(tmp_path, worker_here=True) as stack, opened(tmp_path) as (saver, _):
         writers = [asyncio.create_task(save(saver, *each)) for each in acknowledged.items()]

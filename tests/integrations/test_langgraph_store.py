@@ -1,6 +1,6 @@
-"""LangGraph's store on local2 answers as its own, call by call; borders, filters, users.
+"""LangGraph's store on local2 answers like InMemoryStore, call by call; limits, filters, users.
 
-LangGraph ships no tests of stores: these are the cases of its repository's suites, and random calls
+LangGraph ships no tests of stores. These are the cases of its repository's suites, and random calls
 compared with InMemoryStore.
 """
 
@@ -80,7 +80,7 @@ BATCHES = st.lists(st.lists(OPERATIONS, min_size=1, max_size=6), min_size=1, max
 
 
 def plain(answer: Any) -> Any:
-    """What does not depend on the clock, nor on an order that nobody promises."""
+    """Remove what depends on the clock, and on an order that is not guaranteed."""
     if isinstance(answer, Item):
         return (answer.namespace, answer.key, answer.value)
     if isinstance(answer, list) and answer and isinstance(answer[0], Item):
@@ -89,14 +89,14 @@ def plain(answer: Any) -> Any:
 
 
 def without_empty(store: InMemoryStore) -> None:
-    """Let InMemoryStore not list the namespaces of what was deleted, or only asked for."""
+    """Have InMemoryStore omit namespaces without items, which it creates even by reading."""
     for namespace in [one for one, items in store._data.items() if not items]:
         del store._data[namespace]
 
 
 @settings(max_examples=40, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(batches=BATCHES)
-async def test_it_answers_every_call_as_in_memory_store_does(
+async def test_every_call_answers_like_in_memory_store(
     client: local2.Memory, batches: Sequence[list[Op]]
 ) -> None:
     store = LocalStore(client.of(user=new_id()))
@@ -111,10 +111,10 @@ async def test_it_answers_every_call_as_in_memory_store_does(
     await store.aclose()
 
 
-async def test_what_is_put_together_and_deleted_together_is_one_batch_of_both(
+async def test_simultaneous_puts_and_deletes_form_one_batch(
     store: LocalStore,
 ) -> None:
-    """Calls of one turn of the loop travel together, and each gets its own answer."""
+    """Calls of one turn of the loop are sent together, and each gets its own answer."""
     await asyncio.gather(*(store.aput(("n",), str(n), {"n": n}) for n in range(20)))
     await asyncio.gather(store.aput(("n",), "0", {"n": "new"}), store.adelete(("n",), "1"))
 
@@ -122,7 +122,7 @@ async def test_what_is_put_together_and_deleted_together_is_one_batch_of_both(
     assert [one and one.value for one in found] == [{"n": "new"}, None, {"n": 2}]
 
 
-async def test_an_item_keeps_the_time_of_its_making_and_the_newest_come_first(
+async def test_an_item_keeps_its_creation_time_and_the_newest_is_first(
     store: LocalStore,
 ) -> None:
     for key in ("old", "new", "old"):
@@ -135,7 +135,7 @@ async def test_an_item_keeps_the_time_of_its_making_and_the_newest_come_first(
     assert new.created_at == new.updated_at
 
 
-async def test_pages_of_a_search_hold_each_item_once(store: LocalStore) -> None:
+async def test_pages_of_a_search_return_each_item_once(store: LocalStore) -> None:
     await store.abatch([PutOp(("pages",), str(n), {"n": n}) for n in range(25)])
 
     pages = [
@@ -147,7 +147,7 @@ async def test_pages_of_a_search_hold_each_item_once(store: LocalStore) -> None:
     assert {one.value["n"] for page in pages for one in page} == set(range(5, 25))
 
 
-async def test_more_than_a_message_holds_is_found_whole(store: LocalStore) -> None:
+async def test_results_larger_than_a_message_are_returned_completely(store: LocalStore) -> None:
     await store.abatch(
         [PutOp(("large",), str(n), {"text": "x" * 250_000}, False) for n in range(9)]
     )
@@ -162,7 +162,7 @@ async def test_more_than_a_message_holds_is_found_whole(store: LocalStore) -> No
     assert [isinstance(one, Item) and len(one.value["text"]) for one in got] == [250_000] * 9
 
 
-async def test_an_item_that_no_message_holds_is_refused_and_nothing_of_its_batch_stored(
+async def test_an_item_larger_than_a_message_is_refused_with_its_whole_batch(
     store: LocalStore,
 ) -> None:
     large = PutOp(("large",), "b", {"text": "x" * ITEM_BYTES})
@@ -172,7 +172,7 @@ async def test_an_item_that_no_message_holds_is_refused_and_nothing_of_its_batch
     assert await store.asearch(("large",)) == []
 
 
-async def test_text_compares_as_text_and_what_does_not_compare_does_not_match(
+async def test_text_is_compared_as_text_and_incomparable_values_do_not_match(
     store: LocalStore,
 ) -> None:
     """InMemoryStore raises ValueError and TypeError here; PostgresStore compares as JSON does."""
@@ -218,10 +218,10 @@ async def test_queries_keys_and_labels_are_never_read_as_sql_or_patterns(
         assert await store.asearch((text,)) == []
 
 
-async def test_a_namespace_ends_where_its_labels_do(store: LocalStore) -> None:
+async def test_a_namespace_is_matched_by_whole_labels(store: LocalStore) -> None:
     inside = [("a",), ("a", "b"), ("a", "b", "c")]
-    beside = [("ab",), ('a"',), ("a,",), ('a","b',), ("A",), ("b", "a")]
-    for namespace in (*inside, *beside):
+    outside = [("ab",), ('a"',), ("a,",), ('a","b',), ("A",), ("b", "a")]
+    for namespace in (*inside, *outside):
         await store.aput(namespace, "k", {})
 
     assert {one.namespace for one in await store.asearch(("a",))} == set(inside)
@@ -233,14 +233,14 @@ async def test_a_namespace_ends_where_its_labels_do(store: LocalStore) -> None:
 
 
 @pytest.mark.parametrize("namespace", [("a.b",), ("",), ("a\0",)])
-async def test_labels_that_langgraph_refuses_are_refused_in_a_batch_too(
+async def test_labels_that_langgraph_refuses_are_also_refused_in_a_batch(
     store: LocalStore, namespace: tuple[str, ...]
 ) -> None:
     with pytest.raises(InvalidNamespaceError):
         await store.abatch([GetOp(namespace, "k")])
 
 
-async def test_what_json_cannot_say_an_unknown_operator_and_a_time_to_live_are_refused(
+async def test_non_json_values_unknown_operators_and_a_time_to_live_are_refused(
     store: LocalStore,
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match="Put values that JSON can represent"):
@@ -253,7 +253,7 @@ async def test_what_json_cannot_say_an_unknown_operator_and_a_time_to_live_are_r
         await store.asearch(("n",), limit=-1)
 
 
-async def test_it_is_used_from_other_threads_and_refuses_to_block_its_own_loop(
+async def test_a_store_works_in_other_threads_and_refuses_to_block_its_own_loop(
     store: LocalStore,
 ) -> None:
     def use() -> Any:
@@ -262,23 +262,23 @@ async def test_it_is_used_from_other_threads_and_refuses_to_block_its_own_loop(
         store.delete(("sync",), "k")
         return found, store.batch([GetOp(("sync",), "k")])
 
-    (one, several, namespaces), gone = await asyncio.to_thread(use)
+    (one, several, namespaces), deleted = await asyncio.to_thread(use)
 
     assert one.value == {"n": 1}
     assert several == [one] or several[0].value == {"n": 1}
-    assert (namespaces, gone) == ([("sync",)], [None])
+    assert (namespaces, deleted) == ([("sync",)], [None])
     with pytest.raises(asyncio.InvalidStateError):
         store.get(("sync",), "k")
 
 
-async def test_a_user_sees_nothing_of_anothers_items(
+async def test_a_user_does_not_see_another_users_items(
     store: LocalStore, client: local2.Memory
 ) -> None:
     eve = LocalStore(client.of(user="eve"))
-    nobody = LocalStore(client)
+    without_user = LocalStore(client)
     await store.aput(("users", "ada"), "k", {"text": "Ada's tea is Darjeeling."})
 
-    for other in (eve, nobody):
+    for other in (eve, without_user):
         assert await other.aget(("users", "ada"), "k") is None
         assert await other.asearch((), query="tea") == []
         assert await other.alist_namespaces() == []
@@ -288,7 +288,7 @@ async def test_a_user_sees_nothing_of_anothers_items(
     assert (await store.aget(("users", "ada"), "k")) is not None
 
 
-async def test_items_are_found_by_meaning_within_their_namespace_only(
+async def test_items_are_found_by_meaning_only_within_their_namespace(
     store: LocalStore, searchable: Memory
 ) -> None:
     for n, text in enumerate(("The cat sleeps on the sofa.", "Stocks fell.", "It rains in Oslo.")):
@@ -304,7 +304,7 @@ async def test_items_are_found_by_meaning_within_their_namespace_only(
 
 
 @pytest.mark.usefixtures("either_size")
-async def test_of_a_large_namespace_nothing_hides_a_small_one(
+async def test_a_large_namespace_does_not_hide_a_small_one(
     store: LocalStore, searchable: Memory
 ) -> None:
     crowd = [PutOp(("crowd",), str(n), {"text": f"Tea number {n} is green."}) for n in range(120)]
@@ -320,7 +320,7 @@ async def indexed(memory: Memory, records: int) -> bool:
     return (await memory.ledger.counts()).indexed >= records
 
 
-async def test_a_changed_or_deleted_item_is_not_found_as_it_was(
+async def test_a_changed_or_deleted_item_is_not_found_by_its_former_text(
     store: LocalStore, memory: Memory
 ) -> None:
     for text in ("Ada drinks tea.", "Ada drinks coffee."):
@@ -334,7 +334,7 @@ async def test_a_changed_or_deleted_item_is_not_found_as_it_was(
     assert await contents(memory, "Ada tea coffee") == ["text: Ada drinks coffee."]
 
 
-async def test_other_agents_of_the_user_find_an_item_by_search_memory_and_others_do_not(
+async def test_only_agents_of_the_same_user_find_an_item_by_search_memory(
     store: LocalStore, memory: Memory
 ) -> None:
     await store.aput(("facts",), "drink", {"text": "Ada drinks tea.", "cups": 3})
@@ -357,7 +357,7 @@ def service(memory: Memory, user: str = "ada", session: str | None = None) -> Me
     ("fields", "found"),
     [(["title"], True), (["parts[*].text"], True), (["title", "n"], True), ([], False)],
 )
-async def test_the_fields_that_are_named_are_what_an_item_is_found_by(
+async def test_an_item_is_found_only_by_its_indexed_fields(
     store: LocalStore, memory: Memory, fields: list[str], found: bool
 ) -> None:
     value = {"title": "Osmium", "n": 7, "parts": [{"text": "osmium"}], "other": "lead"}
@@ -367,7 +367,7 @@ async def test_the_fields_that_are_named_are_what_an_item_is_found_by(
     assert await contents(memory, "lead") == []
 
 
-async def test_forget_takes_a_users_items_and_a_sessions(
+async def test_forgetting_a_user_or_session_deletes_its_items(
     store: LocalStore, client: local2.Memory, memory: Memory
 ) -> None:
     of_session = LocalStore(client.of(user="ada", session="s1"))

@@ -1,6 +1,6 @@
-"""`LocalSession` beside the SDK's `SQLiteSession`: the same calls, the same answers.
+"""`LocalSession` and the SDK's `SQLiteSession` give the same answers to the same calls.
 
-The SDK's own tests of sessions are in its repository only; these are their cases, for both.
+The SDK's own tests of sessions are only in its repository; these are their cases, for both.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ def reference() -> SQLiteSession:
 
 
 async def every_call(session: Session) -> list[object]:
-    """What each of a number of calls answers."""
+    """Return the answers to a number of calls."""
     answers: list[object] = [await session.get_items(), await session.pop_item()]
     await session.add_items([])
     answers.append(await session.get_items())
@@ -114,7 +114,7 @@ async def every_call(session: Session) -> list[object]:
     return [*answers, await session.get_items()]
 
 
-async def test_every_call_answers_as_sqlites_does(
+async def test_every_call_answers_like_sqlite_session(
     session: LocalSession, reference: SQLiteSession
 ) -> None:
     expected = await every_call(reference)
@@ -134,7 +134,7 @@ async def test_every_call_answers_as_sqlites_does(
         max_size=8,
     )
 )
-async def test_any_calls_in_any_order_answer_as_sqlites_do(
+async def test_any_calls_in_any_order_answer_like_sqlite_session(
     home: Path, calls: list[list[TResponseInputItem] | int | str]
 ) -> None:
     reference = SQLiteSession("reference")
@@ -154,14 +154,14 @@ async def _call(session: Session, call: list[TResponseInputItem] | int | str) ->
     return None
 
 
-async def test_a_session_is_the_same_after_it_was_closed(home: Path, user: str) -> None:
+async def test_a_session_is_unchanged_after_closing(home: Path, user: str) -> None:
     async with LocalSession("diary", home=home, user=user) as session:
         await session.add_items(ITEMS)
     async with LocalSession("diary", home=home, user=user) as again:
         assert await again.get_items() == ITEMS
 
 
-async def test_a_session_serves_loops_that_come_and_go(home: Path, user: str) -> None:
+async def test_a_session_serves_successive_event_loops(home: Path, user: str) -> None:
     session = LocalSession("diary", home=home, user=user)
 
     await asyncio.to_thread(lambda: asyncio.run(session.add_items(ITEMS[:2])))
@@ -171,7 +171,7 @@ async def test_a_session_serves_loops_that_come_and_go(home: Path, user: str) ->
     await session.close()
 
 
-async def test_sessions_of_two_users_and_of_two_ids_are_apart(home: Path, user: str) -> None:
+async def test_sessions_of_two_users_and_of_two_ids_are_separate(home: Path, user: str) -> None:
     async with (
         LocalSession("diary", home=home, user=user) as hers,
         LocalSession("diary", home=home, user=f"not {user}") as his,
@@ -185,7 +185,7 @@ async def test_sessions_of_two_users_and_of_two_ids_are_apart(home: Path, user: 
         assert await hers.get_items() == ITEMS[:1]
 
 
-async def test_what_was_said_is_found_in_later_sessions(home: Path, user: str) -> None:
+async def test_messages_are_found_in_later_sessions(home: Path, user: str) -> None:
     async with LocalSession("monday", home=home, user=user) as session:
         await session.add_items(ITEMS[:5])
 
@@ -199,7 +199,7 @@ async def test_what_was_said_is_found_in_later_sessions(home: Path, user: str) -
     assert {item.session_id for item in found} == {"monday"}
 
 
-async def test_what_is_popped_or_cleared_is_not_found_any_more(home: Path, user: str) -> None:
+async def test_popped_or_cleared_items_are_no_longer_found(home: Path, user: str) -> None:
     async with LocalSession("monday", home=home, user=user) as session:
         await session.add_items(ITEMS[:5])
         await session.pop_item()
@@ -211,7 +211,7 @@ async def test_what_is_popped_or_cleared_is_not_found_any_more(home: Path, user:
     assert await found_by(home, user, "green umbrella") == []
 
 
-async def test_what_was_popped_can_be_said_again(home: Path, user: str) -> None:
+async def test_a_popped_item_can_be_added_again(home: Path, user: str) -> None:
     async with LocalSession("monday", home=home, user=user) as session:
         await session.add_items(ITEMS[:1])
         await session.pop_item()
@@ -220,7 +220,7 @@ async def test_what_was_popped_can_be_said_again(home: Path, user: str) -> None:
     assert len(await found_by(home, user, "green umbrella")) == 1
 
 
-async def test_two_who_pop_get_each_item_once(home: Path, user: str) -> None:
+async def test_concurrent_pops_return_each_item_once(home: Path, user: str) -> None:
     async with LocalSession("diary", home=home, user=user) as session:
         await session.add_items(ITEMS)
         popped = await asyncio.gather(*(session.pop_item() for _ in range(len(ITEMS) + 2)))
@@ -228,7 +228,7 @@ async def test_two_who_pop_get_each_item_once(home: Path, user: str) -> None:
     assert sorted(map(repr, popped)) == sorted([*map(repr, ITEMS), "None", "None"])
 
 
-async def test_batches_added_at_once_stay_whole(home: Path, user: str) -> None:
+async def test_batches_added_concurrently_stay_together(home: Path, user: str) -> None:
     batches = [[message(f"{one} {two}") for two in range(3)] for one in range(8)]
     async with LocalSession("diary", home=home, user=user) as session:
         await asyncio.gather(*map(session.add_items, batches))
@@ -238,7 +238,7 @@ async def test_batches_added_at_once_stay_whole(home: Path, user: str) -> None:
     assert sorted(in_threes, key=repr) == sorted(batches, key=repr)
 
 
-async def test_a_long_session_comes_back_whole(home: Path, user: str) -> None:
+async def test_a_long_session_is_returned_whole(home: Path, user: str) -> None:
     opaque = "gAAAA" * 300
     many = [
         cast(
@@ -253,7 +253,9 @@ async def test_a_long_session_comes_back_whole(home: Path, user: str) -> None:
         assert await session.get_items(1_001) == many[-1_001:]
 
 
-async def test_what_is_too_large_is_refused_and_nothing_of_it_stored(home: Path, user: str) -> None:
+async def test_an_item_that_is_too_large_is_refused_and_nothing_is_stored(
+    home: Path, user: str
+) -> None:
     async with LocalSession("diary", home=home, user=user) as session:
         with pytest.raises(TooLargeError, match="600,000"):
             await session.add_items([*ITEMS[:2], message("x" * 700_000)])
@@ -267,10 +269,10 @@ def message(text: str) -> TResponseInputItem:
 
 
 class Scripted(Model):
-    """Says what it is to say, and keeps what it was given."""
+    """A model that gives scripted answers and stores its inputs."""
 
     def __init__(self, *answers: list[TResponseOutputItem]) -> None:
-        self.given: list[object] = []
+        self.inputs: list[object] = []
         self._answers = list(answers)
 
     async def get_response(
@@ -280,14 +282,14 @@ class Scripted(Model):
         *_: Any,
         **__: Any,
     ) -> ModelResponse:
-        self.given.append(copy.deepcopy(input))
+        self.inputs.append(copy.deepcopy(input))
         return ModelResponse(output=self._answers.pop(0), usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
 
-def said(id_: str, text: str) -> TResponseOutputItem:
+def output_message(id_: str, text: str) -> TResponseOutputItem:
     content = ResponseOutputText(type="output_text", text=text, annotations=[])
     return ResponseOutputMessage(
         id=id_, type="message", role="assistant", status="completed", content=[content]
@@ -305,8 +307,8 @@ def script() -> Scripted:
     )
     return Scripted(
         [thought, call],
-        [said("msg_1", "It is sunny in Oslo.")],
-        [said("msg_2", "You asked about Oslo.")],
+        [output_message("msg_1", "It is sunny in Oslo.")],
+        [output_message("msg_2", "You asked about Oslo.")],
     )
 
 
@@ -316,23 +318,23 @@ def weather(city: str) -> str:
     return f"Sunny in {city}."
 
 
-async def given_to_a_model(session: Session) -> list[object]:
-    """What a model is given in a conversation of two runs, the first with a tool."""
+async def model_inputs(session: Session) -> list[object]:
+    """Return the model's inputs in a conversation of two runs, the first with a tool."""
     model = script()
     agent = Agent(name="assistant", model=model, tools=[weather])
     quiet = RunConfig(tracing_disabled=True)
     await Runner.run(agent, "How is the weather in Oslo?", session=session, run_config=quiet)
     result = await Runner.run(agent, "What did I ask?", session=session, run_config=quiet)
     assert result.final_output == "You asked about Oslo."
-    return [*model.given, await session.get_items()]
+    return [*model.inputs, await session.get_items()]
 
 
-async def test_an_agent_is_given_the_same_history_as_with_sqlite(
+async def test_an_agent_receives_the_same_history_as_with_sqlite(
     home: Path, session: LocalSession, reference: SQLiteSession, user: str
 ) -> None:
-    expected = await given_to_a_model(reference)
+    expected = await model_inputs(reference)
     reference.close()
 
-    assert await given_to_a_model(session) == expected
+    assert await model_inputs(session) == expected
     found = {item.content for item in await found_by(home, user, "weather in Oslo")}
     assert {"How is the weather in Oslo?", "Sunny in Oslo.", "It is sunny in Oslo."} <= found

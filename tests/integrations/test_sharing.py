@@ -1,4 +1,4 @@
-"""Adapters that are given an open memory share its connection, and answer as others do."""
+"""Adapters that are passed an open memory share its connection, and answer as usual."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ UMBRELLA = "The green umbrella stands in the hall."
 async def memory(
     home: Path, user: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[local2.Memory]:
-    """An open one, behind which nothing else connects."""
+    """An open memory; any other connection fails."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("A connection more.")
@@ -79,7 +79,7 @@ async def test_a_service_serves_its_users_over_a_shared_memory(
     assert found == [0, 1]
 
 
-async def test_a_shared_memory_is_open_after_its_adapters_were_closed(
+async def test_closing_adapters_leaves_a_shared_memory_open(
     memory: local2.Memory,
 ) -> None:
     async with LocalSession("monday", memory=memory) as session:
@@ -89,7 +89,7 @@ async def test_a_shared_memory_is_open_after_its_adapters_were_closed(
     assert len((await memory.load_session("monday")).messages) == 1
 
 
-async def test_an_adapter_may_ask_for_another_user_over_a_shared_memory(
+async def test_an_adapter_can_serve_another_user_over_a_shared_memory(
     memory: local2.Memory, user: str
 ) -> None:
     another = LocalSession("monday", memory=memory, user=f"{user}-2", agent="desk")
@@ -99,7 +99,7 @@ async def test_an_adapter_may_ask_for_another_user_over_a_shared_memory(
     assert len((await memory.of(user=f"{user}-2").load_session("monday")).messages) == 1
 
 
-async def test_other_threads_wait_for_a_shared_memory_and_its_own_loop_does_not(
+async def test_a_shared_memory_serves_other_threads_and_refuses_to_block_its_own_loop(
     memory: local2.Memory,
 ) -> None:
     history = LocalChatMessageHistory("monday", memory=memory)
@@ -110,6 +110,6 @@ async def test_other_threads_wait_for_a_shared_memory_and_its_own_loop_does_not(
         _ = history.messages
 
 
-async def test_where_a_memory_is_cannot_be_said_of_an_open_one(memory: local2.Memory) -> None:
+async def test_a_location_is_refused_together_with_an_open_memory(memory: local2.Memory) -> None:
     with pytest.raises(TypeError, match="url"):
         LocalSession("monday", memory=memory, url="nats://127.0.0.1:1")

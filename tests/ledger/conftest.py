@@ -68,7 +68,7 @@ def empty_ledgers(empty_ledger: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(params=LEDGERS)
 def open_ledger(request: pytest.FixtureRequest, tmp_path: Path, empty_ledgers: Path) -> OpenLedger:
-    """Opens the ledger in one folder, as often as a test needs, one at a time."""
+    """Open the ledger in one folder, as often as a test needs, one at a time."""
     shutil.copytree(empty_ledgers, tmp_path, dirs_exist_ok=True)
     return partial(request.param, tmp_path)
 
@@ -86,5 +86,5 @@ def ledger(of_tenant: OfTenant) -> Ledger:
 
 @pytest.fixture
 def other(of_tenant: OfTenant) -> Ledger:
-    """Another tenant's ledger, beside the first."""
+    """Another tenant's ledger in the same file."""
     return of_tenant("other")

@@ -1,7 +1,7 @@
 """One case for each operation of the ledger, ordered so that each finds something to do.
 
-All tenants that run them use the same ids, sessions, query ids, keys and topics, but each says its
-own word in every text: another tenant's word in an answer shows a leak.
+All tenants that run them use the same ids, sessions, query ids, keys and topics, but each puts its
+own marker into every text: another tenant's marker in an answer shows a leak.
 """
 
 from collections.abc import Awaitable, Callable
@@ -57,13 +57,13 @@ async def tasks(ledger: Ledger, **limits: int) -> list[Task]:
 
 
 @operation
-async def records__store(ledger: Ledger, says: str) -> object:
+async def records__store(ledger: Ledger, marker: str) -> object:
     return await ledger.records.store(
         [
-            record(f"Osmium of {says}.", id="e1"),
-            message(f"Osmium, says {says}.", 1, id="m1", tasks=("extract",)),
-            message(f"{says} likes osmium.", 2, id="m2", session_id="s2"),
-            record(f"Eve's osmium of {says}.", id="e2", owner="eve"),
+            record(f"Osmium of {marker}.", id="e1"),
+            message(f"Osmium, says {marker}.", 1, id="m1", tasks=("extract",)),
+            message(f"{marker} likes osmium.", 2, id="m2", session_id="s2"),
+            record(f"Eve's osmium of {marker}.", id="e2", owner="eve"),
         ]
     )
 
@@ -74,15 +74,19 @@ async def records__at(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def facts__store(ledger: Ledger, says: str) -> object:
+async def facts__store(ledger: Ledger, marker: str) -> object:
     return [
         await ledger.facts.store(
             fact(
-                f"{value} of {says}.", number, id=f"f{number}", topic="user.metal", tasks=("judge",)
+                f"{value} of {marker}.",
+                number,
+                id=f"f{number}",
+                topic="user.metal",
+                tasks=("judge",),
             )
         )
         for number, value in enumerate(("Lead", "Gold", "Osmium"))
-    ] + [await ledger.facts.store(fact(f"{says} drinks tea.", 9, id="f9", importance=0.9))]
+    ] + [await ledger.facts.store(fact(f"{marker} drinks tea.", 9, id="f9", importance=0.9))]
 
 
 @operation
@@ -108,14 +112,14 @@ async def facts__relate(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def relations__add(ledger: Ledger, says: str) -> object:
+async def relations__add(ledger: Ledger, marker: str) -> object:
     seen: list[object] = []
-    added = await ledger.relations.add(_supports(says), lambda *both: seen.append(both))
+    added = await ledger.relations.add(_supports(marker), lambda *both: seen.append(both))
     return added, seen
 
 
-def _supports(says: str) -> Relation:
-    return Relation(source="f9", type="supports", target="e1", agent=says, user=OWNER, at=DAY)
+def _supports(marker: str) -> Relation:
+    return Relation(source="f9", type="supports", target="e1", agent=marker, user=OWNER, at=DAY)
 
 
 @operation
@@ -124,17 +128,17 @@ async def relations__of(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def facts__judge(ledger: Ledger, says: str) -> object:
-    await ledger.facts.store(fact(f"{says} drinks coffee.", 10, id="f10", tasks=("judge",)))
+async def facts__judge(ledger: Ledger, marker: str) -> object:
+    await ledger.facts.store(fact(f"{marker} drinks coffee.", 10, id="f10", tasks=("judge",)))
     newer, older, other = await by_id(ledger, "f10", "f9", "f2")
     return await ledger.facts.judge(newer, replaces=[older], supports=[other], agent="judge")
 
 
 @operation
-async def turns__store(ledger: Ledger, says: str) -> object:
+async def turns__store(ledger: Ledger, marker: str) -> object:
     about = {"query_id": "q1", "turn": "t1"}
     written = []
-    for number, answer in enumerate((f"Lead, {says}.", f"Osmium, {says}.")):
+    for number, answer in enumerate((f"Lead, {marker}.", f"Osmium, {marker}.")):
         turn = [
             record(f"Q: Densest?\nA: {answer}", number, id=f"te{number}", **about),
             message("Densest?", number, id="t1", **about),
@@ -145,10 +149,10 @@ async def turns__store(ledger: Ledger, says: str) -> object:
 
 
 @operation
-async def turns__rate(ledger: Ledger, says: str) -> object:
+async def turns__rate(ledger: Ledger, marker: str) -> object:
     for query_id, score in (("q1", 0.5), ("q9", -0.5)):
         rating = Rating(owner=OWNER, query_id=query_id, session_id=None, score=score,
-                        comment=says, event_time=at(5))  # fmt: skip
+                        comment=marker, event_time=at(5))  # fmt: skip
         await ledger.turns.rate(rating)
     return await by_id(ledger, "te1", "ta1")
 
@@ -159,18 +163,18 @@ async def records__shown(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def received__store(ledger: Ledger, says: str) -> object:
+async def received__store(ledger: Ledger, marker: str) -> object:
     return await ledger.received.store(
-        message(f"Which metal, {says}?", 20, id="r1", pending=True, query_id="q5")
+        message(f"Which metal, {marker}?", 20, id="r1", pending=True, query_id="q5")
     )
 
 
 @operation
-async def conversations__store(ledger: Ledger, says: str) -> object:
-    first = message(f"One, {says}.", 30, id="c1", alias="c1*")
-    second = message(f"Two, {says}.", 31, id="c2", alias="c2*")
-    edited = msgspec.structs.replace(second, content=f"Two, edited by {says}.")
-    late = message(f"One and a half, {says}.", 30, id="c1.5", alias="c1.5*")
+async def conversations__store(ledger: Ledger, marker: str) -> object:
+    first = message(f"One, {marker}.", 30, id="c1", alias="c1*")
+    second = message(f"Two, {marker}.", 31, id="c2", alias="c2*")
+    edited = msgspec.structs.replace(second, content=f"Two, edited by {marker}.")
+    late = message(f"One and a half, {marker}.", 30, id="c1.5", alias="c1.5*")
     return [
         await ledger.conversations.store(one)
         for one in ([first, second], [first, late, edited], [first, late, edited])
@@ -178,7 +182,7 @@ async def conversations__store(ledger: Ledger, says: str) -> object:
 
 
 @operation
-async def documents__store(ledger: Ledger, says: str) -> object:
+async def documents__store(ledger: Ledger, marker: str) -> object:
     fields: dict[str, Any] = {
         "kind": "document_chunk",
         "scope": "tenant",
@@ -190,7 +194,7 @@ async def documents__store(ledger: Ledger, says: str) -> object:
             "metals.md",
             [
                 record(
-                    f"{text} {n} {says}.", id=f"{text}{n}", source_ref=f"metals.md#{n}", **fields
+                    f"{text} {n} {marker}.", id=f"{text}{n}", source_ref=f"metals.md#{n}", **fields
                 )
                 for n in range(1, count)
             ],
@@ -200,19 +204,22 @@ async def documents__store(ledger: Ledger, says: str) -> object:
 
 
 @operation
-async def documents__read(ledger: Ledger, says: str) -> object:  # noqa: ARG001 - every operation has it
+async def documents__read(ledger: Ledger, marker: str) -> object:  # noqa: ARG001 - every operation has it
     return await ledger.documents.read("metals.md")
 
 
 @operation
-async def items__put(ledger: Ledger, says: str) -> object:
+async def items__put(ledger: Ledger, marker: str) -> object:
     puts = [
-        item("osmium", {"says": says}, f"Dense, says {says}.", id="i1"),
-        item("lead", {"says": says}, f"Soft, says {says}.", id="i2"),
-        item("gold", {"says": says}),
+        item("osmium", {"says": marker}, f"Dense, says {marker}.", id="i1"),
+        item("lead", {"says": marker}, f"Soft, says {marker}.", id="i2"),
+        item("gold", {"says": marker}),
     ]
     first = await ledger.items.put(ITEMS, puts, STORING)
-    again = [item("osmium", {"says": f"{says}!"}, f"Denser, says {says}.", id="i3"), item("gold")]
+    again = [
+        item("osmium", {"says": f"{marker}!"}, f"Denser, says {marker}.", id="i3"),
+        item("gold"),
+    ]
     return first, await ledger.items.put(ITEMS, again, STORING)
 
 
@@ -250,16 +257,16 @@ async def items__delete(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def knowledge__store(ledger: Ledger, says: str) -> object:
-    told = [
-        Triplet(subject="Ada", predicate="knows", object=f"Grace {says}"),
-        Triplet(subject="ADA", predicate="wrote to", object=f"Grace {says}"),
-        Triplet(subject="Ada", predicate="is also known as", object=f"Countess {says}"),
+async def knowledge__store(ledger: Ledger, marker: str) -> object:
+    triplets = [
+        Triplet(subject="Ada", predicate="knows", object=f"Grace {marker}"),
+        Triplet(subject="ADA", predicate="wrote to", object=f"Grace {marker}"),
+        Triplet(subject="Ada", predicate="is also known as", object=f"Countess {marker}"),
     ]
     return await ledger.knowledge.store(
         [
             TripletFact(triplet=one, record=_stated(one, f"k{n}"), alias="known" in one.predicate)
-            for n, one in enumerate(told)
+            for n, one in enumerate(triplets)
         ]
     )
 
@@ -286,22 +293,22 @@ async def knowledge__forget_held(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def notes__store(ledger: Ledger, says: str) -> object:
+async def notes__store(ledger: Ledger, marker: str) -> object:
     def merge(notes: Any) -> Note | None:
         if len(notes) < 2:
             return None
-        return Note(position=notes[-1].position, role="user", content=f"All of {says}.",
+        return Note(position=notes[-1].position, role="user", content=f"All of {marker}.",
                     event_time=DAY, merges=2)  # fmt: skip
 
     return [
-        await ledger.notes.store(SESSION, "user", f"Note {n} of {says}.", at(n), merge=merge)
+        await ledger.notes.store(SESSION, "user", f"Note {n} of {marker}.", at(n), merge=merge)
         for n in range(4)
     ]
 
 
 @operation
-async def outputs__store(ledger: Ledger, says: str) -> object:
-    part = OutputPart(key=KEY, offset=0, text=f"Long {says}.")
+async def outputs__store(ledger: Ledger, marker: str) -> object:
+    part = OutputPart(key=KEY, offset=0, text=f"Long {marker}.")
     return [
         await ledger.outputs.store(OWNER, one)
         for one in (part, msgspec.structs.replace(part, offset=len(part.text), last=True), part)
@@ -341,9 +348,9 @@ async def backlog__counts(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def backlog__postpone(ledger: Ledger, says: str) -> object:
+async def backlog__postpone(ledger: Ledger, marker: str) -> object:
     (task, *_) = await tasks(ledger, judge=1)
-    await ledger.backlog.postpone(task, f"{says} is late.", not_before=at(60))
+    await ledger.backlog.postpone(task, f"{marker} is late.", not_before=at(60))
     return await ledger.backlog.counts()
 
 
@@ -353,9 +360,9 @@ async def backlog__next_due(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def backlog__set_aside(ledger: Ledger, says: str) -> object:
+async def backlog__set_aside(ledger: Ledger, marker: str) -> object:
     for task in await tasks(ledger, judge=2):
-        await ledger.backlog.set_aside(task, f"{says} fails.")
+        await ledger.backlog.set_aside(task, f"{marker} fails.")
     return await ledger.backlog.counts()
 
 
@@ -377,13 +384,15 @@ async def extraction__messages(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def extraction__similar(ledger: Ledger, says: str) -> object:
-    return await ledger.extraction.similar([fact(f"{says} drinks Osmium tea.", topic="user.metal")])
+async def extraction__similar(ledger: Ledger, marker: str) -> object:
+    return await ledger.extraction.similar(
+        [fact(f"{marker} drinks Osmium tea.", topic="user.metal")]
+    )
 
 
 @operation
-async def extraction__store(ledger: Ledger, says: str) -> object:
-    made = fact(f"{says} likes osmium most.", 40, id="x1", metadata={"extracted_from": ["m1"]})
+async def extraction__store(ledger: Ledger, marker: str) -> object:
+    made = fact(f"{marker} likes osmium most.", 40, id="x1", metadata={"extracted_from": ["m1"]})
     relation = FactRelation(type="supports", target="f10")
     found = ExtractedFact(record=made, sources=["m1"], replaces=["f2"], relations=[relation])
     waiting = await tasks(ledger, extract=9)
@@ -396,9 +405,9 @@ async def index__waiting(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def index__store_vectors(ledger: Ledger, says: str) -> object:
+async def index__store_vectors(ledger: Ledger, marker: str) -> object:
     waiting = await ledger.index.waiting(await tasks(ledger, index=99), embedder=EMBEDDER)
-    vectors = [angle(10.0 * n + (45 if says != "A" else 0)) for n in range(len(waiting))]
+    vectors = [angle(10.0 * n + (45 if marker != "A" else 0)) for n in range(len(waiting))]
     await ledger.index.store_vectors(waiting, vectors, EMBEDDER)
     return await ledger.counts()
 
@@ -525,12 +534,12 @@ async def upkeep__begin(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def upkeep__carry_out(ledger: Ledger, says: str) -> object:
+async def upkeep__carry_out(ledger: Ledger, marker: str) -> object:
     facts = {one.id: one for one in await ledger.upkeep.facts(FACTS, 0, 99)}
     changes = [
-        Change(action="importance", fact=facts["x1"], reason=says, importance=0.7),
-        Change(action="merged", fact=facts["k0"], reason=says, superseded_by="k1"),
-        Change(action="archived", fact=facts["f10"], reason=says),
+        Change(action="importance", fact=facts["x1"], reason=marker, importance=0.7),
+        Change(action="merged", fact=facts["k0"], reason=marker, superseded_by="k1"),
+        Change(action="archived", fact=facts["f10"], reason=marker),
     ]
     return await ledger.upkeep.carry_out(changes, ACTOR)
 
@@ -547,9 +556,9 @@ async def upkeep__last_run(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def audit__deny(ledger: Ledger, says: str) -> object:
+async def audit__deny(ledger: Ledger, marker: str) -> object:
     caller = Caller(tenant=ledger.tenant, user=OWNER, agent="cli")
-    await ledger.audit.deny("forget", caller, f"A reader may not ({says}).", at(73))
+    await ledger.audit.deny("forget", caller, f"A reader may not ({marker}).", at(73))
     return await ledger.audit.page(lambda row: row.action == "denied", 50)
 
 
@@ -567,8 +576,8 @@ async def audit__undo(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def relations__remove(ledger: Ledger, says: str) -> object:
-    return await ledger.relations.remove(_supports(says), lambda *_: None)
+async def relations__remove(ledger: Ledger, marker: str) -> object:
+    return await ledger.relations.remove(_supports(marker), lambda *_: None)
 
 
 @operation
@@ -583,10 +592,12 @@ async def exports__page(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def imports__store(ledger: Ledger, says: str) -> object:
+async def imports__store(ledger: Ledger, marker: str) -> object:
     found = parsed(await lines(ledger, ExportFilter(vectors=True)))
     new = [
-        msgspec.structs.replace(one, id=f"{one.id}!", content=f"{one.content} Imported by {says}.")
+        msgspec.structs.replace(
+            one, id=f"{one.id}!", content=f"{one.content} Imported by {marker}."
+        )
         for one in found
         if isinstance(one, RecordLine) and one.id in {"e1", "f10"}
     ]
@@ -643,8 +654,8 @@ async def erasures__chosen_among(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def erasures__lift(ledger: Ledger, says: str) -> object:
-    again = message(f"{says} likes osmium.", 2, id="m2", session_id="s2")
+async def erasures__lift(ledger: Ledger, marker: str) -> object:
+    again = message(f"{marker} likes osmium.", 2, id="m2", session_id="s2")
     refused = await ledger.records.store([again])
     await ledger.erasures.lift([again])
     return refused, await ledger.records.store([again])
@@ -662,9 +673,9 @@ async def erasures__count_to_anonymise(ledger: Ledger, _: str) -> object:
 
 
 @operation
-async def erasures__anonymise(ledger: Ledger, says: str) -> object:
+async def erasures__anonymise(ledger: Ledger, marker: str) -> object:
     before = LATER + timedelta(days=999)
-    return await ledger.erasures.anonymise(before=before, limit=99, agent=says, at=LATER)
+    return await ledger.erasures.anonymise(before=before, limit=99, agent=marker, at=LATER)
 
 
 @operation

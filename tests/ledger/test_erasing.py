@@ -1,4 +1,4 @@
-"""What an owner erases is gone with all that came of it, others' is not, and it does not return."""
+"""Erasing deletes an owner's records and what derives from them, leaves others', and is final."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,8 +26,8 @@ async def erase(ledger: Ledger, selection: Selection, how: ErasureOptions = HOW)
     return combined([part async for part in ledger.erasures.erase(selection, selected.rows, how)])
 
 
-async def there(ledger: Ledger, *records: NewRecord) -> list[str]:
-    """Of which records there is still something."""
+async def remaining(ledger: Ledger, *records: NewRecord) -> list[str]:
+    """Return the contents of the records that still exist in some version."""
     return [one.content for one in records if await ledger.records.chain(one.id)]
 
 
@@ -40,7 +40,7 @@ async def extracted(ledger: Ledger, content: str, *sources: NewRecord) -> NewRec
     return made
 
 
-async def test_a_session_goes_and_another_session_stays(ledger: Ledger) -> None:
+async def test_erasing_a_session_leaves_other_sessions(ledger: Ledger) -> None:
     one, other = message("In the first."), message("In the other.", session_id="s2")
     eves = message("Eve's, of the same name.", owner="eve")
     await ledger.records.store([one, other, eves])
@@ -51,7 +51,7 @@ async def test_a_session_goes_and_another_session_stays(ledger: Ledger) -> None:
 
     erased = await erase(ledger, SESSION)
 
-    assert await there(ledger, one, other, eves) == [other.content, eves.content]
+    assert await remaining(ledger, one, other, eves) == [other.content, eves.content]
     found = await find(ledger, searching("first", "other"))
     assert found.contents == {other.content}
     assert erased.ids == (one.id,)
@@ -59,21 +59,23 @@ async def test_a_session_goes_and_another_session_stays(ledger: Ledger) -> None:
     assert await ledger.problems() == []
 
 
-async def test_another_tenants_session_of_that_name_stays(ledger: Ledger, other: Ledger) -> None:
+async def test_another_tenants_session_of_the_same_name_stays(
+    ledger: Ledger, other: Ledger
+) -> None:
     theirs = message("Theirs.")
     await other.records.store([theirs])
     await ledger.records.store([message("Ours.")])
 
     await erase(ledger, SESSION)
 
-    assert await there(other, theirs) == ["Theirs."]
+    assert await remaining(other, theirs) == ["Theirs."]
     await other.records.store([message("Ours.")])
     assert (await other.counts()).records == 2
 
 
-async def test_nothing_is_known_by_another_id_that_it_had(ledger: Ledger) -> None:
-    said = message(LONG, alias="its sender's")
-    await ledger.conversations.store([said])
+async def test_an_erased_message_is_not_recognised_by_its_senders_id(ledger: Ledger) -> None:
+    sent = message(LONG, alias="its sender's")
+    await ledger.conversations.store([sent])
     erased = await erase(ledger, SESSION, ErasureOptions(at=DAY, allow_again=True))
     assert (await ledger.erasures.traces(erased)).ids == 0
 
@@ -93,7 +95,7 @@ async def test_selecting_changes_nothing(ledger: Ledger) -> None:
     assert (await ledger.counts()).records == 2
 
 
-async def test_a_fact_goes_with_the_last_message_it_was_extracted_from(ledger: Ledger) -> None:
+async def test_a_fact_is_erased_with_the_last_message_it_was_extracted_from(ledger: Ledger) -> None:
     one, other = message("I moved to Bern."), message("Bern it is.", session_id="s2")
     await ledger.records.store([one, other])
     of_one = await extracted(ledger, "Lives in Bern.", one)
@@ -102,12 +104,12 @@ async def test_a_fact_goes_with_the_last_message_it_was_extracted_from(ledger: L
 
     await erase(ledger, SESSION)
 
-    assert await there(ledger, of_one, of_both, of_that) == ["Likes Bern."]
+    assert await remaining(ledger, of_one, of_both, of_that) == ["Likes Bern."]
     (left,) = await ledger.records.chain(of_both.id)
     assert left.metadata[EXTRACTED_FROM] == [other.id]
 
 
-async def test_what_another_user_has_of_it_stays(ledger: Ledger) -> None:
+async def test_another_users_answer_derived_from_an_erased_fact_stays(ledger: Ledger) -> None:
     shared = fact("The deadline is in May.", scope="tenant", owner="", stated_by=OWNER)
     await ledger.facts.store(shared)
     answer = record("Q: When? A: In May.", owner="eve", session_id="s9")
@@ -116,10 +118,12 @@ async def test_what_another_user_has_of_it_stays(ledger: Ledger) -> None:
 
     await erase(ledger, Selection(owner=OWNER))
 
-    assert await there(ledger, shared, answer) == [answer.content]
+    assert await remaining(ledger, shared, answer) == [answer.content]
 
 
-async def test_all_versions_of_a_topic_go_but_those_that_others_stated(ledger: Ledger) -> None:
+async def test_all_versions_of_a_topic_are_erased_except_those_that_others_stated(
+    ledger: Ledger,
+) -> None:
     place = {"scope": "tenant", "owner": "", "topic": "project.deadline"}
     eves = fact("In May.", stated_by="eve", **place)
     mine = [fact(f"In {month}.", stated_by=OWNER, **place) for month in ("June", "July")]
@@ -130,13 +134,13 @@ async def test_all_versions_of_a_topic_go_but_those_that_others_stated(ledger: L
 
     await erase(ledger, Selection(owner=OWNER, topic="Project.Deadline"))
 
-    assert await there(ledger, eves, *mine) == ["In May."]
+    assert await remaining(ledger, eves, *mine) == ["In May."]
     assert await ledger.facts.topic("tenant", "", "project.deadline") is None
     (left,) = await ledger.facts.history("tenant", "", "project.deadline")
     assert left.superseded_by == ""
 
 
-async def test_an_id_stands_for_all_versions_and_for_nothing_of_anothers(ledger: Ledger) -> None:
+async def test_an_id_selects_all_its_versions_and_nothing_of_another_owner(ledger: Ledger) -> None:
     first, second = (fact(f"Tea, {n}.", topic="user.drink") for n in (1, 2))
     await ledger.facts.store(first)
     await ledger.facts.store(second)
@@ -144,15 +148,15 @@ async def test_an_id_stands_for_all_versions_and_for_nothing_of_anothers(ledger:
     assert not (await ledger.erasures.select(Selection(owner="eve", id=first.id))).rows
     await erase(ledger, Selection(owner=OWNER, id=first.id))
 
-    assert await there(ledger, first, second) == []
+    assert await remaining(ledger, first, second) == []
 
 
-async def test_a_turn_goes_whole(ledger: Ledger) -> None:
-    asked: dict[str, Any] = {"turn": "t1", "query_id": "q1"}
+async def test_a_turn_is_erased_as_a_whole(ledger: Ledger) -> None:
+    turn_fields: dict[str, Any] = {"turn": "t1", "query_id": "q1"}
     turn = [
-        record("Q: Where? A: Here.", id="e1", **asked),
-        message("Where?", id="t1", **asked),
-        message("Here.", id="a1", role="assistant", **asked),
+        record("Q: Where? A: Here.", id="e1", **turn_fields),
+        message("Where?", id="t1", **turn_fields),
+        message("Here.", id="a1", role="assistant", **turn_fields),
     ]
     await ledger.turns.store(turn)
     for comment in ("Good.", "Bad."):
@@ -162,31 +166,31 @@ async def test_a_turn_goes_whole(ledger: Ledger) -> None:
     erased = await erase(ledger, Selection(owner=OWNER, id="a1"))
 
     assert len(erased.rows) == 3
-    assert await there(ledger, *turn) == []
+    assert await remaining(ledger, *turn) == []
     assert [one.was_new for one in await ledger.turns.store(turn)] == [False] * 3
 
 
-async def test_what_was_erased_is_not_stored_again(ledger: Ledger) -> None:
-    said = message(LONG)
-    await ledger.conversations.store([said])
+async def test_an_erased_message_is_not_stored_again(ledger: Ledger) -> None:
+    sent = message(LONG)
+    await ledger.conversations.store([sent])
     await erase(ledger, SESSION)
 
-    elsewhere = message(LONG, session_id="s7")
-    (again,) = await ledger.conversations.store([said])
-    (moved,) = await ledger.conversations.store([elsewhere])
+    in_other_session = message(LONG, session_id="s7")
+    (again,) = await ledger.conversations.store([sent])
+    (moved,) = await ledger.conversations.store([in_other_session])
     (eves,) = await ledger.conversations.store([message(LONG, owner="eve")])
 
     assert (again.erased, moved.erased, eves.was_new) == (True, True, True)
 
 
-async def test_what_follows_something_erased_is_stored_in_its_order(ledger: Ledger) -> None:
-    said = message(LONG)
-    await ledger.conversations.store([said])
+async def test_messages_around_an_erased_one_are_stored_in_their_order(ledger: Ledger) -> None:
+    sent = message(LONG)
+    await ledger.conversations.store([sent])
     await erase(ledger, SESSION)
-    before, behind = message("Before."), message("Behind.")
+    before, after = message("Before."), message("Behind.")
     result = record("12 degrees", kind="tool_output", label="weather", role="tool")
 
-    written = await ledger.conversations.store([before, said, result, behind])
+    written = await ledger.conversations.store([before, sent, result, after])
 
     assert [(one.was_new, one.erased) for one in written] == [
         (True, False),
@@ -194,7 +198,7 @@ async def test_what_follows_something_erased_is_stored_in_its_order(ledger: Ledg
         (True, False),
         (True, False),
     ]
-    found = [(await ledger.records.chain(one.id))[0] for one in (before, result, behind)]
+    found = [(await ledger.records.chain(one.id))[0] for one in (before, result, after)]
     assert [one.content for one in sorted(found, key=lambda one: one.row)] == [
         "Before.",
         "12 degrees",
@@ -202,7 +206,7 @@ async def test_what_follows_something_erased_is_stored_in_its_order(ledger: Ledg
     ]
 
 
-async def test_short_messages_and_live_ones_are_told_by_their_ids(ledger: Ledger) -> None:
+async def test_short_and_live_messages_are_recognised_only_by_their_ids(ledger: Ledger) -> None:
     await ledger.conversations.store([message("yes"), message(LONG)])
     await erase(ledger, SESSION)
 
@@ -212,10 +216,12 @@ async def test_short_messages_and_live_ones_are_told_by_their_ids(ledger: Ledger
     assert (short.was_new, live.was_new) == (True, True)
 
 
-async def test_a_fact_is_not_extracted_again_and_may_be_stated_again(ledger: Ledger) -> None:
-    said = message("I like tea.")
-    await ledger.records.store([said])
-    await extracted(ledger, "Likes tea.", said)
+async def test_an_erased_fact_is_not_extracted_again_but_may_be_stated_again(
+    ledger: Ledger,
+) -> None:
+    sent = message("I like tea.")
+    await ledger.records.store([sent])
+    await extracted(ledger, "Likes tea.", sent)
     await erase(ledger, SESSION)
 
     again = await ledger.facts.store(fact("Likes tea.", source_class="stated"))
@@ -225,20 +231,20 @@ async def test_a_fact_is_not_extracted_again_and_may_be_stated_again(ledger: Led
 
 
 async def test_tombstones_outlive_a_restart_and_can_be_lifted(open_ledger: OpenLedger) -> None:
-    said = message(LONG)
+    sent = message(LONG)
     async with open_ledger() as of_tenant:
-        await of_tenant("default").conversations.store([said])
+        await of_tenant("default").conversations.store([sent])
         await erase(of_tenant("default"), SESSION)
     async with open_ledger() as of_tenant:
         ledger = of_tenant("default")
-        (refused,) = await ledger.conversations.store([said])
+        (refused,) = await ledger.conversations.store([sent])
         await erase(ledger, SESSION, ErasureOptions(at=DAY, allow_again=True))
-        (allowed,) = await ledger.conversations.store([said])
+        (allowed,) = await ledger.conversations.store([sent])
 
     assert (refused.erased, allowed.was_new) == (True, True)
 
 
-async def test_single_records_can_be_let_back(ledger: Ledger) -> None:
+async def test_tombstones_of_single_records_can_be_lifted(ledger: Ledger) -> None:
     one, other = message(LONG), message(f"{LONG} Really.")
     await ledger.conversations.store([one, other])
     await erase(ledger, SESSION)
@@ -249,40 +255,40 @@ async def test_single_records_can_be_let_back(ledger: Ledger) -> None:
     assert [each.was_new for each in written] == [True, False]
 
 
-async def test_the_rest_is_erased_after_a_kill_in_between(
+async def test_an_erasure_interrupted_by_a_kill_can_be_completed(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = message("I live in Bern.")
-    await ledger.records.store([said])
-    made = await extracted(ledger, "Lives in Bern.", said)
+    sent = message("I live in Bern.")
+    await ledger.records.store([sent])
+    made = await extracted(ledger, "Lives in Bern.", sent)
     monkeypatch.setattr(erasures, "ROWS_PER_TRANSACTION", 1)
     selected = await ledger.erasures.select(SESSION)
     async for _ in ledger.erasures.erase(SESSION, selected.rows, HOW):
-        break  # and then it is killed
+        break  # the process is killed here
 
     await erase(ledger, SESSION)
 
-    assert await there(ledger, said, made) == []
+    assert await remaining(ledger, sent, made) == []
 
 
-async def test_what_leaves_the_index_waits_under_the_id_that_it_had(ledger: Ledger) -> None:
-    said = message("In the index.")
-    await ledger.records.store([said])
+async def test_removal_from_the_index_waits_under_the_records_former_id(ledger: Ledger) -> None:
+    sent = message("In the index.")
+    await ledger.records.store([sent])
     await index(ledger, {"In the index.": 10})
 
     erased = await erase(ledger, SESSION)
 
     (task,) = await ledger.backlog.claim({"unindex": 9, "index": 9}, now=utc_now())
-    assert (task.kind, task.id) == ("unindex", said.id)
-    assert [one.id for one in erased.unindexed] == [said.id]
+    assert (task.kind, task.id) == ("unindex", sent.id)
+    assert [one.id for one in erased.unindexed] == [sent.id]
     assert (await ledger.erasures.traces(erased)).vectors == 0
 
 
-async def test_a_vector_on_its_way_is_not_stored_and_leaves_the_index_again(
+async def test_a_vector_of_a_record_erased_meanwhile_is_removed_from_the_index(
     ledger: Ledger,
 ) -> None:
-    said = message("Being embedded.")
-    await ledger.records.store([said])
+    sent = message("Being embedded.")
+    await ledger.records.store([sent])
     waiting = await to_index(ledger)
     erased = await erase(ledger, SESSION)
     await ledger.backlog.finish(
@@ -293,10 +299,10 @@ async def test_a_vector_on_its_way_is_not_stored_and_leaves_the_index_again(
 
     assert (await ledger.erasures.traces(erased)).vectors == 0
     (task,) = await ledger.backlog.claim({"unindex": 9}, now=utc_now())
-    assert task.id == said.id
+    assert task.id == sent.id
 
 
-async def test_the_files_can_be_scrubbed_while_others_write(ledger: Ledger) -> None:
+async def test_scrubbing_the_files_keeps_the_remaining_records(ledger: Ledger) -> None:
     await ledger.records.store([message("One."), message("Two.", session_id="s2")])
     await erase(ledger, SESSION)
 
@@ -306,19 +312,19 @@ async def test_the_files_can_be_scrubbed_while_others_write(ledger: Ledger) -> N
     assert await ledger.problems() == []
 
 
-async def test_what_was_retired_long_ago_is_anonymised(ledger: Ledger) -> None:
+async def test_records_retired_before_a_date_are_anonymised(ledger: Ledger) -> None:
     old, new = fact("Tea, once.", topic="user.drink"), fact("Tea, now.", topic="user.drink")
     await ledger.facts.store(old)
     await ledger.facts.store(new)
     early, late = utc_now() - timedelta(days=1), utc_now() + timedelta(days=1)
 
-    async def anonymised(before: datetime) -> list[Anonymised]:
+    async def anonymise(before: datetime) -> list[Anonymised]:
         return await ledger.erasures.anonymise(before=before, limit=9, agent="retention", at=late)
 
     assert await ledger.erasures.count_to_anonymise(late) == 1
-    assert await anonymised(early) == []
-    (done,) = await anonymised(late)
-    assert await anonymised(late) == []
+    assert await anonymise(early) == []
+    (done,) = await anonymise(late)
+    assert await anonymise(late) == []
 
     newest, oldest = await ledger.records.chain(new.id)
     assert (done.id, oldest.id, oldest.superseded_by) == (old.id, old.id, new.id)
@@ -328,7 +334,7 @@ async def test_what_was_retired_long_ago_is_anonymised(ledger: Ledger) -> None:
     assert await ledger.problems() == []
 
 
-async def test_what_was_merged_into_something_erased_stands_for_itself_again(
+async def test_a_fact_merged_into_an_erased_one_becomes_active_again(
     ledger: Ledger,
 ) -> None:
     shared = {"scope": "tenant", "owner": ""}

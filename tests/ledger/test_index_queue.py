@@ -1,15 +1,15 @@
-"""What waits for the vector index, what it should hold, and what it should not."""
+"""Which records wait for the vector index, and which it should and should not hold."""
 
 from ledgers import DAY, EMBEDDER, angle, fact, index, message, record, to_index
 from local.ledger.door import Ledger
 from local.ledger.records import Counts
 
 
-async def counted(ledger: Ledger) -> Counts:
+async def count(ledger: Ledger) -> Counts:
     return await ledger.counts()
 
 
-async def test_what_is_stored_waits_newest_first(ledger: Ledger) -> None:
+async def test_stored_records_wait_newest_first(ledger: Ledger) -> None:
     await ledger.records.store([record(f"Note {n}.") for n in range(3)])
 
     waiting = await to_index(ledger, 2)
@@ -18,7 +18,7 @@ async def test_what_is_stored_waits_newest_first(ledger: Ledger) -> None:
     assert [one.vector for one in waiting] == [None, None]
 
 
-async def test_owners_have_turns(ledger: Ledger) -> None:
+async def test_owners_take_turns(ledger: Ledger) -> None:
     await ledger.records.store([record(f"Note {n}.") for n in range(9)])
     await ledger.records.store([record("Eve's.", owner="eve")])
 
@@ -27,7 +27,7 @@ async def test_owners_have_turns(ledger: Ledger) -> None:
     assert {one.text for one in waiting} == {"Note 8.", "Eve's."}
 
 
-async def test_what_is_under_way_does_not_wait(ledger: Ledger) -> None:
+async def test_records_being_indexed_are_not_waiting(ledger: Ledger) -> None:
     await ledger.records.store([record("One."), record("Two.")])
     (first,) = await to_index(ledger, 1)
 
@@ -36,7 +36,7 @@ async def test_what_is_under_way_does_not_wait(ledger: Ledger) -> None:
     assert [one.text for one in others] == ["One."]
 
 
-async def test_a_short_message_is_indexed_with_what_was_said_before(ledger: Ledger) -> None:
+async def test_a_short_message_is_indexed_with_the_message_before_it(ledger: Ledger) -> None:
     await ledger.conversations.store(
         [
             message("Which metal is the densest?", label="Ann"),
@@ -49,13 +49,13 @@ async def test_a_short_message_is_indexed_with_what_was_said_before(ledger: Ledg
     assert newest.text == "Bob: Osmium.\nAnn: Which metal is the densest?"
 
 
-async def test_what_has_its_vector_is_indexed(ledger: Ledger, other: Ledger) -> None:
+async def test_a_record_with_a_vector_counts_as_indexed(ledger: Ledger, other: Ledger) -> None:
     for each in (ledger, other):
         await each.records.store([record("One."), record("Two.")])
     await index(ledger, {"One.": 0})
 
-    assert await counted(ledger) == Counts(records=2, indexed=1, waiting=1)
-    assert await counted(other) == Counts(records=2, indexed=0, waiting=2)
+    assert await count(ledger) == Counts(records=2, indexed=1, waiting=1)
+    assert await count(other) == Counts(records=2, indexed=0, waiting=2)
     assert await ledger.index.indexed() == 1
 
 
@@ -65,14 +65,18 @@ async def test_a_vector_is_stored_with_its_record(ledger: Ledger) -> None:
     await ledger.index.queue([written.id])
 
     (waiting,) = await to_index(ledger, 9)
-    (of_another,) = await to_index(ledger, 9, embedder="another")
+    (for_other_embedder,) = await to_index(ledger, 9, embedder="another")
     await ledger.index.store_vectors([waiting], [], EMBEDDER)
     (sampled,) = await ledger.index.sample_indexed(9, embedder=EMBEDDER)
 
-    assert (waiting.vector, of_another.vector, sampled.vector) == (angle(30), None, angle(30))
+    assert (waiting.vector, for_other_embedder.vector, sampled.vector) == (
+        angle(30),
+        None,
+        angle(30),
+    )
 
 
-async def test_what_is_replaced_leaves_the_index(ledger: Ledger) -> None:
+async def test_a_replaced_fact_leaves_the_index(ledger: Ledger) -> None:
     older = await ledger.facts.store(fact("Vim.", topic="user.editor"))
     await index(ledger, {"user.editor: Vim.": 0})
     await ledger.facts.store(fact("Emacs.", topic="user.editor"))
@@ -83,7 +87,7 @@ async def test_what_is_replaced_leaves_the_index(ledger: Ledger) -> None:
     assert await ledger.backlog.claim({"unindex": 9}, now=DAY) == []
 
 
-async def test_what_is_replaced_while_its_vector_is_made_leaves_the_index(ledger: Ledger) -> None:
+async def test_a_fact_replaced_while_it_is_embedded_leaves_the_index(ledger: Ledger) -> None:
     older = await ledger.facts.store(fact("Vim.", topic="user.editor"))
     waiting = await to_index(ledger)
     await ledger.facts.store(fact("Emacs.", topic="user.editor"))
@@ -94,21 +98,21 @@ async def test_what_is_replaced_while_its_vector_is_made_leaves_the_index(ledger
 
     assert [task.id for task in removing] == [older.id]
     assert await ledger.backlog.claim({"unindex": 9}, now=DAY) == removing
-    assert await counted(ledger) == Counts(records=2, indexed=0, waiting=1)
+    assert await count(ledger) == Counts(records=2, indexed=0, waiting=1)
 
 
-async def test_an_index_that_was_emptied_is_filled_anew(ledger: Ledger, other: Ledger) -> None:
+async def test_an_emptied_index_is_refilled(ledger: Ledger, other: Ledger) -> None:
     for each in (ledger, other):
         await each.records.store([record("One."), record("Two.")])
         await index(each, {"One.": 0, "Two.": 9})
 
     await ledger.index.queue_all()
 
-    assert (await counted(ledger)).waiting == 2
-    assert (await counted(other)).waiting == 0
+    assert (await count(ledger)).waiting == 2
+    assert (await count(other)).waiting == 0
 
 
-async def test_an_index_is_compared_by_its_ids(ledger: Ledger) -> None:
+async def test_comparing_ids_finds_missing_and_unknown_records(ledger: Ledger) -> None:
     first, second = await ledger.records.store([record("One."), record("Two.")])
     await index(ledger, {"One.": 0, "Two.": 9})
 
@@ -117,8 +121,8 @@ async def test_an_index_is_compared_by_its_ids(ledger: Ledger) -> None:
     assert (missing, unknown) == ([first.id], ["stranger"])
 
 
-async def test_what_is_not_searched_is_not_indexed(ledger: Ledger) -> None:
+async def test_records_that_are_not_searched_are_not_indexed(ledger: Ledger) -> None:
     await ledger.records.store([message("You help.", kind="transcript", role="system")])
 
     assert await to_index(ledger, 9) == []
-    assert (await counted(ledger)).waiting == 0
+    assert (await count(ledger)).waiting == 0

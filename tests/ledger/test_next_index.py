@@ -1,4 +1,4 @@
-"""While an index of another embedder is filled, records have vectors of both."""
+"""While an index of another embedder is filled, records have vectors of both embedders."""
 
 from ledgers import EMBEDDER, angle, find, index, record, searching, to_index, vector_result
 from local.ledger.door import Ledger
@@ -18,13 +18,13 @@ async def waiting(ledger: Ledger) -> list[Waiting]:
 
 
 async def embed(ledger: Ledger, degrees: float) -> None:
-    """Give everything that waits for the other index this vector."""
+    """Store this vector for every record that waits for the other index."""
     found = await waiting(ledger)
     made = [angle(degrees) for one in found if one.vector is None]
     await ledger.index.store_vectors(found, made, OTHER, kind="embed")
 
 
-async def test_what_is_indexed_meanwhile_waits_for_the_other_index_too(ledger: Ledger) -> None:
+async def test_a_record_indexed_meanwhile_also_waits_for_the_other_index(ledger: Ledger) -> None:
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})
     assert await ledger.index.count_to_embed() == 0
@@ -39,7 +39,7 @@ async def test_what_is_indexed_meanwhile_waits_for_the_other_index_too(ledger: L
     assert await ledger.index.count_to_embed() == 0
 
 
-async def test_each_embedder_finds_by_its_own_vectors(ledger: Ledger) -> None:
+async def test_each_embedder_is_compared_with_its_own_vectors(ledger: Ledger) -> None:
     ledger.index.next = OTHER
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})
@@ -54,9 +54,7 @@ async def test_each_embedder_finds_by_its_own_vectors(ledger: Ledger) -> None:
     assert (first.cosines(), second.cosines()) == ({"One.": 1.0}, {"One.": 0.0})
 
 
-async def test_in_the_end_the_vectors_of_the_former_embedder_are_deleted(
-    ledger: Ledger, other: Ledger
-) -> None:
+async def test_the_former_embedders_vectors_can_be_deleted(ledger: Ledger, other: Ledger) -> None:
     ledger.index.next = OTHER
     for one in (ledger, other):
         await one.records.store([record("One.", id="m1")])
@@ -70,7 +68,7 @@ async def test_in_the_end_the_vectors_of_the_former_embedder_are_deleted(
     assert await other.index.sample_indexed(9, embedder=EMBEDDER), "another tenant's stays"
 
 
-async def test_giving_up_withdraws_what_waits(ledger: Ledger) -> None:
+async def test_dropping_the_embed_tasks_withdraws_waiting_records(ledger: Ledger) -> None:
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})
     await ledger.index.queue(["m1"], kind="embed")
@@ -81,7 +79,7 @@ async def test_giving_up_withdraws_what_waits(ledger: Ledger) -> None:
     assert await to_index(ledger) == []
 
 
-async def test_what_the_other_index_could_not_take_waits_for_the_one_that_serves(
+async def test_a_record_the_other_index_refused_waits_for_the_current_one(
     ledger: Ledger,
 ) -> None:
     await ledger.records.store([record("One.", id="m1"), record("Two.", id="m2")])
@@ -96,7 +94,7 @@ async def test_what_the_other_index_could_not_take_waits_for_the_one_that_serves
     assert [one.kind for one in await ledger.backlog.counts()] == ["index"]
 
 
-async def test_a_vector_of_an_embedder_without_an_index_gives_way(ledger: Ledger) -> None:
+async def test_a_new_vector_replaces_that_of_an_embedder_without_an_index(ledger: Ledger) -> None:
     await ledger.records.store([record("One.", id="m1")])
     await index(ledger, {"One.": 0.0})
     await ledger.index.queue_all()

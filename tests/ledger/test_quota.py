@@ -1,4 +1,4 @@
-"""A tenant stores as much as it may, exact within a batch; reads and forgetting go on."""
+"""A tenant can store exactly up to its quota; reads and forgetting continue beyond it."""
 
 import asyncio
 
@@ -25,8 +25,8 @@ SELECT (SELECT count(*) FROM record WHERE tenant = :tenant AND retired_why IS NO
 """
 
 
-async def used(ledger: Ledger) -> tuple[int, int]:
-    """What is noted, which is what counting finds."""
+async def recorded_usage(ledger: Ledger) -> tuple[int, int]:
+    """Return the recorded usage, which must equal a count."""
 
     def read(connection: SqlConnection) -> tuple[int, int]:
         noted = ledger._rows.execute(connection, "used").fetchone()
@@ -44,20 +44,22 @@ async def forget_all(ledger: Ledger) -> None:
         pass
 
 
-async def test_what_is_used_is_known_whatever_is_written_and_forgotten(database: Database) -> None:
+async def test_the_recorded_usage_stays_exact_through_writes_and_forgetting(
+    database: Database,
+) -> None:
     ledger, other = Ledger(database, "default"), Ledger(database, "other")
     await other.records.store([record("Theirs.")])
     await fill(ledger)
-    filled = await used(ledger)
+    filled = await recorded_usage(ledger)
     assert filled > (1, 1)
 
     await forget_all(ledger)
 
-    assert await used(ledger) < filled
-    assert await used(other) == (1, len("Theirs."))
+    assert await recorded_usage(ledger) < filled
+    assert await recorded_usage(other) == (1, len("Theirs."))
 
 
-async def test_records_beyond_the_quota_are_refused_and_say_what_to_do(database: Database) -> None:
+async def test_records_beyond_the_quota_are_refused_with_a_remedy(database: Database) -> None:
     ledger = Ledger(database, "default", Quota(records=2))
     await ledger.records.store([record("Osmium 1."), record("Osmium 2.")])
 
@@ -65,10 +67,10 @@ async def test_records_beyond_the_quota_are_refused_and_say_what_to_do(database:
         await ledger.records.store([record("Osmium 3.")])
 
     assert (await find(ledger, searching("osmium"))).contents == {"Osmium 1.", "Osmium 2."}
-    assert await used(ledger) == (2, 18)
+    assert await recorded_usage(ledger) == (2, 18)
 
 
-async def test_a_batch_takes_exactly_what_fits_whoever_else_writes(database: Database) -> None:
+async def test_a_batch_stores_exactly_what_fits_while_others_write(database: Database) -> None:
     ledger, other = Ledger(database, "default", Quota(records=5)), Ledger(database, "other")
     writes = [ledger.records.store([record(f"Mine {n}.")]) for n in range(20)]
     theirs = [other.records.store([record(f"Theirs {n}.")]) for n in range(20)]
@@ -77,11 +79,11 @@ async def test_a_batch_takes_exactly_what_fits_whoever_else_writes(database: Dat
     await asyncio.gather(*theirs)
 
     assert sum(isinstance(one, QuotaError) for one in mine) == 15
-    assert (await used(ledger))[0] == 5
-    assert (await used(other))[0] == 20
+    assert (await recorded_usage(ledger))[0] == 5
+    assert (await recorded_usage(other))[0] == 20
 
 
-async def test_a_write_that_does_not_fit_is_not_written_in_part(database: Database) -> None:
+async def test_a_write_that_does_not_fit_is_not_partly_written(database: Database) -> None:
     ledger = Ledger(database, "default", Quota(records=2))
 
     with pytest.raises(QuotaError):
@@ -103,10 +105,10 @@ async def test_bytes_of_texts_notes_and_outputs_are_limited(database: Database) 
         await ledger.outputs.store(OWNER, OutputPart(key=KEY, offset=0, text="12345"))
     await ledger.notes.store(session, "user", "1234", DAY, merge=lambda _: None)
 
-    assert await used(ledger) == (1, 10)
+    assert await recorded_usage(ledger) == (1, 10)
 
 
-async def test_what_is_there_already_is_acknowledged_by_a_full_tenant(database: Database) -> None:
+async def test_a_full_tenant_acknowledges_records_that_it_already_has(database: Database) -> None:
     ledger = Ledger(database, "default", Quota(records=1))
     mine = record("Osmium.")
     await ledger.records.store([mine])
@@ -116,7 +118,7 @@ async def test_what_is_there_already_is_acknowledged_by_a_full_tenant(database: 
     assert not again.was_new
 
 
-async def test_a_fact_that_does_not_fit_leaves_the_one_that_it_would_replace(
+async def test_a_fact_that_does_not_fit_does_not_replace_the_older_one(
     database: Database,
 ) -> None:
     ledger = Ledger(database, "default", Quota(records=1))
@@ -137,7 +139,7 @@ async def test_forgetting_makes_room(database: Database) -> None:
     await forget_all(ledger)
     await ledger.records.store([record("Osmium 2.")])
 
-    assert await used(ledger) == (1, 9)
+    assert await recorded_usage(ledger) == (1, 9)
 
 
 async def test_an_import_ends_where_the_tenant_is_full(database: Database) -> None:

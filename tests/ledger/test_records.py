@@ -1,4 +1,4 @@
-"""The rule for topic keys, who owns a topic, and ids made of content."""
+"""The rule for topic keys, the owners of topics, and ids derived from content."""
 
 from datetime import datetime
 
@@ -60,7 +60,7 @@ def test_a_dotted_key_under_a_known_prefix_is_a_topic(topic: str) -> None:
         pytest.param("user." + "a" * 196, id="too long"),
     ],
 )
-def test_any_other_key_is_refused_with_the_rule(topic: str) -> None:
+def test_any_other_key_is_refused_and_the_error_states_the_rule(topic: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=r"^topic: .*starts with user\., project\."):
         checked_topic(topic)
     assert not is_topic(topic)
@@ -76,14 +76,12 @@ def test_any_other_key_is_refused_with_the_rule(topic: str) -> None:
         ("user.ΛΌΓΟΣ", "user.λόγος"),
     ],
 )
-def test_keys_are_the_same_whatever_their_capitals_and_forms_of_letters(
-    one: str, other: str
-) -> None:
+def test_keys_are_equal_regardless_of_case_and_unicode_form(one: str, other: str) -> None:
     assert fold_topic(one) == fold_topic(other)
 
 
 @given(st.text())
-def test_a_folded_key_folds_to_itself(text: str) -> None:
+def test_folding_a_key_twice_changes_nothing(text: str) -> None:
     assert fold_topic(fold_topic(text)) == fold_topic(text)
 
 
@@ -91,7 +89,7 @@ def test_a_folded_key_folds_to_itself(text: str) -> None:
     ("one", "other"),
     [("user.name", "user.na-me"), ("user.name", "user.na_me"), ("user.naive", "user.naïve")],
 )
-def test_keys_that_are_spelled_otherwise_are_two(one: str, other: str) -> None:
+def test_keys_with_different_spellings_are_different(one: str, other: str) -> None:
     assert fold_topic(one) != fold_topic(other)
 
 
@@ -131,23 +129,23 @@ def test_a_time_without_an_offset_is_utc(text: str, utc: str) -> None:
         ),
     ],
 )
-def test_a_date_stands_for_its_beginning_or_its_end(text: str, begins: str, ends: str) -> None:
+def test_a_date_means_its_beginning_or_its_end(text: str, begins: str, ends: str) -> None:
     assert time_of(text, "since") == datetime.fromisoformat(f"{begins}+00:00")
     assert time_of(text, "until", ends=True) == datetime.fromisoformat(f"{ends}+00:00")
 
 
 @pytest.mark.parametrize("text", ["2023-W22", "20230501", "2023-02-30", "noon", "5", "2023-05"])
-def test_what_is_no_date_is_refused_by_field_and_with_an_example(text: str) -> None:
+def test_an_invalid_date_is_refused_with_its_field_and_an_example(text: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=rf"^since: '{text}' .*2026-05-01"):
         time_of(text, "since")
 
 
-def test_a_time_before_the_calendar_is_refused_by_field() -> None:
+def test_a_time_before_the_calendar_is_refused_with_its_field() -> None:
     with pytest.raises(InvalidArgumentsError, match=r"^until: 0001-01-01"):
         time_of("0001-01-01T00:00:00+02:00", "until")
 
 
-def test_a_time_keeps_the_offset_it_is_written_with() -> None:
+def test_a_time_keeps_its_offset() -> None:
     texts = ["2023-05-01T10:00:00+02:00", "2023-05-01T10:00:00", "2023-05-01T10:00:00.0000006Z"]
 
     written = [written_time(text, "timestamp").isoformat() for text in texts]
@@ -156,5 +154,5 @@ def test_a_time_keeps_the_offset_it_is_written_with() -> None:
 
 
 @given(st.lists(st.text() | st.none()), st.lists(st.text() | st.none()))
-def test_ids_are_equal_where_the_content_is(one: list[str | None], other: list[str | None]) -> None:
+def test_equal_contents_have_equal_ids(one: list[str | None], other: list[str | None]) -> None:
     assert (content_id(*one) == content_id(*other)) is (one == other)

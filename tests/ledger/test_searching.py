@@ -1,4 +1,4 @@
-"""Searching: what words, meaning, keys and relations find of what may be found, and choosing."""
+"""Searching by words, meaning, keys and relations among permitted records, and choosing."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -35,7 +35,7 @@ from local.ledger.search import (
 OSMIUM = searching("osmium")
 
 
-async def test_words_find_what_has_them_in_any_ending(ledger: Ledger) -> None:
+async def test_words_find_records_with_any_of_their_endings(ledger: Ledger) -> None:
     await ledger.records.store([record("Two densities."), record("Ann walks.")])
 
     seen = await find(ledger, searching("density"))
@@ -45,7 +45,9 @@ async def test_words_find_what_has_them_in_any_ending(ledger: Ledger) -> None:
     assert [seen.records[seen.found.view.rows[n]].content for n in positions] == ["Two densities."]
 
 
-async def test_a_tenant_and_an_owner_find_what_is_theirs(ledger: Ledger, other: Ledger) -> None:
+async def test_a_tenant_and_an_owner_find_only_their_own_records(
+    ledger: Ledger, other: Ledger
+) -> None:
     await ledger.records.store([record("My osmium."), record("Eve's osmium.", owner="eve")])
     await other.records.store([record("Their osmium.")])
     eves = searching("osmium", places=(Place("session", "eve", "episode"),), owner="eve")
@@ -55,7 +57,7 @@ async def test_a_tenant_and_an_owner_find_what_is_theirs(ledger: Ledger, other: 
     assert (await find(other, OSMIUM)).contents == {"Their osmium."}
 
 
-async def test_only_kinds_that_are_asked_for_are_found(ledger: Ledger) -> None:
+async def test_only_requested_kinds_are_found(ledger: Ledger) -> None:
     await ledger.records.store([record("Episode of osmium."), message("Message of osmium.")])
 
     places = (Place("session", OWNER, "chat_message"),)
@@ -64,7 +66,7 @@ async def test_only_kinds_that_are_asked_for_are_found(ledger: Ledger) -> None:
     }
 
 
-async def test_where_nothing_may_be_found_nothing_is(ledger: Ledger) -> None:
+async def test_a_search_without_permitted_places_finds_nothing(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium.")])
 
     assert (await find(ledger, searching("osmium", places=()))).contents == set()
@@ -81,7 +83,7 @@ async def test_where_nothing_may_be_found_nothing_is(ledger: Ledger) -> None:
         pytest.param({"since": DAY, "until": DAY}, {"Osmium here."}, id="both ends belong to it"),
     ],
 )
-async def test_a_session_or_a_time_narrows(
+async def test_a_session_or_a_time_narrows_the_search(
     ledger: Ledger, fields: dict[str, Any], contents: set[str]
 ) -> None:
     await ledger.records.store(
@@ -94,7 +96,7 @@ async def test_a_session_or_a_time_narrows(
     assert (await find(ledger, searching("osmium", **fields))).contents == contents
 
 
-async def test_what_was_replaced_is_not_found(ledger: Ledger) -> None:
+async def test_a_replaced_fact_is_not_found(ledger: Ledger) -> None:
     await ledger.facts.store(fact("Osmium.", topic="user.metal"))
     assert (await find(ledger, OSMIUM)).contents == {"Osmium."}
 
@@ -114,7 +116,7 @@ async def test_what_was_replaced_is_not_found(ledger: Ledger) -> None:
         pytest.param(5, {"since": DAY + timedelta(days=1)}, {"Iridium.", "Gold."}, id="since"),
     ],
 )
-async def test_as_of_then_what_was_replaced_since_is_found(
+async def test_as_of_an_earlier_time_a_fact_replaced_since_is_found(
     ledger: Ledger, days: int, fields: dict[str, Any], contents: set[str]
 ) -> None:
     for number, content in enumerate(("Osmium.", "Iridium.", "Gold.")):
@@ -122,13 +124,13 @@ async def test_as_of_then_what_was_replaced_since_is_found(
         await ledger.facts.store(fact(content, topic="user.metal", event_time=at))
     metals = ("osmium", "iridium", "gold")
 
-    then = searching(*metals, as_of=DAY + timedelta(days=days), **fields)
+    search = searching(*metals, as_of=DAY + timedelta(days=days), **fields)
 
-    assert (await find(ledger, then)).contents == contents
+    assert (await find(ledger, search)).contents == contents
     assert (await find(ledger, searching(*metals))).contents == {"Gold."}
 
 
-async def test_what_was_replaced_since_is_found_by_who_may_see_it(
+async def test_a_fact_replaced_since_is_found_only_by_its_owner(
     ledger: Ledger, other: Ledger
 ) -> None:
     for owner in ("richard", "eve"):
@@ -136,14 +138,14 @@ async def test_what_was_replaced_since_is_found_by_who_may_see_it(
             at = DAY + timedelta(days=10 * content.startswith("Iridium"))
             replaced = fact(content, topic="user.metal", event_time=at, owner=owner)
             await ledger.facts.store(replaced)
-    then = searching("osmium", as_of=DAY, until=DAY)
+    search = searching("osmium", as_of=DAY, until=DAY)
 
-    assert (await find(ledger, then)).contents == {"Osmium of richard."}
-    assert (await find(other, then)).contents == set()
+    assert (await find(ledger, search)).contents == {"Osmium of richard."}
+    assert (await find(other, search)).contents == set()
     assert (await find(ledger, searching("osmium", as_of=DAY, places=()))).contents == set()
 
 
-async def test_what_is_being_asked_is_not_found_by_who_answers_it(ledger: Ledger) -> None:
+async def test_the_question_being_answered_is_not_found(ledger: Ledger) -> None:
     question = message("Where is my osmium?", query_id="q1", pending=True)
     await ledger.received.store(question)
 
@@ -153,7 +155,9 @@ async def test_what_is_being_asked_is_not_found_by_who_answers_it(ledger: Ledger
     }
 
 
-async def test_a_key_finds_its_fact_and_a_phrase_what_has_it(ledger: Ledger) -> None:
+async def test_a_key_finds_its_fact_and_a_phrase_the_records_that_contain_it(
+    ledger: Ledger,
+) -> None:
     await ledger.facts.store(fact("Vim.", topic="user.Editor"))
     await ledger.records.store([record("Read foo-bar.py, please."), record("Foo is a bar, py.")])
     search = searching("foo", "bar", topics=("user.editor",), phrases=("foo bar py",))
@@ -165,7 +169,7 @@ async def test_a_key_finds_its_fact_and_a_phrase_what_has_it(ledger: Ledger) -> 
     assert [seen.records[row].content for row in with_phrase] == ["Read foo-bar.py, please."]
 
 
-async def test_meaning_finds_without_a_word(ledger: Ledger) -> None:
+async def test_meaning_finds_a_record_without_a_common_word(ledger: Ledger) -> None:
     written = await ledger.records.store([record("Gold."), record("Silver."), record("Late.")])
     await index(ledger, {"Gold.": 0, "Silver.": 90})
 
@@ -179,8 +183,8 @@ async def test_meaning_finds_without_a_word(ledger: Ledger) -> None:
     assert not any(compared[row] for row, one in seen.records.items() if one.content == "Late.")
 
 
-async def test_the_nearest_are_found_behind_others(ledger: Ledger) -> None:
-    """The index holds everybody's, and answers with the nearest of all."""
+async def test_the_owners_nearest_records_are_found_behind_those_of_others(ledger: Ledger) -> None:
+    """The index holds all owners' records and answers with the nearest of all."""
     eves = await ledger.records.store([record(f"Eve {n}.", owner="eve") for n in range(60)])
     await ledger.records.store([record("Gold.")])
     await index(ledger, {"Gold.": 0, **{f"Eve {n}.": 0 for n in range(60)}})
@@ -190,7 +194,7 @@ async def test_the_nearest_are_found_behind_others(ledger: Ledger) -> None:
     assert seen.contents == {"Gold."}
 
 
-async def test_whether_something_waits_is_told_of_what_is_searched(ledger: Ledger) -> None:
+async def test_only_waiting_records_in_the_searched_places_are_reported(ledger: Ledger) -> None:
     await ledger.records.store([record("Gold.")])
     assert await ledger.searches.has_waiting(OSMIUM)
     assert not await ledger.searches.has_waiting(
@@ -202,7 +206,7 @@ async def test_whether_something_waits_is_told_of_what_is_searched(ledger: Ledge
     assert not await ledger.searches.has_waiting(OSMIUM)
 
 
-async def test_why_there_is_no_meaning_reaches_who_chooses(ledger: Ledger) -> None:
+async def test_the_chooser_receives_the_reason_for_missing_vectors(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium.")])
 
     seen = await find(ledger, OSMIUM, no_vector_result("The worker is gone."))
@@ -211,7 +215,7 @@ async def test_why_there_is_no_meaning_reaches_who_chooses(ledger: Ledger) -> No
     assert not seen.found.has_comparable_vector().any()
 
 
-async def test_messages_stand_beside_those_around_them(ledger: Ledger) -> None:
+async def test_a_message_is_returned_with_its_neighbours(ledger: Ledger) -> None:
     talk = ["One.", "Two osmium.", "Three."]
     await ledger.conversations.store([message(text) for text in talk])
 
@@ -219,12 +223,12 @@ async def test_messages_stand_beside_those_around_them(ledger: Ledger) -> None:
 
     view = seen.found.view
     contents = [seen.records[row].content for row in view.rows] + [None]
-    before, behind = view.neighbours[0]
+    before, after = view.neighbours[0]
     here = contents.index("Two osmium.")
-    assert (contents[before[here]], contents[behind[here]]) == ("One.", "Three.")
+    assert (contents[before[here]], contents[after[here]]) == ("One.", "Three.")
 
 
-async def test_what_an_echo_repeats_is_what_stands_of_it(ledger: Ledger) -> None:
+async def test_an_echos_sources_are_the_active_versions_of_what_it_repeats(ledger: Ledger) -> None:
     (echo,) = await ledger.records.store(
         [record("You said osmium.", metadata={"adds": ["heavi"], "recalled": True})]
     )
@@ -238,52 +242,52 @@ async def test_what_an_echo_repeats_is_what_stands_of_it(ledger: Ledger) -> None
         assert echoing.row in found.view.rows
         return (yield DetailRequest(sources=[echoing.row])).sources
 
-    found = await ledger.searches.find(OSMIUM, _unasked, lambda worded: worded, sources)
+    found = await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded, sources)
 
     assert dict(found) == {echoing.row: Echo((standing.row,), frozenset({"heavi"}))}
 
 
-async def test_a_draft_reaches_who_chooses(ledger: Ledger) -> None:
+async def test_the_chooser_receives_the_draft(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium."), record("More osmium.")])
 
     def both(found: Matches, draft: int) -> Choice[tuple[int, int]]:
         yield DetailRequest()
         return draft, found.view.size
 
-    chosen = await ledger.searches.find(OSMIUM, _unasked, lambda worded: worded.view.size, both)
+    chosen = await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded.view.size, both)
 
     assert chosen == (2, 2)
 
 
-async def test_what_is_retired_before_the_choice_is_not_given(ledger: Ledger) -> None:
+async def test_a_record_retired_before_the_choice_is_not_returned(ledger: Ledger) -> None:
     """A record may be replaced while the question is embedded."""
     await ledger.facts.store(fact("Osmium.", topic="user.metal"))
 
-    async def replaced_meanwhile(_: int) -> VectorResult:
+    async def replace_meanwhile(_: int) -> VectorResult:
         await ledger.facts.store(fact("Iridium.", topic="user.metal"))
         return no_vector_result()
 
     def records(found: Matches, _: WordMatches) -> Choice[set[str]]:
-        given = (yield DetailRequest(records=found.view.rows)).records
-        return {one.content for one in given.values()}
+        details = (yield DetailRequest(records=found.view.rows)).records
+        return {one.content for one in details.values()}
 
-    found = await ledger.searches.find(OSMIUM, replaced_meanwhile, lambda worded: worded, records)
+    found = await ledger.searches.find(OSMIUM, replace_meanwhile, lambda worded: worded, records)
 
     assert "Osmium." not in found
 
 
-async def test_an_error_of_who_chooses_is_raised(ledger: Ledger) -> None:
+async def test_an_error_of_the_chooser_is_raised(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium.")])
 
-    def fails(found: Matches, _: WordMatches) -> Choice[None]:
+    def fail(found: Matches, _: WordMatches) -> Choice[None]:
         yield DetailRequest(records=found.view.rows)
         raise StorageError("Nothing fits.")
 
     with pytest.raises(StorageError, match="Nothing fits"):
-        await ledger.searches.find(OSMIUM, _unasked, lambda worded: worded, fails)
+        await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded, fail)
 
 
-async def test_a_search_sees_what_was_stored_before_it(ledger: Ledger) -> None:
+async def test_a_search_sees_every_record_stored_before_it(ledger: Ledger) -> None:
     seen: list[Seen] = []
     for number in range(3):
         await ledger.records.store([record(f"Osmium {number}.")])
@@ -292,7 +296,7 @@ async def test_a_search_sees_what_was_stored_before_it(ledger: Ledger) -> None:
     assert [len(each.contents) for each in seen] == [1, 2, 3]
 
 
-async def test_ratings_and_importance_are_what_they_are(ledger: Ledger) -> None:
+async def test_ratings_and_importance_reach_the_chooser(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium.", importance=0.9, durability="ephemeral")])
 
     seen = await find(ledger, OSMIUM)
@@ -301,5 +305,5 @@ async def test_ratings_and_importance_are_what_they_are(ledger: Ledger) -> None:
     assert seen.found.view.column["feedback"].tolist() == [0.0]
 
 
-async def _unasked(_: int) -> VectorResult:
+async def no_vectors(_: int) -> VectorResult:
     return no_vector_result()

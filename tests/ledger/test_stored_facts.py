@@ -1,4 +1,4 @@
-"""Facts: one stands under a topic, all that stood is history, and triplets are linked."""
+"""Facts: one is active under a topic, the earlier ones are history, and triplets are linked."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ from local.protocol.memories import Triplet
 TOPIC = "user.language"
 
 
-async def standing(ledger: Ledger, topic: str = TOPIC) -> str | None:
+async def active_content(ledger: Ledger, topic: str = TOPIC) -> str | None:
     found = await ledger.facts.topic("user", OWNER, topic)
     return found.content if found else None
 
@@ -23,18 +23,18 @@ def language(content: str, topic: str = TOPIC) -> NewRecord:
     return fact(content, topic=topic)
 
 
-async def test_the_newest_stands_and_all_are_history(ledger: Ledger) -> None:
+async def test_the_newest_fact_is_active_and_all_are_in_the_history(ledger: Ledger) -> None:
     versions = ["Elixir", "Python", "Elixir"]
     written = [await ledger.facts.store(language(version)) for version in versions]
 
-    assert await standing(ledger) == "Elixir"
+    assert await active_content(ledger) == "Elixir"
     history = await ledger.facts.history("user", OWNER, TOPIC)
     assert [one.content for one in history] == versions[::-1]
     assert [one.superseded_by for one in history] == [None, written[2].id, written[1].id]
     assert [one.replaced for one in written] == [(), (written[0].id,), (written[1].id,)]
 
 
-async def test_what_stands_word_for_word_is_not_written_again(ledger: Ledger) -> None:
+async def test_an_identical_active_fact_is_not_stored_again(ledger: Ledger) -> None:
     first = await ledger.facts.store(language("Elixir"))
 
     again = await ledger.facts.store(language("Elixir"))
@@ -43,16 +43,16 @@ async def test_what_stands_word_for_word_is_not_written_again(ledger: Ledger) ->
     assert len(await ledger.facts.history("user", OWNER, TOPIC)) == 1
 
 
-async def test_a_topic_is_one_in_any_case_and_shown_as_first_written(ledger: Ledger) -> None:
+async def test_a_topic_ignores_case_and_is_shown_as_first_written(ledger: Ledger) -> None:
     await ledger.facts.store(language("Elixir", "user.Sprache"))
 
     written = await ledger.facts.store(language("Python", "USER.sprache"))
 
     assert written.topic == "user.Sprache"
-    assert await standing(ledger, "user.SPRACHE") == "Python"
+    assert await active_content(ledger, "user.SPRACHE") == "Python"
 
 
-async def test_a_fact_without_a_topic_gives_way_to_the_same_words_under_one(
+async def test_a_fact_without_a_topic_is_replaced_by_the_same_words_under_one(
     ledger: Ledger,
 ) -> None:
     loose = await ledger.facts.store(fact("Elixir"))
@@ -69,12 +69,12 @@ async def test_topics_belong_to_an_owner_and_a_tenant(ledger: Ledger, other: Led
     await ledger.facts.store(fact("Python", topic=TOPIC, owner="eve"))
     await other.facts.store(language("Rust"))
 
-    assert await standing(ledger) == "Elixir"
-    assert await standing(other) == "Rust"
+    assert await active_content(ledger) == "Elixir"
+    assert await active_content(other) == "Rust"
     assert len(await ledger.facts.history("user", OWNER, TOPIC)) == 1
 
 
-async def test_of_facts_stored_at_once_one_stands(ledger: Ledger) -> None:
+async def test_of_facts_stored_concurrently_one_is_active(ledger: Ledger) -> None:
     facts = [language(f"Language {n}") for n in range(20)]
 
     written = await asyncio.gather(*map(ledger.facts.store, facts))
@@ -84,7 +84,7 @@ async def test_of_facts_stored_at_once_one_stands(ledger: Ledger) -> None:
     assert [one.superseded_by is None for one in history] == [True] + 19 * [False]
 
 
-async def test_a_fact_that_is_judged_outdated_gives_way_once_and_to_what_stands(
+async def test_a_fact_judged_outdated_is_replaced_once_and_by_an_active_fact(
     ledger: Ledger,
 ) -> None:
     written = [await ledger.facts.store(fact(content)) for content in ("Berlin.", "Rome.", "Oslo.")]
@@ -111,17 +111,17 @@ async def test_a_fact_is_judged_once_with_its_verdicts(ledger: Ledger) -> None:
     assert await unjudged(ledger) == ["Fact 1."], "what is replaced is judged no more"
 
 
-def said(*triplets: tuple[str, str, str], **columns: Any) -> list[TripletFact]:
+def triplet_facts(*triplets: tuple[str, str, str], **columns: Any) -> list[TripletFact]:
     made = [Triplet(subject=s, predicate=p, object=o) for s, p, o in triplets]
     return [TripletFact(triplet=one, record=fact(one.sentence(), **columns)) for one in made]
 
 
-async def told(ledger: Ledger, *triplets: tuple[str, str, str]) -> list[Written]:
-    return await ledger.knowledge.store(said(*triplets))
+async def store_triplets(ledger: Ledger, *triplets: tuple[str, str, str]) -> list[Written]:
+    return await ledger.knowledge.store(triplet_facts(*triplets))
 
 
-async def test_triplets_are_facts_and_stated_once(ledger: Ledger) -> None:
-    ada, same = await told(
+async def test_triplets_are_facts_and_stored_once(ledger: Ledger) -> None:
+    ada, same = await store_triplets(
         ledger, ("Ada", "works for", "Northwind"), ("ADA", "works for", "northwind")
     )
 
@@ -129,9 +129,9 @@ async def test_triplets_are_facts_and_stated_once(ledger: Ledger) -> None:
     assert (await ledger.counts()).records == 1
 
 
-async def test_of_triplets_told_together_all_are_stored_or_none(ledger: Ledger) -> None:
-    whole = said(("Ada", "works for", "Northwind"))
-    broken = said(("Ada", "lives in", "Bonn"), metadata={"of no form": object()})
+async def test_triplets_stored_together_are_all_stored_or_none(ledger: Ledger) -> None:
+    whole = triplet_facts(("Ada", "works for", "Northwind"))
+    broken = triplet_facts(("Ada", "lives in", "Bonn"), metadata={"of no form": object()})
 
     with pytest.raises(TypeError):
         await ledger.knowledge.store([*whole, *broken])
@@ -139,8 +139,8 @@ async def test_of_triplets_told_together_all_are_stored_or_none(ledger: Ledger) 
     assert (await ledger.counts()).records == 0
 
 
-async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) -> None:
-    await told(
+async def test_triplets_that_name_the_same_entity_lead_to_each_other(ledger: Ledger) -> None:
+    await store_triplets(
         ledger,
         ("Ada", "works for", "Northwind"),
         ("Zoltan", "is the boss of", "Northwind"),
@@ -157,10 +157,10 @@ async def test_triplets_that_name_one_entity_lead_to_each_other(ledger: Ledger) 
             for to in others
         }
 
-    async def look(_: int) -> VectorResult:
+    async def choose(_: int) -> VectorResult:
         return no_vector_result()
 
     search = searching("northwind", "osmium")
-    linked = await ledger.searches.find(search, look, lambda worded: worded, related)
+    linked = await ledger.searches.find(search, choose, lambda worded: worded, related)
 
     assert linked == {frozenset({"Ada works for Northwind.", "Zoltan is the boss of Northwind."})}

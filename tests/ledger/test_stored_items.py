@@ -1,4 +1,4 @@
-"""Items in the ledger: each with one record at most, which is replaced, retired and forgotten."""
+"""Items in the ledger: each has at most one record, which is replaced, retired and forgotten."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ async def found(ledger: Ledger, *terms: str) -> list[str]:
     return sorted((await find(ledger, searching(*terms, places=OF_ITEMS))).contents)
 
 
-async def test_the_same_text_keeps_its_record_and_another_one_takes_its_place(
+async def test_an_unchanged_text_keeps_its_record_and_a_new_text_replaces_it(
     ledger: Ledger,
 ) -> None:
     same = [item("a", n, "Osmium.", id=f"i{n}", session_id=None) for n in range(2)]
@@ -39,8 +39,8 @@ async def test_the_same_text_keeps_its_record_and_another_one_takes_its_place(
     assert await found(ledger, "osmium") == []
 
 
-async def test_a_text_of_another_session_is_a_record_of_its_own(ledger: Ledger) -> None:
-    """What one session stored is forgotten with it, and not with the one before."""
+async def test_a_text_of_another_session_is_a_separate_record(ledger: Ledger) -> None:
+    """A session's record is forgotten with that session, and not with the session before."""
     for session in ("s1", "s2"):
         new = item("a", session, "Osmium.", id=session, session_id=session)
         storing = msgspec.structs.replace(STORING, session_id=session)
@@ -56,7 +56,7 @@ async def test_a_text_of_another_session_is_a_record_of_its_own(ledger: Ledger) 
     assert [one.record for one in await ledger.items.keys(ITEMS, ItemSelection())] == ["s2"]
 
 
-async def test_an_item_goes_with_the_record_that_is_forgotten_by_its_id(ledger: Ledger) -> None:
+async def test_an_item_is_deleted_when_its_record_is_forgotten(ledger: Ledger) -> None:
     await ledger.items.put(ITEMS, [item("a", 1, "Osmium.", id="i1"), item("b", 2)], STORING)
 
     selection = Selection(owner=OWNER, id="i1")
@@ -68,7 +68,7 @@ async def test_an_item_goes_with_the_record_that_is_forgotten_by_its_id(ledger: 
     assert [one.key for one in await ledger.items.keys(ITEMS, ItemSelection())] == ["b"]
 
 
-async def test_what_is_to_be_kept_is_not_overwritten(ledger: Ledger) -> None:
+async def test_an_item_put_with_keep_is_not_overwritten(ledger: Ledger) -> None:
     for value in (b"1", b"2"):
         put = ItemPut(namespace=("n",), key="k", value=msgspec.Raw(value), keep=True)
         await ledger.items.put(ITEMS, [NewItem(put=put)], STORING)
@@ -77,7 +77,7 @@ async def test_what_is_to_be_kept_is_not_overwritten(ledger: Ledger) -> None:
     assert bytes(one.value) == b"1"
 
 
-async def test_pages_of_one_namespace_go_by_their_keys_and_not_by_their_times(
+async def test_pages_of_one_namespace_are_ordered_by_key_not_by_time(
     ledger: Ledger,
 ) -> None:
     for minutes, key in enumerate(("c", "a", "b")):
@@ -98,7 +98,7 @@ async def test_pages_of_one_namespace_go_by_their_keys_and_not_by_their_times(
     ]
 
 
-async def test_items_beyond_the_quota_are_refused_and_none_of_them_stored(
+async def test_items_beyond_the_quota_are_refused_and_none_is_stored(
     database: Database,
 ) -> None:
     ledger = Ledger(database, "default", Quota(bytes=100))

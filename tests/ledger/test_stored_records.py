@@ -1,4 +1,4 @@
-"""Records: each id once, whole, durable, and a tenant's own."""
+"""Records: each id is stored once, complete and durable, for one tenant."""
 
 import msgspec
 import pytest
@@ -40,21 +40,21 @@ WHOLE = NewRecord(
 )
 
 
-def as_written(stored: Record) -> NewRecord:
+def written_fields(stored: Record) -> NewRecord:
     fields = {name: getattr(stored, name) for name in NewRecord.__struct_fields__}
     return NewRecord(**fields)
 
 
-async def test_everything_of_a_record_is_stored(ledger: Ledger) -> None:
+async def test_every_field_of_a_record_is_stored(ledger: Ledger) -> None:
     (written,) = await ledger.records.store([WHOLE])
 
     (stored,) = await ledger.records.chain(WHOLE.id)
     assert (written.id, written.was_new) == (WHOLE.id, True)
-    assert as_written(stored) == WHOLE
+    assert written_fields(stored) == WHOLE
     assert (stored.superseded_by, stored.score) == (None, None)
 
 
-async def test_an_id_is_stored_once_and_stays_as_it_was(ledger: Ledger) -> None:
+async def test_an_id_is_stored_once_and_stays_unchanged(ledger: Ledger) -> None:
     await ledger.records.store([WHOLE])
 
     (again,) = await ledger.records.store([msgspec.structs.replace(WHOLE, content="Other.")])
@@ -64,7 +64,7 @@ async def test_an_id_is_stored_once_and_stays_as_it_was(ledger: Ledger) -> None:
     assert (await ledger.counts()).records == 1
 
 
-async def test_what_was_stored_is_there_when_the_ledger_is_opened_again(
+async def test_stored_records_survive_reopening_the_ledger(
     open_ledger: OpenLedger,
 ) -> None:
     async with open_ledger() as of_tenant:
@@ -72,7 +72,7 @@ async def test_what_was_stored_is_there_when_the_ledger_is_opened_again(
     async with open_ledger() as of_tenant:
         (stored,) = await of_tenant("default").records.chain(WHOLE.id)
 
-    assert as_written(stored) == WHOLE
+    assert written_fields(stored) == WHOLE
 
 
 async def test_later_records_have_higher_rows(ledger: Ledger) -> None:
@@ -83,7 +83,7 @@ async def test_later_records_have_higher_rows(ledger: Ledger) -> None:
     assert rows == sorted(set(rows))
 
 
-async def test_a_tenants_records_are_its_own(ledger: Ledger, other: Ledger) -> None:
+async def test_a_tenants_records_are_invisible_to_others(ledger: Ledger, other: Ledger) -> None:
     await ledger.records.store([WHOLE])
 
     (written,) = await other.records.store([msgspec.structs.replace(WHOLE, content="Theirs.")])
@@ -105,16 +105,16 @@ async def test_a_chain_has_every_version_newest_first(ledger: Ledger) -> None:
         assert [one.content for one in chain] == ["Metal 2.", "Metal 1.", "Metal 0."]
 
 
-async def test_what_was_shown_comes_with_its_turn_and_its_sources(ledger: Ledger) -> None:
-    source, shown, beside, asking = (
+async def test_a_shown_record_is_returned_with_its_turn_and_its_sources(ledger: Ledger) -> None:
+    source, shown, in_same_turn, asking = (
         record("Source."),
         record("Shown, and long."),
         message("Beside."),
         message("Asking."),
     )
-    shown, beside = (msgspec.structs.replace(one, turn="t1") for one in (shown, beside))
+    shown, in_same_turn = (msgspec.structs.replace(one, turn="t1") for one in (shown, in_same_turn))
     asking = msgspec.structs.replace(asking, turn="t2")
-    await ledger.records.store([source, shown, beside, asking, record("Nothing of it.")])
+    await ledger.records.store([source, shown, in_same_turn, asking, record("Nothing of it.")])
     await ledger.facts.relate(shown.id, DERIVED_FROM, source.id)
 
     found = await ledger.records.shown([shown.id, asking.id], excluded_turn="t2", characters=5)
@@ -122,12 +122,12 @@ async def test_what_was_shown_comes_with_its_turn_and_its_sources(ledger: Ledger
     assert {(one.id, one.content) for one in found} == {
         (source.id, "Sourc"),
         (shown.id, "Shown"),
-        (beside.id, "Besid"),
+        (in_same_turn.id, "Besid"),
     }
 
 
 @pytest.mark.parametrize("count", [0, 1, 1_001])
-async def test_many_are_stored_in_their_order(ledger: Ledger, count: int) -> None:
+async def test_many_records_are_stored_in_their_order(ledger: Ledger, count: int) -> None:
     records = [record(f"Note {n}.") for n in range(count)]
 
     written = await ledger.records.store(records)
@@ -136,13 +136,13 @@ async def test_many_are_stored_in_their_order(ledger: Ledger, count: int) -> Non
     assert (await ledger.counts()).records == count
 
 
-async def test_a_sound_ledger_says_so(ledger: Ledger) -> None:
+async def test_a_sound_ledger_has_no_problems(ledger: Ledger) -> None:
     await ledger.records.store([record("Osmium."), fact("Iridium.")])
 
     assert await ledger.problems() == []
 
 
-async def test_an_id_that_comes_twice_together_is_stored_once(ledger: Ledger) -> None:
+async def test_a_duplicate_id_in_one_batch_is_stored_once(ledger: Ledger) -> None:
     first, second = record("The first."), record("The second.")
     again = msgspec.structs.replace(first, content="Another one.")
 
@@ -152,7 +152,7 @@ async def test_an_id_that_comes_twice_together_is_stored_once(ledger: Ledger) ->
     assert [stored.content for stored in await ledger.records.chain(first.id)] == ["The first."]
 
 
-async def test_each_of_many_gets_what_is_to_be_done_with_it(ledger: Ledger) -> None:
+async def test_each_record_of_a_batch_gets_its_tasks(ledger: Ledger) -> None:
     stated = message("I like tea.", tasks=("extract",))
     blank = record("", kind="transcript")
 
@@ -162,13 +162,13 @@ async def test_each_of_many_gets_what_is_to_be_done_with_it(ledger: Ledger) -> N
     assert counts == {"extract": 1, "index": 2}
 
 
-async def test_what_is_refused_is_not_stored_with_what_comes_next(ledger: Ledger) -> None:
+async def test_a_refused_batch_is_not_stored_with_the_next_one(ledger: Ledger) -> None:
     refused = [fact(f"It is osmium {n}.", topic="user.metal") for n in range(2)]
     with pytest.raises(StorageError):
         await ledger.records.store(refused)
 
-    kept = fact("It is iridium.")
-    await ledger.records.store([kept])
+    stored_later = fact("It is iridium.")
+    await ledger.records.store([stored_later])
 
     assert (await ledger.counts()).records == 1
-    assert [one.id for one in await ledger.records.chain(kept.id)] == [kept.id]
+    assert [one.id for one in await ledger.records.chain(stored_later.id)] == [stored_later.id]

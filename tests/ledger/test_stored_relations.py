@@ -1,4 +1,4 @@
-"""Relations: stored once, of one tenant, with their audit, and only as far as permitted."""
+"""Relations: stored once, per tenant, audited, and only where permitted."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def edge(source: str, target: str) -> Relation:
     return Relation(source=source, type="part_of", target=target, agent="shell", user=OWNER, at=DAY)
 
 
-def anything(_: Record | None, __: Record | None) -> None:
-    """Permit it."""
+def permit_all(_: Record | None, __: Record | None) -> None:
+    """Permit every relation."""
 
 
 async def store(ledger: Ledger, *contents: str) -> list[str]:
@@ -32,56 +32,58 @@ async def related(ledger: Ledger, id_: str) -> Ends:
 async def test_a_relation_is_stored_once_and_seen_from_both_ends(ledger: Ledger) -> None:
     wheel, cart = await store(ledger, "Wheel.", "Cart.")
 
-    added = [await ledger.relations.add(edge(wheel, cart), anything) for _ in range(2)]
+    added = [await ledger.relations.add(edge(wheel, cart), permit_all) for _ in range(2)]
 
     assert added == [True, False]
     assert await related(ledger, wheel) == ["-> Cart."]
     assert await related(ledger, cart) == ["<- Wheel."]
-    removed = [await ledger.relations.remove(edge(wheel, cart), anything) for _ in range(2)]
+    removed = [await ledger.relations.remove(edge(wheel, cart), permit_all) for _ in range(2)]
     assert removed == [True, False]
     assert await related(ledger, cart) == []
 
 
-async def test_what_is_not_permitted_changes_nothing(ledger: Ledger) -> None:
+async def test_a_relation_that_is_not_permitted_changes_nothing(ledger: Ledger) -> None:
     wheel, cart = await store(ledger, "Wheel.", "Cart.")
-    asked: list[Ends] = []
+    checked: list[Ends] = []
 
     def refuse(source: Record | None, target: Record | None) -> None:
-        asked.append([one.content if one else None for one in (source, target)])
+        checked.append([one.content if one else None for one in (source, target)])
         raise InvalidArgumentsError("No.")
 
     for ends in ((wheel, cart), (wheel, "unknown")):
         with pytest.raises(InvalidArgumentsError):
             await ledger.relations.add(edge(*ends), refuse)
 
-    assert asked == [["Wheel.", "Cart."], ["Wheel.", None]]
+    assert checked == [["Wheel.", "Cart."], ["Wheel.", None]]
     assert await related(ledger, wheel) == []
 
 
-async def test_one_too_many_is_not_stored(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_relation_beyond_the_limit_is_not_stored(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("local.ledger.sqlite.relations.MAX_RELATIONS", 1)
     wheel, axle, cart = await store(ledger, "Wheel.", "Axle.", "Cart.")
-    await ledger.relations.add(edge(wheel, cart), anything)
+    await ledger.relations.add(edge(wheel, cart), permit_all)
 
     with pytest.raises(InvalidArgumentsError, match="has 1 relations"):
-        await ledger.relations.add(edge(axle, cart), anything)
+        await ledger.relations.add(edge(axle, cart), permit_all)
 
     assert await related(ledger, cart) == ["<- Wheel."]
     assert await related(ledger, axle) == []
 
 
-async def test_another_tenant_has_relations_of_its_own(ledger: Ledger, other: Ledger) -> None:
+async def test_tenants_have_separate_relations(ledger: Ledger, other: Ledger) -> None:
     ids = ("wheel", "cart")
     for tenant in (ledger, other):
         await tenant.records.store([fact(id_, id=id_) for id_ in ids])
-    await ledger.relations.add(edge(*ids), anything)
+    await ledger.relations.add(edge(*ids), permit_all)
 
     assert await related(other, "cart") == []
-    assert not await other.relations.remove(edge(*ids), anything)
+    assert not await other.relations.remove(edge(*ids), permit_all)
     assert await related(ledger, "cart") == ["<- wheel"]
 
 
-async def test_what_the_ledger_links_by_itself_is_no_relation_that_was_stated(
+async def test_the_ledgers_own_links_are_not_stated_relations(
     ledger: Ledger,
 ) -> None:
     wheel, cart = await store(ledger, "Wheel.", "Cart.")

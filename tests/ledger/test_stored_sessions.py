@@ -1,4 +1,4 @@
-"""Sessions: their messages in order, their notes, the facts to begin with; and long outputs."""
+"""Sessions: messages in order, notes, and important facts; and long tool outputs."""
 
 from collections.abc import Sequence
 
@@ -21,11 +21,11 @@ Places = tuple[tuple[OwnerScope, str], ...]
 async def load(
     ledger: Ledger, limit: int = 99, important: Sequence[FactSelection] = (), **session: str
 ) -> StoredSession:
-    asked = SessionKey(**{"owner": OWNER, "session_id": "s1", **session})
-    return await ledger.sessions.load(asked, limit, important, lambda stored: stored)
+    key = SessionKey(**{"owner": OWNER, "session_id": "s1", **session})
+    return await ledger.sessions.load(key, limit, important, lambda stored: stored)
 
 
-async def test_the_newest_messages_come_in_their_order(ledger: Ledger) -> None:
+async def test_the_newest_messages_are_returned_in_their_order(ledger: Ledger) -> None:
     await ledger.conversations.store([message(f"Message {n}.") for n in range(5)])
 
     session = await load(ledger, 3)
@@ -35,14 +35,14 @@ async def test_the_newest_messages_come_in_their_order(ledger: Ledger) -> None:
     assert (session.earlier, whole.earlier) == (True, False)
 
 
-async def test_an_edited_message_stands_in_its_place(ledger: Ledger) -> None:
+async def test_an_edited_message_keeps_its_place(ledger: Ledger) -> None:
     await ledger.conversations.store([message("Osmum.", id="m1"), message("Iridium.", id="m2")])
     await ledger.conversations.store([message("Osmium.", id="m1")])
 
     assert [one.content for one in (await load(ledger)).messages] == ["Osmium.", "Iridium."]
 
 
-async def test_a_message_that_comes_between_stands_between(ledger: Ledger) -> None:
+async def test_a_message_inserted_between_others_is_returned_there(ledger: Ledger) -> None:
     talk = [message(f"Message {n}.", id=f"m{n}") for n in range(3)]
     await ledger.conversations.store([talk[0], talk[2]])
     await ledger.conversations.store(talk)
@@ -50,7 +50,7 @@ async def test_a_message_that_comes_between_stands_between(ledger: Ledger) -> No
     assert [one.id for one in (await load(ledger)).messages] == ["m0", "m1", "m2"]
 
 
-async def test_a_session_is_its_owners_and_its_tenants(ledger: Ledger, other: Ledger) -> None:
+async def test_a_session_belongs_to_its_owner_and_tenant(ledger: Ledger, other: Ledger) -> None:
     await ledger.conversations.store([message("Mine.")])
     await ledger.conversations.store([message("Eve's.", owner="eve")])
     await ledger.conversations.store([message("Another one.", session_id="s2")])
@@ -61,18 +61,18 @@ async def test_a_session_is_its_owners_and_its_tenants(ledger: Ledger, other: Le
     assert [one.content for one in (await load(other)).messages] == ["Theirs."]
 
 
-async def test_what_belongs_to_a_message_is_loaded_with_it(ledger: Ledger) -> None:
-    said = message("Hi.", label="Vera", source_ref="m1", query_id="q1", metadata={"parts": [1]})
-    await ledger.conversations.store([said])
+async def test_a_message_is_loaded_with_all_its_fields(ledger: Ledger) -> None:
+    sent = message("Hi.", label="Vera", source_ref="m1", query_id="q1", metadata={"parts": [1]})
+    await ledger.conversations.store([sent])
 
     (loaded,) = (await load(ledger)).messages
 
     for name in ("id", "role", "content", "event_time", "label", "source_ref", "query_id"):
-        assert getattr(loaded, name) == getattr(said, name)
-    assert loaded.metadata == said.metadata
+        assert getattr(loaded, name) == getattr(sent, name)
+    assert loaded.metadata == sent.metadata
 
 
-async def test_the_most_important_facts_come_first(ledger: Ledger) -> None:
+async def test_the_most_important_facts_are_first(ledger: Ledger) -> None:
     for content, importance in (("Tea.", 0.2), ("Vim.", 0.5), ("Rome.", 0.9), ("Oslo.", 0.9)):
         await ledger.facts.store(fact(content, importance=importance))
     await ledger.facts.store(fact("For all.", scope="tenant", owner="", importance=0.6))
@@ -99,7 +99,7 @@ async def most_important(ledger: Ledger, limit: int = 9, *, standing: bool = Fal
     return [one.content for one in found]
 
 
-async def test_what_is_made_to_last_is_important_and_comes_by_its_importance(
+async def test_durable_facts_are_important_and_ordered_by_importance(
     ledger: Ledger,
 ) -> None:
     for content, importance in (("Tea.", 0.2), ("Vim.", 0.5), ("Rome.", 0.9)):
@@ -111,7 +111,7 @@ async def test_what_is_made_to_last_is_important_and_comes_by_its_importance(
     assert await most_important(ledger, limit=2) == ["Rome.", "Left-handed."]
 
 
-async def test_standing_facts_are_those_with_a_key_that_are_not_important(ledger: Ledger) -> None:
+async def test_standing_facts_have_a_key_and_are_not_important(ledger: Ledger) -> None:
     await ledger.facts.store(fact("Tea.", importance=0.4))
     for content, importance in (("Vim.", 0.3), ("Rome.", 0.4), ("Oslo.", 0.4), ("Paris.", 0.5)):
         topic = f"user.{content[:-1]}"
@@ -124,7 +124,7 @@ async def test_standing_facts_are_those_with_a_key_that_are_not_important(ledger
     assert await most_important(ledger) == ["Paris.", "Allergic."]
 
 
-async def test_of_other_types_nothing_is_important(ledger: Ledger) -> None:
+async def test_only_facts_are_important(ledger: Ledger) -> None:
     for memory_type in (None, "fact", "task"):
         one = fact(f"A {memory_type}.", memory_type=memory_type, durability="core")
         await ledger.facts.store(one)
@@ -132,7 +132,7 @@ async def test_of_other_types_nothing_is_important(ledger: Ledger) -> None:
     assert await most_important(ledger) == ["A fact.", "A None."]
 
 
-async def test_what_an_active_fact_supersedes_is_important_no_more(ledger: Ledger) -> None:
+async def test_a_fact_superseded_by_an_active_one_is_no_longer_important(ledger: Ledger) -> None:
     older, newer = fact("Rome.", importance=0.9), fact("Oslo.", importance=0.6)
     for one in (older, newer):
         await ledger.facts.store(one)
@@ -149,35 +149,35 @@ async def test_what_an_active_fact_supersedes_is_important_no_more(ledger: Ledge
     assert await most_important(ledger) == ["Rome.", "Bonn."], "what superseded it is retired"
 
 
-def no_more(_: Sequence[Note]) -> None:
-    """Merge nothing."""
+def no_merge(_: Sequence[Note]) -> None:
+    """Merge no notes."""
 
 
-async def test_notes_are_kept_in_order_and_once(ledger: Ledger) -> None:
+async def test_notes_are_stored_in_order_and_once(ledger: Ledger) -> None:
     for content in ("One.", "Two.", "One."):
-        noted = await ledger.notes.store(SESSION, "shell", content, DAY, merge=no_more)
+        noted = await ledger.notes.store(SESSION, "shell", content, DAY, merge=no_merge)
 
     assert (noted.was_new, [one.content for one in noted.notes]) == (False, ["One.", "Two."])
     assert (await load(ledger)).notes == noted.notes
 
 
-async def test_a_merged_note_stands_for_all_before_it(ledger: Ledger) -> None:
-    def two_of_two(notes: Sequence[Note]) -> Note | None:
+async def test_a_merged_note_replaces_all_before_it(ledger: Ledger) -> None:
+    def merge_two(notes: Sequence[Note]) -> Note | None:
         last = notes[-1] if len(notes) == 2 else None
         return last and Note(
             position=last.position, role="all", content="Both.", event_time=DAY, merges=2
         )
 
     for content in ("One.", "Two.", "Three."):
-        noted = await ledger.notes.store(SESSION, "shell", content, DAY, merge=two_of_two)
+        noted = await ledger.notes.store(SESSION, "shell", content, DAY, merge=merge_two)
 
     assert noted.merged == 2
     assert [(one.content, one.merges) for one in noted.notes] == [("Both.", 2), ("Three.", 0)]
 
 
-async def test_notes_are_an_owners_and_a_tenants(ledger: Ledger, other: Ledger) -> None:
-    await ledger.notes.store(SESSION, "shell", "Mine.", DAY, merge=no_more)
-    await other.notes.store(SESSION, "shell", "Theirs.", DAY, merge=no_more)
+async def test_notes_belong_to_an_owner_and_a_tenant(ledger: Ledger, other: Ledger) -> None:
+    await ledger.notes.store(SESSION, "shell", "Mine.", DAY, merge=no_merge)
+    await other.notes.store(SESSION, "shell", "Theirs.", DAY, merge=no_merge)
 
     assert [one.content for one in (await load(ledger)).notes] == ["Mine."]
     assert (await load(ledger, owner="eve")).notes == []
@@ -199,7 +199,7 @@ async def test_an_output_is_read_across_its_parts(open_ledger: OpenLedger) -> No
     assert (read.text, read.total, read.complete) == ("ium is", 16, True)
 
 
-async def test_parts_come_in_order_and_once(ledger: Ledger) -> None:
+async def test_parts_are_stored_in_order_and_once(ledger: Ledger) -> None:
     assert not await ledger.outputs.store(OWNER, part("later", 6))
     assert await ledger.outputs.store(OWNER, part("Osmium", 0))
     assert await ledger.outputs.store(OWNER, part("Osmium", 0)), "again"
@@ -209,7 +209,7 @@ async def test_parts_come_in_order_and_once(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("offset", [6, 7, 999])
-async def test_behind_its_end_an_output_has_no_text(ledger: Ledger, offset: int) -> None:
+async def test_past_its_end_an_output_has_no_text(ledger: Ledger, offset: int) -> None:
     await ledger.outputs.store(OWNER, part("Osmium", 0, last=True))
 
     read = await ledger.outputs.read(OWNER, "k1", offset, 9)
@@ -218,7 +218,7 @@ async def test_behind_its_end_an_output_has_no_text(ledger: Ledger, offset: int)
     assert (read.text, read.total) == ("", 6)
 
 
-async def test_another_owners_output_is_not_there(ledger: Ledger, other: Ledger) -> None:
+async def test_another_owners_output_cannot_be_read(ledger: Ledger, other: Ledger) -> None:
     await ledger.outputs.store(OWNER, part("Osmium", 0, last=True))
 
     assert await ledger.outputs.read("eve", "k1", 0, 9) is None

@@ -1,4 +1,4 @@
-"""Turns, conversations and what was received before them: each message once, the newest stands."""
+"""Turns, conversations and messages received before them: stored once, and the newest is active."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,14 +25,14 @@ RESULT = message(
 
 
 def turn(answer: str, minutes: int = 0) -> list[NewRecord]:
-    """The records of a turn, of which another answer makes other ones."""
-    said: dict[str, Any] = {
+    """Return the records of a turn, of which another answer makes different ones."""
+    turn_fields: dict[str, Any] = {
         "turn": "t1",
         "query_id": "q1",
         "event_time": DAY + timedelta(minutes=minutes),
     }
-    episode = record(f"Q: Which metal?\nA: {answer}", id=f"t1 episode {answer}", **said)
-    reply = message(answer, id=f"t1 reply {answer}", role="assistant", **said)
+    episode = record(f"Q: Which metal?\nA: {answer}", id=f"t1 episode {answer}", **turn_fields)
+    reply = message(answer, id=f"t1 reply {answer}", role="assistant", **turn_fields)
     return [episode, QUESTION, RESULT, reply]
 
 
@@ -54,7 +54,7 @@ async def test_a_turn_is_stored_once(ledger: Ledger) -> None:
     assert [(one.id, one.was_new) for one in again] == [(one.id, False) for one in first]
 
 
-async def test_a_later_answer_takes_the_older_ones_place(ledger: Ledger) -> None:
+async def test_a_later_answer_replaces_the_older_one(ledger: Ledger) -> None:
     older = await ledger.turns.store(turn("Lead."))
     newer = await ledger.turns.store(turn("Osmium.", minutes=1))
 
@@ -63,7 +63,7 @@ async def test_a_later_answer_takes_the_older_ones_place(ledger: Ledger) -> None
     assert (await stored(ledger, older[0])).superseded_by == newer[0].id
 
 
-async def test_an_answer_that_comes_late_is_history_at_once(ledger: Ledger) -> None:
+async def test_an_older_answer_that_arrives_late_becomes_history(ledger: Ledger) -> None:
     newer = await ledger.turns.store(turn("Osmium.", minutes=1))
     late = await ledger.turns.store(turn("Lead."))
 
@@ -91,30 +91,30 @@ async def test_a_rating_waits_for_its_answer(ledger: Ledger, other: Ledger) -> N
     assert (await stored(other, theirs)).score is None
 
 
-async def test_what_was_received_is_completed_by_its_turn(ledger: Ledger) -> None:
+async def test_received_messages_are_completed_by_their_turn(ledger: Ledger) -> None:
     question = await ledger.received.store(msgspec.structs.replace(QUESTION, pending=True))
-    heard = msgspec.structs.replace(RESULT, id="heard", turn=None, source_ref=None, pending=True)
-    result = await ledger.received.store(heard)
+    received = msgspec.structs.replace(RESULT, id="heard", turn=None, source_ref=None, pending=True)
+    result = await ledger.received.store(received)
 
-    _, reported, told, _ = await ledger.turns.store(turn("Osmium."))
+    _, reported, result_in_turn, _ = await ledger.turns.store(turn("Osmium."))
 
     assert (reported.id, reported.was_new) == (question.id, False)
-    assert (told.id, told.was_new) == (result.id, False)
-    assert (await stored(ledger, told)).pending is False
-    assert (await stored(ledger, told)).source_ref == "c1"
+    assert (result_in_turn.id, result_in_turn.was_new) == (result.id, False)
+    assert (await stored(ledger, result_in_turn)).pending is False
+    assert (await stored(ledger, result_in_turn)).source_ref == "c1"
 
 
-async def test_what_is_heard_after_its_turn_adds_nothing(ledger: Ledger) -> None:
-    told = (await ledger.turns.store(turn("Osmium.")))[2]
+async def test_a_message_received_after_its_turn_adds_nothing(ledger: Ledger) -> None:
+    result_in_turn = (await ledger.turns.store(turn("Osmium.")))[2]
 
-    heard = await ledger.received.store(
+    received = await ledger.received.store(
         msgspec.structs.replace(RESULT, id="heard", turn=None, pending=True)
     )
 
-    assert (heard.id, heard.was_new) == (told.id, False)
+    assert (received.id, received.was_new) == (result_in_turn.id, False)
 
 
-async def test_a_conversation_that_comes_again_adds_what_is_new(ledger: Ledger) -> None:
+async def test_a_conversation_sent_again_adds_only_its_new_messages(ledger: Ledger) -> None:
     talk = [message(f"Message {n}.", id=f"m{n}") for n in range(4)]
     await ledger.conversations.store(talk[:3])
 

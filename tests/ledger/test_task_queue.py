@@ -1,4 +1,4 @@
-"""What has yet to be done with records: whose turn it is, what fails, and what is done."""
+"""Tasks on records: which are claimed next, which fail, and which are finished."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -28,7 +28,7 @@ async def ids(ledger: Ledger, limit: int = 9, kind: TaskKind = "index") -> list[
     return [task.id for task in await claimed(ledger, limit, kind)]
 
 
-async def test_a_record_brings_its_tasks_and_what_is_there_already_brings_none(
+async def test_a_new_record_gets_its_tasks_and_a_known_one_gets_none(
     ledger: Ledger,
 ) -> None:
     one = fact("One.", tasks=JUDGED)
@@ -39,7 +39,7 @@ async def test_a_record_brings_its_tasks_and_what_is_there_already_brings_none(
     assert await ids(ledger) == await ids(ledger, kind="judge") == [one.id]
 
 
-async def test_what_is_not_searched_is_not_indexed_and_may_bring_other_tasks(
+async def test_a_record_that_is_not_searched_gets_other_tasks_but_no_indexing(
     ledger: Ledger,
 ) -> None:
     one = message("You help.", kind="transcript", tasks=JUDGED)
@@ -48,7 +48,7 @@ async def test_what_is_not_searched_is_not_indexed_and_may_bring_other_tasks(
     assert (await ids(ledger), await ids(ledger, kind="judge")) == ([], [one.id])
 
 
-async def test_owners_have_turns_and_each_ones_newest_comes_first(ledger: Ledger) -> None:
+async def test_owners_take_turns_and_each_owners_newest_is_first(ledger: Ledger) -> None:
     eve, ann = facts(9, "eve"), facts(2, "ann")
     await ledger.records.store([*eve, *ann])
 
@@ -56,14 +56,14 @@ async def test_owners_have_turns_and_each_ones_newest_comes_first(ledger: Ledger
     assert await ids(ledger, 6) == [one.id for one in expected]
 
 
-async def test_of_facts_to_be_judged_the_oldest_comes_first(ledger: Ledger) -> None:
+async def test_the_oldest_fact_is_judged_first(ledger: Ledger) -> None:
     eve = facts(3, "eve")
     await ledger.records.store(eve)
 
     assert await ids(ledger, 9, "judge") == [one.id for one in eve]
 
 
-async def test_who_asks_for_one_task_at_a_time_serves_every_owner(ledger: Ledger) -> None:
+async def test_claiming_one_task_at_a_time_serves_every_owner(ledger: Ledger) -> None:
     owners = [facts(3, f"user{n}") for n in range(2 * MAX_PLACES)]
     await ledger.records.store([one for each in owners for one in each])
 
@@ -74,7 +74,7 @@ async def test_who_asks_for_one_task_at_a_time_serves_every_owner(ledger: Ledger
     assert first == {each[-1].id for each in owners}
 
 
-async def test_what_is_under_way_is_not_claimed_again(ledger: Ledger) -> None:
+async def test_tasks_under_way_are_not_claimed_again(ledger: Ledger) -> None:
     await ledger.records.store(facts(5))
 
     first = await claimed(ledger, 2)
@@ -83,7 +83,7 @@ async def test_what_is_under_way_is_not_claimed_again(ledger: Ledger) -> None:
     assert len({task.row for task in (*first, *others)}) == 5
 
 
-async def test_who_has_nothing_but_what_is_under_way_is_passed_over(ledger: Ledger) -> None:
+async def test_an_owner_whose_only_task_is_under_way_is_skipped(ledger: Ledger) -> None:
     for owner in ("ann", "bob", "eve"):
         await ledger.records.store(facts(1, owner))
     hanging = await claimed(ledger, 1)
@@ -94,7 +94,7 @@ async def test_who_has_nothing_but_what_is_under_way_is_passed_over(ledger: Ledg
     assert hanging not in others
 
 
-async def test_what_was_claimed_and_not_finished_waits_after_a_restart(ledger: Ledger) -> None:
+async def test_claimed_but_unfinished_tasks_can_be_claimed_again(ledger: Ledger) -> None:
     await ledger.records.store(facts(2))
     first = await claimed(ledger)
 
@@ -105,7 +105,7 @@ async def test_what_was_claimed_and_not_finished_waits_after_a_restart(ledger: L
     assert await claimed(ledger) == first[1:]
 
 
-async def test_what_failed_waits_until_it_is_due_and_comes_alone(ledger: Ledger) -> None:
+async def test_a_failed_task_waits_until_it_is_due_and_is_retried_alone(ledger: Ledger) -> None:
     await ledger.records.store(facts(3))
     newest, *others = await claimed(ledger)
     await ledger.backlog.postpone(newest, "refused", not_before=LATER)
@@ -119,7 +119,7 @@ async def test_what_failed_waits_until_it_is_due_and_comes_alone(ledger: Ledger)
     assert await ledger.backlog.claim({"index": 9}, now=LATER) == due
 
 
-async def test_what_is_set_aside_is_counted_with_its_reasons_and_may_be_tried_once_more(
+async def test_tasks_set_aside_are_counted_with_reasons_and_can_be_retried_once(
     ledger: Ledger, other: Ledger
 ) -> None:
     for each in (ledger, other):
@@ -143,7 +143,7 @@ async def test_what_is_set_aside_is_counted_with_its_reasons_and_may_be_tried_on
     assert len(await claimed(other)) == 4
 
 
-async def test_what_fails_after_it_was_withdrawn_stays_withdrawn(ledger: Ledger) -> None:
+async def test_a_task_that_fails_after_its_withdrawal_stays_withdrawn(ledger: Ledger) -> None:
     await ledger.facts.store(fact("Vim.", topic="user.editor", tasks=JUDGED))
     (indexing,) = await claimed(ledger)
     (judging,) = await claimed(ledger, kind="judge")
@@ -157,7 +157,7 @@ async def test_what_fails_after_it_was_withdrawn_stays_withdrawn(ledger: Ledger)
     assert [one.text for one in await to_index(ledger)] == ["user.editor: Emacs."]
 
 
-async def test_a_vector_and_its_task_are_one_transaction(ledger: Ledger) -> None:
+async def test_a_vector_is_stored_in_one_transaction_with_its_task(ledger: Ledger) -> None:
     await ledger.records.store([record("One."), record("Two.")])
     waiting = await to_index(ledger)
 
@@ -167,7 +167,7 @@ async def test_a_vector_and_its_task_are_one_transaction(ledger: Ledger) -> None
     assert await to_index(ledger) == waiting
 
 
-async def test_an_emptied_index_is_filled_with_what_was_set_aside_too(ledger: Ledger) -> None:
+async def test_an_emptied_index_is_also_refilled_with_records_set_aside(ledger: Ledger) -> None:
     await ledger.records.store([record("One.")])
     (task,) = await claimed(ledger)
     await ledger.backlog.set_aside(task, "refused")

@@ -1,4 +1,4 @@
-"""Exports and imports of a ledger: scopes, merging with what is there, pages, and dry runs."""
+"""Exports and imports of a ledger: scopes, merging with existing records, pages, and dry runs."""
 
 import json
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ def shared(content: str, *, at: datetime, **columns: Any) -> NewRecord:
     )
 
 
-def of(found: list[Stored], type_: type[Stored]) -> list[Stored]:
+def lines_of_type(found: list[Stored], type_: type[Stored]) -> list[Stored]:
     return [line for line in found if isinstance(line, type_)]
 
 
@@ -48,7 +48,7 @@ async def exported(ledger: Ledger, wanted: ExportFilter | None = None) -> list[S
     return parsed(await lines(ledger, wanted))
 
 
-async def test_what_was_imported_is_exported_the_same(ledger: Ledger, other: Ledger) -> None:
+async def test_an_imported_ledger_exports_the_same(ledger: Ledger, other: Ledger) -> None:
     await fill(ledger)
 
     await copy(ledger, other)
@@ -56,7 +56,7 @@ async def test_what_was_imported_is_exported_the_same(ledger: Ledger, other: Led
     assert sorted(await lines(other)) == sorted(await lines(ledger))
 
 
-async def test_what_was_imported_is_found_by_its_words_and_waits_for_the_index(
+async def test_imported_records_are_found_by_words_and_wait_for_the_index(
     ledger: Ledger, other: Ledger
 ) -> None:
     await fill(ledger)
@@ -69,7 +69,7 @@ async def test_what_was_imported_is_found_by_its_words_and_waits_for_the_index(
     assert "f0" not in waiting
 
 
-async def test_vectors_are_carried_where_they_are_asked_for(ledger: Ledger, other: Ledger) -> None:
+async def test_vectors_are_exported_on_request(ledger: Ledger, other: Ledger) -> None:
     await fill(ledger)
 
     await copy(ledger, other, ExportFilter(vectors=True))
@@ -107,7 +107,7 @@ async def test_vectors_are_carried_where_they_are_asked_for(ledger: Ledger, othe
         ),
     ],
 )
-async def test_a_scope_holds_what_belongs_to_it(
+async def test_an_exported_scope_contains_only_its_own_records(
     ledger: Ledger, wanted: ExportFilter, kinds: set[str]
 ) -> None:
     await fill(ledger)
@@ -119,10 +119,10 @@ async def test_a_scope_holds_what_belongs_to_it(
     assert "Hers." not in {line.content for line in found if isinstance(line, RecordLine)}
     places = {place.scope for place in wanted.places or ()}
     assert {line.scope for line in found if isinstance(line, RecordLine)} <= places
-    assert await ledger.exports.count(wanted) == len(of(found, RecordLine))
+    assert await ledger.exports.count(wanted) == len(lines_of_type(found, RecordLine))
 
 
-async def test_of_two_values_of_a_topic_the_newer_stands_and_the_other_is_history(
+async def test_of_two_values_of_a_topic_the_newer_is_active_and_the_other_history(
     ledger: Ledger, other: Ledger
 ) -> None:
     for here, there in ((OLDER, NEWER), (NEWER, OLDER)):
@@ -133,8 +133,8 @@ async def test_of_two_values_of_a_topic_the_newer_stands_and_the_other_is_histor
 
     report = await copy(ledger, other)
 
-    stands = [await other.facts.topic("tenant", "", f"{TOPIC}.{day}") for day in (1, 2)]
-    assert [one.content for one in stands if one] == ["Theirs.", "Ours."]
+    active = [await other.facts.topic("tenant", "", f"{TOPIC}.{day}") for day in (1, 2)]
+    assert [one.content for one in active if one] == ["Theirs.", "Ours."]
     for day in (1, 2):
         history = await other.facts.history("tenant", "", f"{TOPIC}.{day}")
         assert {one.content for one in history} == {"Theirs.", "Ours."}
@@ -146,7 +146,7 @@ async def test_of_two_values_of_a_topic_the_newer_stands_and_the_other_is_histor
     assert (again.new, again.conflicts) == ({}, [])
 
 
-async def test_of_two_versions_of_a_document_the_newer_stands(
+async def test_of_two_versions_of_a_document_the_newer_is_active(
     ledger: Ledger, other: Ledger
 ) -> None:
     for target, content, at in ((ledger, "New.", NEWER), (other, "Old.", OLDER)):
@@ -169,7 +169,7 @@ async def test_of_two_versions_of_a_document_the_newer_stands(
     assert found.contents == {"New."}
 
 
-async def test_a_newer_backup_replaces_what_it_knows_to_be_replaced(
+async def test_a_newer_backup_replaces_records_that_it_knows_as_replaced(
     ledger: Ledger, other: Ledger
 ) -> None:
     first = message("One.", id="m1", alias="m1*")
@@ -183,7 +183,9 @@ async def test_a_newer_backup_replaces_what_it_knows_to_be_replaced(
     assert (await find(other, searching("one"))).contents == {"One, edited."}
 
 
-async def test_an_older_backup_leaves_what_is_there_as_it_is(ledger: Ledger, other: Ledger) -> None:
+async def test_an_older_backup_leaves_existing_records_unchanged(
+    ledger: Ledger, other: Ledger
+) -> None:
     await ledger.facts.store(shared("Elixir.", at=OLDER, id="f1"))
     await copy(ledger, other)
     await other.facts.store(shared("Gleam.", at=NEWER, id="f2"))
@@ -195,7 +197,9 @@ async def test_an_older_backup_leaves_what_is_there_as_it_is(ledger: Ledger, oth
     assert (report.new, report.known["record"], report.conflicts) == ({}, 1, [])
 
 
-async def test_a_session_goes_on_where_a_backup_had_ended(ledger: Ledger, other: Ledger) -> None:
+async def test_a_session_continues_after_the_messages_of_a_backup(
+    ledger: Ledger, other: Ledger
+) -> None:
     await ledger.conversations.store([message("One.", id="m1"), message("Two.", id="m2")])
     await copy(ledger, other)
     await ledger.conversations.store(
@@ -213,7 +217,7 @@ async def test_a_session_goes_on_where_a_backup_had_ended(ledger: Ledger, other:
     assert loaded == ["One.", "Half.", "Two."]
 
 
-async def test_notes_that_are_others_take_the_next_places(ledger: Ledger, other: Ledger) -> None:
+async def test_different_notes_take_the_next_positions(ledger: Ledger, other: Ledger) -> None:
     for target, content in ((ledger, "Theirs."), (other, "Ours.")):
         await target.notes.store(SESSION, "user", content, DAY, merge=lambda _: None)
 
@@ -245,7 +249,7 @@ async def test_a_time_before_our_calendar_is_refused(ledger: Ledger, other: Ledg
     assert await exported(other) == []
 
 
-async def test_a_rating_lifts_the_answer_that_was_there_without_it(
+async def test_an_imported_rating_applies_to_an_existing_answer(
     ledger: Ledger, other: Ledger
 ) -> None:
     await fill(ledger)
@@ -261,7 +265,7 @@ async def test_a_rating_lifts_the_answer_that_was_there_without_it(
     assert episode.score == 0.5
 
 
-async def test_what_is_told_of_records_that_are_not_here_is_left_out_and_counted(
+async def test_lines_about_missing_records_are_skipped_and_counted(
     ledger: Ledger, other: Ledger
 ) -> None:
     await fill(ledger)
@@ -278,7 +282,7 @@ async def test_what_is_told_of_records_that_are_not_here_is_left_out_and_counted
     assert await exported(other) == []
 
 
-async def test_a_dry_run_says_what_would_be_and_writes_nothing(
+async def test_a_dry_run_reports_what_an_import_would_do_and_writes_nothing(
     ledger: Ledger, other: Ledger
 ) -> None:
     await fill(ledger)
@@ -286,13 +290,13 @@ async def test_a_dry_run_says_what_would_be_and_writes_nothing(
 
     report = await other.imports.store(found, IMPORTER, dry_run=True)
 
-    assert report.new["record"] == len(of(found, RecordLine))
+    assert report.new["record"] == len(lines_of_type(found, RecordLine))
     assert await exported(other) == []
 
 
 async def test_a_page_is_stored_whole_or_not_at_all(ledger: Ledger, other: Ledger) -> None:
     await ledger.records.store([message("One.", id="m1")])
-    (line,) = of(await exported(ledger), RecordLine)
+    (line,) = lines_of_type(await exported(ledger), RecordLine)
     broken = RecordLine(
         id="m2",
         kind="chat_message",
@@ -307,7 +311,7 @@ async def test_a_page_is_stored_whole_or_not_at_all(ledger: Ledger, other: Ledge
     assert await exported(other) == []
 
 
-async def test_pages_fit_the_bus_and_a_line_that_does_not_comes_in_pieces(
+async def test_pages_fit_the_bus_and_a_larger_line_is_sent_in_pieces(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 4_000
@@ -326,12 +330,12 @@ async def test_pages_fit_the_bus_and_a_line_that_does_not_comes_in_pieces(
 @pytest.mark.parametrize(
     "cursor", ["", "{}", '["nothing",0,0]', '["relation",0,0]', '["record",["a","b","c"],0]']
 )
-def test_a_cursor_that_no_page_names_is_refused(cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(BadRequestError, match="cursor"):
         ExportCursor.of(cursor)
 
 
-async def test_an_import_is_there_after_the_ledger_was_opened_again(
+async def test_an_import_survives_reopening_the_ledger(
     open_ledger: OpenLedger,
 ) -> None:
     async with open_ledger() as opened:
@@ -343,7 +347,7 @@ async def test_an_import_is_there_after_the_ledger_was_opened_again(
         assert sorted(await lines(opened("other"))) == sorted(before)
 
 
-async def test_an_import_brings_nothing_back_that_was_erased_though_it_was_stored_on_purpose(
+async def test_an_import_does_not_restore_an_erased_fact_even_if_it_was_stated(
     ledger: Ledger, other: Ledger
 ) -> None:
     stated = fact("Elixir", topic="user.language", source_class="asserted")
@@ -360,12 +364,12 @@ async def test_an_import_brings_nothing_back_that_was_erased_though_it_was_store
     assert await other.facts.topic("user", OWNER, "user.language") is None
 
 
-def beside(found: list[Stored]) -> list[Stored]:
+def notes_ratings_and_outputs(found: list[Stored]) -> list[Stored]:
     return [line for line in found if isinstance(line, FeedbackLine | NoteLine | OutputLine)]
 
 
 @pytest.mark.parametrize("session_id", [None, "s1"])
-async def test_an_import_brings_no_notes_ratings_and_outputs_of_the_forgotten_back_but_later_ones(
+async def test_an_import_restores_only_later_notes_ratings_and_outputs_after_forgetting(
     ledger: Ledger, other: Ledger, session_id: str | None
 ) -> None:
     await fill(ledger)
@@ -375,19 +379,25 @@ async def test_an_import_brings_no_notes_ratings_and_outputs_of_the_forgotten_ba
     rows = (await other.erasures.select(selection)).rows
     async for _ in other.erasures.erase(selection, rows, ErasureOptions(at=utc_now())):
         pass
-    erased = len(beside(await exported(ledger)))
+    erased = len(notes_ratings_and_outputs(await exported(ledger)))
     later = utc_now() + timedelta(seconds=1)
     await ledger.notes.store(SESSION, "user", "Said since.", later, merge=lambda _: None)
 
     report = await copy(ledger, other)
 
-    notes = [one.content for one in beside(await exported(other)) if isinstance(one, NoteLine)]
+    notes = [
+        one.content
+        for one in notes_ratings_and_outputs(await exported(other))
+        if isinstance(one, NoteLine)
+    ]
     assert notes == ["Eve's.", "Said since."]
     assert report.erased >= erased - 1
-    assert len(beside(await exported(other))) == 2
+    assert len(notes_ratings_and_outputs(await exported(other))) == 2
 
 
-async def test_they_come_back_with_an_import_once_they_may(ledger: Ledger, other: Ledger) -> None:
+async def test_an_import_restores_forgotten_records_once_that_is_allowed(
+    ledger: Ledger, other: Ledger
+) -> None:
     await fill(ledger)
     selection = Selection(owner=OWNER)
     for allow_again in (False, True):
@@ -398,14 +408,16 @@ async def test_they_come_back_with_an_import_once_they_may(ledger: Ledger, other
     report = await copy(ledger, other)
 
     assert report.erased == 0
-    assert len(beside(await exported(other))) == len(beside(await exported(ledger)))
+    assert len(notes_ratings_and_outputs(await exported(other))) == len(
+        notes_ratings_and_outputs(await exported(ledger))
+    )
 
 
 def storing(at: datetime) -> ItemWriter:
     return ItemWriter(at=at, agent="shell", user=OWNER, session_id="s1")
 
 
-async def test_of_two_items_of_a_key_the_newer_stands_and_only_its_text_is_found(
+async def test_of_two_items_with_one_key_the_newer_is_kept_and_found(
     ledger: Ledger, other: Ledger
 ) -> None:
     for key, here, there in (("a", OLDER, NEWER), ("b", NEWER, OLDER)):
@@ -427,14 +439,12 @@ async def test_of_two_items_of_a_key_the_newer_stands_and_only_its_text_is_found
     assert (again.new.get("item"), again.known["item"]) == (None, 2)
 
 
-async def test_items_that_were_forgotten_do_not_come_back_by_an_import(
-    ledger: Ledger, other: Ledger
-) -> None:
-    gone, stays = item("gone", 1), item("stays", 2)
+async def test_an_import_does_not_restore_forgotten_items(ledger: Ledger, other: Ledger) -> None:
+    forgotten, remaining = item("gone", 1), item("stays", 2)
     session = msgspec.structs.replace(storing(OLDER), session_id="s2")
     for each in (ledger, other):
-        await each.items.put(ITEMS, [gone], storing(OLDER))
-        await each.items.put(ITEMS, [stays], session)
+        await each.items.put(ITEMS, [forgotten], storing(OLDER))
+        await each.items.put(ITEMS, [remaining], session)
     selection = Selection(owner=OWNER, session_id="s1")
     async for _ in other.erasures.erase(selection, (), ErasureOptions(at=NEWER)):
         pass

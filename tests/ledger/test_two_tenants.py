@@ -1,6 +1,6 @@
 """Two tenants with equal ids in one file: each operation answers as if the other did not exist.
 
-Nothing of a tenant changes by what the other does. A new operation without a case fails.
+Nothing of a tenant changes by what the other does. An operation without a case fails the test.
 """
 
 import inspect
@@ -28,7 +28,7 @@ Opener = Callable[[Path], AbstractAsyncContextManager[OfTenant]]
 OWN = ("counts", "problems", "backfill")
 """Operations of the ledger itself."""
 NOW = DAY + timedelta(days=100)
-"""What is later was taken from the clock."""
+"""The time of the test; later times were read from the clock."""
 SNAPSHOT = {
     **{table: f"SELECT * FROM {table} WHERE tenant = :tenant" for table in WITH_TENANT},  # noqa: S608
     **{
@@ -40,22 +40,22 @@ SNAPSHOT = {
 
 
 class Played:
-    """A ledger, the ids that it gives, and what it answered."""
+    """A ledger, the ids that it assigns, and its answers."""
 
-    def __init__(self, ledger: Ledger, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, ledger: Ledger, marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ledger = ledger
-        self._says = says
+        self._marker = marker
         self._monkeypatch = monkeypatch
         self._ids: Iterator[str] = (f"id{n}" for n in range(10_000))
         self.answers: dict[str, object] = {}
 
     async def play(self, name: str) -> None:
         self._monkeypatch.setattr(ledgers, "new_id", lambda: next(self._ids))
-        answer = await OPERATIONS[name](self.ledger, self._says)
+        answer = await OPERATIONS[name](self.ledger, self._marker)
         self.answers[name] = Plain(await self._rows("record"), await self._rows("audit")).of(answer)
 
     async def contents(self) -> dict[str, list[str]]:
-        """Every row that it has in any table."""
+        """Return every row of the tenant in every table."""
 
         def read(connection: SqlConnection) -> dict[str, list[str]]:
             return {
@@ -76,7 +76,7 @@ class Played:
 
 
 class Plain:
-    """Answers without what differs from file to file: the numbers of rows, and the clock."""
+    """Removes from answers what differs from file to file: row numbers and clock times."""
 
     def __init__(self, records: list[int], audit: list[int]) -> None:
         self._records = {row: f"row {number}" for number, row in enumerate(records)}
@@ -118,7 +118,7 @@ def opener(request: pytest.FixtureRequest) -> Opener:
 
 
 @pytest.fixture
-def opened(
+def open_fresh(
     opener: Opener, tmp_path: Path, empty_ledgers: Path
 ) -> Callable[[str], AbstractAsyncContextManager[OfTenant]]:
     @asynccontextmanager
@@ -149,15 +149,15 @@ def test_every_operation_has_a_case(of_tenant: OfTenant) -> None:
     assert operations | {f"ledger.{name}" for name in own} == set(OPERATIONS)
 
 
-async def test_a_tenant_answers_as_if_there_were_no_other(
-    opened: Callable[[str], AbstractAsyncContextManager[OfTenant]],
+async def test_a_tenant_answers_as_if_it_were_alone(
+    open_fresh: Callable[[str], AbstractAsyncContextManager[OfTenant]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with opened("alone") as of_tenant:
+    async with open_fresh("alone") as of_tenant:
         alone = Played(of_tenant("acme"), "A", monkeypatch)
         for name in OPERATIONS:
             await alone.play(name)
-    async with opened("beside") as of_tenant:
+    async with open_fresh("beside") as of_tenant:
         mine = Played(of_tenant("acme"), "A", monkeypatch)
         theirs = Played(of_tenant("other"), "B", monkeypatch)
         for name in OPERATIONS:
@@ -171,18 +171,18 @@ async def test_a_tenant_answers_as_if_there_were_no_other(
     assert theirs.answers != alone.answers
 
 
-async def test_what_a_tenant_did_before_does_not_show_where_the_other_begins(
-    opened: Callable[[str], AbstractAsyncContextManager[OfTenant]],
+async def test_a_new_tenant_is_unaffected_by_what_another_did_before(
+    open_fresh: Callable[[str], AbstractAsyncContextManager[OfTenant]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with opened("alone") as of_tenant:
+    async with open_fresh("alone") as of_tenant:
         alone = Played(of_tenant("acme"), "A", monkeypatch)
         for name in OPERATIONS:
             await alone.play(name)
-    async with opened("after") as of_tenant:
+    async with open_fresh("after") as of_tenant:
         mine, theirs = (
-            Played(of_tenant(tenant), says, monkeypatch)
-            for tenant, says in (("acme", "A"), ("other", "B"))
+            Played(of_tenant(tenant), marker, monkeypatch)
+            for tenant, marker in (("acme", "A"), ("other", "B"))
         )
         for each in (theirs, mine):
             for name in OPERATIONS:

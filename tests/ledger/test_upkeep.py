@@ -1,4 +1,4 @@
-"""What keeping memories in order writes is there whole or not at all, and is undone as it was."""
+"""Changes of a consolidation are written completely or not at all, and can be undone exactly."""
 
 from datetime import timedelta
 from typing import Any
@@ -43,19 +43,17 @@ def weigh(one: ActiveFact, importance: float) -> Change:
     return Change(action="importance", fact=one, reason="recalled", importance=importance)
 
 
-async def audit(ledger: Ledger, **of: Any) -> AuditPage:
-    return await ledger.audit.page(lambda _: True, 99, **of)
+async def audit(ledger: Ledger, **filters: Any) -> AuditPage:
+    return await ledger.audit.page(lambda _: True, 99, **filters)
 
 
-async def undone(ledger: Ledger, *, run: str = "r1") -> list[str | None]:
-    """The problem of each change of a run that is undone."""
+async def undo(ledger: Ledger, *, run: str = "r1") -> list[str | None]:
+    """Undo a run, and return the problem of each change."""
     rows = [row for row in (await audit(ledger, run=run)).rows if row.action != "undone"]
     return [one.problem for one in await ledger.audit.undo(rows, ACTOR)]
 
 
-async def test_facts_are_read_place_by_place_and_page_by_page(
-    ledger: Ledger, other: Ledger
-) -> None:
+async def test_facts_are_read_by_place_and_page(ledger: Ledger, other: Ledger) -> None:
     await ledger.records.store([message("No fact.")])
     await stored(ledger, "One", "Two", "Three")
     await ledger.facts.store(fact("Everybody's", scope="tenant", owner=""))
@@ -72,7 +70,7 @@ async def test_facts_are_read_place_by_place_and_page_by_page(
     assert [one.content for one in [*page, *rest]] == ["One", "Two", "Three"]
 
 
-async def test_a_fact_is_read_with_what_is_decided_by(ledger: Ledger) -> None:
+async def test_a_fact_is_read_with_everything_that_decisions_need(ledger: Ledger) -> None:
     await ledger.facts.store(
         fact("x" * 2_001, topic="user.Long", metadata={EXTRACTED_FROM: ["m1"]}, importance=0.3)
     )
@@ -84,7 +82,7 @@ async def test_a_fact_is_read_with_what_is_decided_by(ledger: Ledger) -> None:
     assert (found.recalls, found.recalled_at, found.event_time) == (0, None, DAY)
 
 
-async def test_recalls_are_counted_until_they_are_weighed(ledger: Ledger, other: Ledger) -> None:
+async def test_recalls_are_counted_until_a_run_weighs_them(ledger: Ledger, other: Ledger) -> None:
     (one,) = await stored(ledger, "One")
     later = DAY + timedelta(days=1)
     await ledger.upkeep.add_access([Access(row=one.row, times=2, last=later)])
@@ -101,7 +99,7 @@ async def test_recalls_are_counted_until_they_are_weighed(ledger: Ledger, other:
     assert (row.action, row.detail) == ("importance", {"before": 0.5, "after": 0.6})
 
 
-async def test_every_change_is_in_the_audit_with_who_when_why_and_what_it_was(
+async def test_every_change_is_audited_with_actor_time_reason_and_former_state(
     ledger: Ledger,
 ) -> None:
     before = utc_now() - timedelta(milliseconds=1)
@@ -117,7 +115,7 @@ async def test_every_change_is_in_the_audit_with_who_when_why_and_what_it_was(
     assert (retired.retired_why, retired.retired_at) == ("merged", row.event_time)
 
 
-async def test_what_is_not_any_more_what_it_was_is_not_changed(ledger: Ledger) -> None:
+async def test_a_fact_that_has_changed_since_it_was_read_is_not_changed(ledger: Ledger) -> None:
     one, two, three = await stored(ledger, "One", "Two", "Three")
     await ledger.upkeep.carry_out([archive(two), weigh(three, 0.6)], ACTOR)
 
@@ -127,7 +125,7 @@ async def test_what_is_not_any_more_what_it_was_is_not_changed(ledger: Ledger) -
     assert [fact.content for fact in await facts(ledger)] == ["One", "Three"]
 
 
-async def test_changes_are_made_all_or_none(
+async def test_changes_are_made_completely_or_not_at_all(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = await stored(ledger, "One", "Two")
@@ -141,14 +139,16 @@ async def test_changes_are_made_all_or_none(
     assert not (await audit(ledger)).rows
 
 
-async def test_an_archived_fact_is_undone_into_searches_and_the_index(ledger: Ledger) -> None:
+async def test_undoing_an_archival_returns_the_fact_to_searches_and_the_index(
+    ledger: Ledger,
+) -> None:
     (one,) = await stored(ledger, "One")
     waiting = await to_index(ledger)
     await ledger.index.store_vectors(waiting, [angle(0)], EMBEDDER)
     await ledger.upkeep.carry_out([archive(one)], ACTOR)
     assert not await facts(ledger)
 
-    assert await undone(ledger) == [None]
+    assert await undo(ledger) == [None]
 
     assert await facts(ledger) == [one]
     assert [task.kind for task in await ledger.backlog.counts()] == ["index"]
@@ -158,12 +158,12 @@ async def test_an_archived_fact_is_undone_into_searches_and_the_index(ledger: Le
     assert actions == [("undone", "r1"), ("archived", "r1")]
 
 
-async def test_a_fact_that_is_undone_while_it_leaves_the_index_goes_back(ledger: Ledger) -> None:
+async def test_undoing_while_the_fact_leaves_the_index_returns_it_there(ledger: Ledger) -> None:
     (one,) = await stored(ledger, "One")
     await ledger.index.store_vectors(await to_index(ledger), [angle(0)], EMBEDDER)
     await ledger.upkeep.carry_out([archive(one)], ACTOR)
     leaving = await ledger.backlog.claim({"unindex": 9}, now=utc_now())
-    await undone(ledger)
+    await undo(ledger)
     await ledger.index.store_vectors(await to_index(ledger), [], EMBEDDER)
 
     await ledger.backlog.finish(leaving)
@@ -171,7 +171,9 @@ async def test_a_fact_that_is_undone_while_it_leaves_the_index_goes_back(ledger:
     assert len(await to_index(ledger)) == 1
 
 
-async def test_what_was_merged_leaves_its_sources_and_takes_them_back(ledger: Ledger) -> None:
+async def test_a_merged_fact_hands_over_its_sources_and_regains_them_when_undone(
+    ledger: Ledger,
+) -> None:
     for record in (extracted("One", "m1", "m2"), extracted("Two", "m2")):
         await ledger.facts.store(record)
         for source in sources_of(record):
@@ -185,13 +187,13 @@ async def test_what_was_merged_leaves_its_sources_and_takes_them_back(ledger: Le
     await ledger.upkeep.carry_out([merge(one, two)], ACTOR)
     assert await sources() == ["m2", "m1"]
 
-    assert await undone(ledger) == [None, None]
+    assert await undo(ledger) == [None, None]
 
     assert await sources() == ["m2"]
     assert await facts(ledger) == [one, two]
 
 
-async def test_only_what_was_not_changed_since_is_undone(ledger: Ledger) -> None:
+async def test_only_changes_without_later_ones_are_undone(ledger: Ledger) -> None:
     (named,) = await stored(ledger, "Rome", topic="user.city")
     one, two, three = await stored(ledger, "One", "Two", "Three")
     changes = [archive(named), archive(one), weigh(two, 0.6), merge(three, two)]
@@ -200,17 +202,17 @@ async def test_only_what_was_not_changed_since_is_undone(ledger: Ledger) -> None
     (two,) = [one for one in await facts(ledger) if one.content == "Two"]
     await ledger.upkeep.carry_out([weigh(two, 0.9)], Actor(agent="tester", run="r2"))
 
-    problems = await undone(ledger)
+    problems = await undo(ledger)
 
     taken = "another fact has its topic"
     assert problems == [None, "it has changed since", None, taken]
     standing = await ledger.facts.topic("user", OWNER, "user.city")
     assert standing is not None
     assert standing.content == "Berlin"
-    assert (await undone(ledger))[0] == "it has changed since"
+    assert (await undo(ledger))[0] == "it has changed since"
 
 
-async def test_a_standing_fact_that_is_archived_and_undone_is_asked_for_as_it_is(
+async def test_archiving_and_undoing_apply_immediately_to_a_cached_fact(
     ledger: Ledger,
 ) -> None:
     (rome,) = await stored(ledger, "Rome", topic="user.City")
@@ -219,11 +221,11 @@ async def test_a_standing_fact_that_is_archived_and_undone_is_asked_for_as_it_is
     await ledger.upkeep.carry_out([archive(rome)], ACTOR)
     assert await ledger.facts.topic("user", OWNER, "user.city") is None
 
-    await undone(ledger)
+    await undo(ledger)
     assert await ledger.facts.topic("user", OWNER, "user.city")
 
 
-async def test_the_audit_is_read_in_pages_of_what_may_be_seen(
+async def test_the_audit_is_read_in_pages_of_visible_rows(
     ledger: Ledger, other: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local.ledger.sqlite.audit.READ_ROWS", 3)
@@ -231,12 +233,12 @@ async def test_the_audit_is_read_in_pages_of_what_may_be_seen(
     await ledger.upkeep.carry_out([archive(one) for one in all_facts], ACTOR)
     odd = {one.id for one in all_facts[1::2]}
 
-    def seen(row: AuditRow) -> bool:
+    def is_visible(row: AuditRow) -> bool:
         return row.record_id in odd
 
     pages, before = [], None
     while True:
-        page = await ledger.audit.page(seen, 2, run="r1", before=before)
+        page = await ledger.audit.page(is_visible, 2, run="r1", before=before)
         pages.append([row.record_id for row in page.rows])
         before = page.next
         if before is None:
@@ -249,7 +251,7 @@ async def test_the_audit_is_read_in_pages_of_what_may_be_seen(
     assert not (await audit(ledger, run="r2")).rows
 
 
-async def test_runs_are_remembered(ledger: Ledger, other: Ledger) -> None:
+async def test_runs_are_recorded(ledger: Ledger, other: Ledger) -> None:
     assert await ledger.upkeep.last_run(DAY) is None
     await ledger.upkeep.begin("earlier", DAY - timedelta(hours=1))
     await ledger.upkeep.begin("later", DAY)
@@ -266,7 +268,7 @@ async def test_runs_are_remembered(ledger: Ledger, other: Ledger) -> None:
     assert await other.upkeep.last_run(DAY) is None
 
 
-async def test_what_the_ledger_refuses_changes_nothing(ledger: Ledger) -> None:
+async def test_a_run_that_the_ledger_refuses_changes_nothing(ledger: Ledger) -> None:
     (one,) = await stored(ledger, "One")
     await ledger.upkeep.begin("r1", DAY)
 

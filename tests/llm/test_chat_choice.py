@@ -1,4 +1,4 @@
-"""Which models are taken, and what is said about it."""
+"""Which models are chosen, and what the log says about the choice."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -21,7 +21,7 @@ async def open_structured(
 
 
 @pytest.mark.parametrize("preference", ["auto", "ollama"])
-async def test_ollama_is_taken_where_it_has_the_model(
+async def test_ollama_is_chosen_if_it_has_the_model(
     ollama: OllamaStandIn, preference: ChatChoice
 ) -> None:
     with capture_logs() as logs:
@@ -32,7 +32,7 @@ async def test_ollama_is_taken_where_it_has_the_model(
     await model.close()
 
 
-async def test_auto_takes_the_rules_where_no_server_answers_and_says_why(
+async def test_auto_falls_back_to_the_rules_without_a_server_and_logs_why(
     ollama: OllamaStandIn,
 ) -> None:
     ollama.stop()
@@ -44,7 +44,7 @@ async def test_auto_takes_the_rules_where_no_server_answers_and_says_why(
     assert f"No answer from Ollama at {ollama.url}" in logs[0]["reason"]
 
 
-async def test_auto_takes_the_rules_where_the_model_is_missing_and_says_how_to_get_it(
+async def test_auto_falls_back_to_the_rules_without_the_model_and_logs_how_to_get_it(
     ollama: OllamaStandIn,
 ) -> None:
     ollama.models = ["nomic-embed-text:latest"]
@@ -56,14 +56,14 @@ async def test_auto_takes_the_rules_where_the_model_is_missing_and_says_how_to_g
     assert "ollama pull gemma4" in logs[0]["reason"]
 
 
-async def test_asking_for_ollama_never_ends_with_the_rules(ollama: OllamaStandIn) -> None:
+async def test_demanding_ollama_never_falls_back_to_the_rules(ollama: OllamaStandIn) -> None:
     ollama.models = []
 
     with pytest.raises(ModelError, match="ollama pull gemma4"):
         await choose("ollama", ollama.url)
 
 
-async def test_asking_for_the_rules_leaves_ollama_alone(ollama: OllamaStandIn) -> None:
+async def test_demanding_the_rules_does_not_call_ollama(ollama: OllamaStandIn) -> None:
     model = await choose("rules", ollama.url)
 
     assert model.name == "rules"
@@ -71,13 +71,13 @@ async def test_asking_for_the_rules_leaves_ollama_alone(ollama: OllamaStandIn) -
     await model.close()
 
 
-async def test_auto_does_not_hide_a_mistake_in_the_settings() -> None:
+async def test_auto_does_not_hide_an_error_in_the_settings() -> None:
     with pytest.raises(ConfigError, match="not a URL"):
         await choose("auto", "http://localhost:eleven")
 
 
 @pytest.mark.parametrize("preference", ["auto", "ollama"])
-async def test_a_model_without_tools_can_answer_with_data(
+async def test_a_model_without_tools_can_give_structured_answers(
     ollama: OllamaStandIn, preference: ChatChoice
 ) -> None:
     ollama.capabilities = ["completion"]
@@ -97,7 +97,7 @@ async def test_a_model_without_tools_can_answer_with_data(
         pytest.param("ollama", "", id="none named for Ollama"),
     ],
 )
-async def test_where_no_model_shall_answer_with_data_ollama_is_left_alone(
+async def test_without_a_configured_structured_model_ollama_is_not_called(
     ollama: OllamaStandIn, preference: ChatChoice, model: str
 ) -> None:
     assert await open_structured(preference, ollama.url, model) is None
@@ -105,7 +105,7 @@ async def test_where_no_model_shall_answer_with_data_ollama_is_left_alone(
 
 
 @pytest.mark.parametrize("preference", ["auto", "ollama"])
-async def test_a_missing_model_means_none_and_the_log_says_how_to_get_it(
+async def test_a_missing_structured_model_is_skipped_and_the_log_says_how_to_get_it(
     ollama: OllamaStandIn, preference: ChatChoice
 ) -> None:
     with capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""An endpoint is taken where one is named, and whether it answers changes nothing at the start."""
+"""A configured endpoint is always chosen, whether or not it answers at the start."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -18,9 +18,7 @@ def settings(
 
 
 @pytest.mark.parametrize("chat", ["auto", "openai"])
-async def test_an_endpoint_is_taken_where_one_is_named(
-    openai: OpenAIStandIn, chat: ChatChoice
-) -> None:
+async def test_a_configured_endpoint_is_chosen(openai: OpenAIStandIn, chat: ChatChoice) -> None:
     with capture_logs() as logs:
         model = await choose_chat_model(settings(openai, chat))
     await model.close()
@@ -31,12 +29,12 @@ async def test_an_endpoint_is_taken_where_one_is_named(
     ]
 
 
-async def test_asking_for_an_endpoint_without_naming_one_is_a_mistake_in_the_settings() -> None:
+async def test_demanding_an_endpoint_without_an_address_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"generator\.yaml names no endpoint"):
         await choose_chat_model(GeneratorSettings(chat="openai"))
 
 
-async def test_an_endpoint_that_cannot_be_asked_is_taken_with_a_warning(
+async def test_an_endpoint_that_cannot_be_checked_is_chosen_with_a_warning(
     openai: OpenAIStandIn,
 ) -> None:
     with capture_logs() as logs:
@@ -51,7 +49,7 @@ async def test_an_endpoint_that_cannot_be_asked_is_taken_with_a_warning(
     assert "No answer from" in reasons[1]
 
 
-async def test_a_model_that_the_endpoint_lacks_is_done_without(openai: OpenAIStandIn) -> None:
+async def test_a_structured_model_that_the_endpoint_lacks_is_skipped(openai: OpenAIStandIn) -> None:
     with capture_logs() as logs:
         assert await open_structured_model(settings(openai), "other") is None
 
@@ -59,7 +57,7 @@ async def test_a_model_that_the_endpoint_lacks_is_done_without(openai: OpenAISta
 
 
 @pytest.mark.parametrize("trouble", ["key", "down"])
-async def test_a_model_out_of_reach_is_opened_so_that_work_waits_for_it(
+async def test_an_unreachable_model_is_opened_so_that_work_waits_for_it(
     openai: OpenAIStandIn, trouble: str
 ) -> None:
     if trouble == "down":

@@ -1,4 +1,4 @@
-"""The Ollama adapter, through the real client, against the stand-in."""
+"""The Ollama adapter, tested with the real client against the stand-in."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ def line(**part: Any) -> bytes:
 HALF = line(message={"role": "assistant", "content": "Half an"}, done=False)
 
 
-async def test_pieces_arrive_while_the_model_still_writes(
+async def test_pieces_arrive_while_the_model_is_still_writing(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     rest_may_come = threading.Event()
@@ -68,7 +68,7 @@ async def test_pieces_arrive_while_the_model_still_writes(
     assert rest == [" two", " three"]
 
 
-async def test_thinking_is_kept_apart_from_the_answer(
+async def test_thinking_is_separate_from_the_answer(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.script(Reply(thinking="She asks for two.", content="Two."))
@@ -86,7 +86,7 @@ async def test_thinking_is_kept_apart_from_the_answer(
         pytest.param(["completion", "tools"], None, id="not listed"),
     ],
 )
-async def test_thinking_is_asked_of_models_that_list_it(
+async def test_thinking_is_requested_from_models_that_list_it(
     ollama: OllamaStandIn, capabilities: list[str], think: bool | None
 ) -> None:
     ollama.capabilities = capabilities
@@ -98,7 +98,7 @@ async def test_thinking_is_asked_of_models_that_list_it(
     assert ollama.bodies("/api/chat")[0].get("think") is think
 
 
-async def test_several_tool_calls_at_once_get_ids_of_their_own(
+async def test_simultaneous_tool_calls_get_different_ids(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     topics = [{"topic": "user.name"}, {"topic": "user.language_preference"}]
@@ -112,7 +112,7 @@ async def test_several_tool_calls_at_once_get_ids_of_their_own(
     assert len({call.id for call in calls}) == 2
 
 
-async def test_the_request_carries_conversation_tools_and_options(
+async def test_the_request_contains_conversation_tools_and_options(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     call = ToolCall(id="1", name="recall_topic", arguments={"topic": "user.name"})
@@ -147,7 +147,9 @@ async def test_the_request_carries_conversation_tools_and_options(
     ]
 
 
-async def test_leaving_an_answer_early_hangs_up(ollama: OllamaStandIn, model: OllamaModel) -> None:
+async def test_abandoning_an_answer_closes_the_connection(
+    ollama: OllamaStandIn, model: OllamaModel
+) -> None:
     rest_may_come = threading.Event()
     ollama.script(Reply(content="One two three", hold=rest_may_come))
     pieces = model.stream([ChatMessage(role="user", content="Count")], [])
@@ -181,7 +183,7 @@ async def test_a_missing_model_is_refused_with_the_command_that_gets_it(
     assert "does not have the model gemma4" in caught.value.message
 
 
-async def test_a_model_that_calls_no_tools_is_refused(ollama: OllamaStandIn) -> None:
+async def test_a_model_that_cannot_call_tools_is_refused(ollama: OllamaStandIn) -> None:
     ollama.capabilities = ["completion"]
 
     with pytest.raises(ModelError, match="cannot call tools"):
@@ -211,24 +213,24 @@ async def test_a_server_that_is_down_is_an_error_with_a_remedy(ollama: OllamaSta
         await open_model(ollama.url)
 
 
-async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapter, "PROBE_SECONDS", 0.05)
     left = asyncio.Event()
 
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(1024):
             pass
         writer.close()
         left.set()
 
-    async with await asyncio.start_server(say_nothing, "127.0.0.1") as silent:
+    async with await asyncio.start_server(never_answer, "127.0.0.1") as silent:
         port = silent.sockets[0].getsockname()[1]
         with pytest.raises(ModelError, match="TimeoutError"):
             await open_model(f"http://127.0.0.1:{port}")
         await left.wait()
 
 
-async def test_a_url_that_is_none_is_a_mistake_in_the_settings() -> None:
+async def test_an_invalid_url_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="LOCAL2_GENERATOR__OLLAMA_URL"):
         await open_model("http://localhost:eleven")
 
@@ -262,7 +264,7 @@ async def test_a_failing_server_is_an_error_and_the_next_question_is_answered(
     assert "".join(chunk.content for chunk in await ask(model)) == "Understood."
 
 
-async def test_a_request_the_model_turns_down_is_told_from_a_failure(
+async def test_a_refused_request_is_distinguished_from_a_failure(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.fail_next(status=400, error="no such option")
@@ -271,7 +273,7 @@ async def test_a_request_the_model_turns_down_is_told_from_a_failure(
         await ask(model)
 
 
-async def test_a_prompt_larger_than_the_context_is_told_from_other_refusals(
+async def test_a_prompt_larger_than_the_context_is_distinguished_from_other_refusals(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.context_tokens = 100
@@ -280,7 +282,7 @@ async def test_a_prompt_larger_than_the_context_is_told_from_other_refusals(
         await ask(model, ChatMessage(role="user", content="Hello " * 100))
 
 
-async def test_the_last_piece_has_the_tokens_that_the_model_counted(model: OllamaModel) -> None:
+async def test_the_last_piece_contains_the_models_token_counts(model: OllamaModel) -> None:
     short = await ask(model, ChatMessage(role="user", content="Hello"))
     long = await ask(model, ChatMessage(role="user", content="Hello " * 100))
 
@@ -310,7 +312,7 @@ async def test_the_last_piece_has_the_tokens_that_the_model_counted(model: Ollam
         ),
     ],
 )
-async def test_what_came_before_a_break_is_kept_and_the_break_is_an_error(
+async def test_pieces_before_a_broken_stream_are_delivered_and_the_break_is_an_error(
     ollama: OllamaStandIn, model: OllamaModel, rest: bytes, message: str
 ) -> None:
     ollama.script(Reply(raw=HALF + rest))
@@ -339,7 +341,7 @@ async def test_the_models_of_a_server_are_listed_with_their_tags(ollama: OllamaS
     assert await installed_models(ollama.url) == []
 
 
-async def test_the_models_of_a_server_that_is_down_or_fails_are_an_error(
+async def test_listing_models_of_a_server_that_is_down_or_fails_is_an_error(
     ollama: OllamaStandIn,
 ) -> None:
     ollama.fail_next(error="out of memory")

@@ -1,4 +1,4 @@
-"""Answers that are Structs, from OpenAI-compatible endpoints: in the strictest form they take."""
+"""Structured answers from OpenAI-compatible endpoints, in the strictest form that each accepts."""
 
 import json
 import threading
@@ -50,7 +50,7 @@ async def ask(model: OpenAIModel, *, within: float = 10) -> Basket:
     )
 
 
-async def test_the_schema_goes_along_as_strict_output_wants_it(
+async def test_the_schema_is_sent_in_the_form_that_strict_output_requires(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     openai.script_json(BASKET)
@@ -58,10 +58,13 @@ async def test_the_schema_goes_along_as_strict_output_wants_it(
     assert await ask(model) == BASKET
 
     (body,) = openai.bodies(CHAT)
-    asked = body["response_format"]
-    assert (asked["type"], asked["json_schema"]["strict"]) == ("json_schema", True)
+    response_format = body["response_format"]
+    assert (response_format["type"], response_format["json_schema"]["strict"]) == (
+        "json_schema",
+        True,
+    )
     assert body["temperature"] == 0
-    basket = asked["json_schema"]["schema"]
+    basket = response_format["json_schema"]["schema"]
     fruit = basket["properties"]["fruits"]["items"]
     for each in (basket, fruit):
         assert each["additionalProperties"] is False
@@ -77,7 +80,7 @@ async def test_the_schema_goes_along_as_strict_output_wants_it(
         pytest.param({"json_schema", "json_object"}, None, id="no JSON"),
     ],
 )
-async def test_a_form_that_is_refused_gives_way_and_is_not_tried_again(
+async def test_a_refused_form_is_replaced_and_not_tried_again(
     openai: OpenAIStandIn, model: OpenAIModel, refused: set[str], form: object
 ) -> None:
     openai.refuses = refused
@@ -98,7 +101,7 @@ async def test_a_form_that_is_refused_gives_way_and_is_not_tried_again(
         pytest.param('{"fruits": [{"name": "apple", "ripe": "maybe"}]}', id="unknown word"),
     ],
 )
-async def test_an_answer_of_another_shape_is_asked_for_once_more_and_then_an_error(
+async def test_a_malformed_answer_is_requested_once_more_and_then_an_error(
     openai: OpenAIStandIn, model: OpenAIModel, unreadable: str
 ) -> None:
     openai.script_json(Reply(content=unreadable), BASKET)
@@ -114,7 +117,7 @@ async def test_an_answer_of_another_shape_is_asked_for_once_more_and_then_an_err
     assert "apple" not in f"{caught.value} {logs}"
 
 
-async def test_what_passes_is_asked_again_within_the_time(
+async def test_a_temporary_failure_is_retried_within_the_time_limit(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     openai.fail_next(
@@ -126,7 +129,7 @@ async def test_what_passes_is_asked_again_within_the_time(
     assert len(openai.requests) == 4
 
 
-async def test_after_four_failures_it_is_an_error_that_may_pass(
+async def test_after_four_failures_the_error_is_temporary(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     openai.fail_next(*4 * [Failure(status=500, message="out of memory")])
@@ -139,7 +142,7 @@ async def test_after_four_failures_it_is_an_error_that_may_pass(
     assert len(openai.requests) == 4
 
 
-async def test_a_pause_longer_than_the_time_is_an_error_that_says_when_to_return(
+async def test_a_pause_beyond_the_time_limit_is_an_error_that_says_when_to_retry(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     openai.fail_next(Failure(status=429, headers={"Retry-After": "60"}))
@@ -152,7 +155,7 @@ async def test_a_pause_longer_than_the_time_is_an_error_that_says_when_to_return
     assert len(openai.requests) == 1
 
 
-async def test_a_model_that_takes_too_long_is_an_error_that_may_pass(
+async def test_a_model_that_takes_too_long_is_a_temporary_error(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     never = threading.Event()
@@ -166,7 +169,7 @@ async def test_a_model_that_takes_too_long_is_an_error_that_may_pass(
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"choices": 7}', b'{"choices": [{"x"'])
-async def test_a_reply_that_is_none_is_an_error_that_may_pass(
+async def test_an_unreadable_reply_is_a_temporary_error(
     openai: OpenAIStandIn, model: OpenAIModel, raw: bytes
 ) -> None:
     openai.script_json(Reply(raw=raw))
@@ -178,7 +181,7 @@ async def test_a_reply_that_is_none_is_an_error_that_may_pass(
     assert caught.value.remedy
 
 
-async def test_material_that_is_too_large_gives_up_no_form(
+async def test_material_that_is_too_large_does_not_change_the_form(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     openai.fail_next(Failure(status=400, message="maximum context length is 8 tokens"))

@@ -50,13 +50,13 @@ def piece(delta: dict[str, Any], reason: str | None = None) -> bytes:
     return event({"choices": [{"delta": delta, "finish_reason": reason}]})
 
 
-def calls_of(*deltas: dict[str, Any]) -> Reply:
-    """A stream of pieces of calls."""
+def stream_of_calls(*deltas: dict[str, Any]) -> Reply:
+    """Return a stream of pieces of calls."""
     pieces = b"".join(piece({"tool_calls": [delta]}) for delta in deltas)
     return Reply(raw=pieces + piece({}, "tool_calls"))
 
 
-async def test_pieces_arrive_while_the_model_still_writes(
+async def test_pieces_arrive_while_the_model_is_still_writing(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     rest_may_come = threading.Event()
@@ -73,7 +73,7 @@ async def test_pieces_arrive_while_the_model_still_writes(
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-async def test_thinking_is_kept_apart_from_the_answer(
+async def test_thinking_is_separate_from_the_answer(
     openai: OpenAIStandIn, model: OpenAIModel, field: str
 ) -> None:
     openai.script(Reply(raw=piece({field: "Two, "}) + piece({"content": "Two."}, "stop")))
@@ -84,7 +84,7 @@ async def test_thinking_is_kept_apart_from_the_answer(
     assert "".join(chunk.content for chunk in chunks) == "Two."
 
 
-async def test_calls_that_come_in_pieces_are_whole(
+async def test_calls_sent_in_pieces_are_assembled(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     topics = [{"topic": "user.name"}, {"topic": "user.language_preference"}]
@@ -125,10 +125,10 @@ async def test_calls_that_come_in_pieces_are_whole(
         ),
     ],
 )
-async def test_calls_of_servers_with_habits_of_their_own_are_read(
+async def test_calls_in_nonstandard_forms_are_read(
     openai: OpenAIStandIn, model: OpenAIModel, deltas: list[Any], expected: list[Any]
 ) -> None:
-    openai.script(calls_of(*deltas))
+    openai.script(stream_of_calls(*deltas))
 
     calls = [call for chunk in await ask(model, tools=[RECALL]) for call in chunk.tool_calls]
 
@@ -136,7 +136,7 @@ async def test_calls_of_servers_with_habits_of_their_own_are_read(
     assert len({call.id for call in calls}) == len(calls)
 
 
-async def test_the_request_carries_conversation_tools_key_and_temperature(
+async def test_the_request_contains_conversation_tools_key_and_temperature(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     call = ToolCall(id="1", name="recall_topic", arguments={"topic": "user.name"})
@@ -179,7 +179,7 @@ async def test_a_tool_whose_name_endpoints_refuse_is_not_offered(
     assert [tool["function"]["name"] for tool in with_one["tools"]] == ["recall_topic"]
 
 
-async def test_the_tokens_that_the_model_counted_come_along(model: OpenAIModel) -> None:
+async def test_the_models_token_counts_are_returned(model: OpenAIModel) -> None:
     short = await ask(model)
     long = await ask(model, [ChatMessage(role="user", content="Hello " * 100)])
 
@@ -188,7 +188,7 @@ async def test_the_tokens_that_the_model_counted_come_along(model: OpenAIModel) 
     assert counted[1][0].prompt_tokens > counted[0][0].prompt_tokens > 0
 
 
-async def test_parameters_that_are_refused_are_left_out_from_then_on(
+async def test_refused_parameters_are_omitted_from_then_on(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     openai.refuses = {"temperature", "stream_options"}
@@ -201,7 +201,9 @@ async def test_parameters_that_are_refused_are_left_out_from_then_on(
     assert len(openai.bodies(CHAT)) == 4
 
 
-async def test_leaving_an_answer_early_hangs_up(openai: OpenAIStandIn, model: OpenAIModel) -> None:
+async def test_abandoning_an_answer_closes_the_connection(
+    openai: OpenAIStandIn, model: OpenAIModel
+) -> None:
     rest_may_come = threading.Event()
     openai.script(Reply(content="One two three", hold=rest_may_come))
     pool = model._client._client._transport._pool  # type: ignore[attr-defined]
@@ -233,7 +235,7 @@ async def test_leaving_an_answer_early_hangs_up(openai: OpenAIStandIn, model: Op
         ),
     ],
 )
-async def test_what_came_before_a_break_is_kept_and_the_break_is_an_error(
+async def test_pieces_before_a_broken_stream_are_delivered_and_the_break_is_an_error(
     openai: OpenAIStandIn, model: OpenAIModel, rest: bytes, message: str
 ) -> None:
     openai.script(Reply(raw=piece({"content": "Half an"}) + rest))
@@ -245,7 +247,7 @@ async def test_what_came_before_a_break_is_kept_and_the_break_is_an_error(
     assert caught.value.remedy
 
 
-async def test_a_line_separator_within_a_text_ends_no_event(
+async def test_a_line_separator_within_a_text_does_not_end_an_event(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     raw = 'data: {"choices": [{"delta": {"content": "a\u2028b"}}]}\r\n\r\n: alive\n\ndata: [DONE]'
@@ -254,7 +256,7 @@ async def test_a_line_separator_within_a_text_ends_no_event(
     assert [chunk.content for chunk in await ask(model)] == ["a\u2028b"]
 
 
-async def test_an_endpoint_that_hangs_is_given_up_after_its_time(
+async def test_an_endpoint_that_hangs_times_out(
     openai: OpenAIStandIn, model: OpenAIModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapter, "SILENCE_SECONDS", 0.2)
@@ -267,7 +269,7 @@ async def test_an_endpoint_that_hangs_is_given_up_after_its_time(
 
 
 @pytest.mark.parametrize(
-    ("failure", "kind", "says"),
+    ("failure", "kind", "message"),
     [
         pytest.param(Failure(status=401), ModelError, "refused the key (401)", id="wrong key"),
         pytest.param(Failure(status=403), ModelError, "refused the key (403)", id="no right"),
@@ -313,8 +315,12 @@ async def test_an_endpoint_that_hangs_is_given_up_after_its_time(
         ),
     ],
 )
-async def test_what_will_not_pass_is_one_clear_error_and_is_not_asked_again(
-    openai: OpenAIStandIn, model: OpenAIModel, failure: Failure, kind: type[ModelError], says: str
+async def test_a_permanent_failure_is_one_clear_error_without_a_retry(
+    openai: OpenAIStandIn,
+    model: OpenAIModel,
+    failure: Failure,
+    kind: type[ModelError],
+    message: str,
 ) -> None:
     openai.fail_next(failure)
 
@@ -322,7 +328,7 @@ async def test_what_will_not_pass_is_one_clear_error_and_is_not_asked_again(
         await ask(model)
 
     assert type(caught.value) is kind
-    assert says in caught.value.message
+    assert message in caught.value.message
     assert caught.value.remedy or kind is not ModelError
     assert len(openai.requests) == 1
 
@@ -354,7 +360,7 @@ async def test_a_server_that_is_down_is_an_error_with_a_remedy(
         await ask(model)
 
 
-async def test_its_models_are_listed_and_one_that_is_not_is_asked_itself(
+async def test_a_model_that_is_not_listed_is_called_to_check_it(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     assert await model.list_models() == ["gemma4", "nomic-embed-text"]
@@ -370,7 +376,7 @@ async def test_its_models_are_listed_and_one_that_is_not_is_asked_itself(
     await missing.close()
 
 
-async def test_an_endpoint_whose_answer_is_none_is_not_found_well(
+async def test_an_endpoint_with_an_unreadable_answer_fails_its_check(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     await model.try_out(within=10)

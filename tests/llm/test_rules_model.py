@@ -1,4 +1,4 @@
-"""The rules responder in conversations of the kind the stories hold."""
+"""The rules responder, in conversations like those of the stories."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ NONE_FOUND = "No memories found."
 
 
 class Session:
-    """Plays the generator: answers tool calls from a dict until the model only talks."""
+    """Plays the generator: answers tool calls from a dict until the model returns only text."""
 
     def __init__(
         self, results: Mapping[str, str] | None = None, tools: Sequence[str] = MEMORY_TOOLS
@@ -26,7 +26,7 @@ class Session:
         self._tools = [ToolDefinition(name=n, description="", parameters={}) for n in tools]
         self._messages: list[ChatMessage] = []
 
-    async def say(self, text: str) -> str:
+    async def send(self, text: str) -> str:
         self._messages.append(ChatMessage(role="user", content=text))
         self.calls = []
         while True:
@@ -55,7 +55,7 @@ class Session:
 
 
 @pytest.mark.parametrize(
-    ("told", "asked", "topic", "value"),
+    ("statement", "question", "topic", "value"),
     [
         (
             "Please remember my preferred language is Elixir.",
@@ -96,22 +96,22 @@ class Session:
         ),
     ],
 )
-async def test_what_was_saved_in_one_wording_is_recalled_in_another(
-    told: str, asked: str, topic: str, value: str
+async def test_a_topic_saved_in_one_wording_is_recalled_in_another(
+    statement: str, question: str, topic: str, value: str
 ) -> None:
     session = Session()
 
-    confirmation = await session.say(told)
+    confirmation = await session.send(statement)
     assert session.calls == [("save_topic", {"topic": topic, "content": value})]
     assert confirmation == f"Saved: {value} ({topic})."
 
-    answer = await session.say(asked)
+    answer = await session.send(question)
     assert session.calls == [("recall_topic", {"topic": topic})]
     assert value in answer
 
 
 @pytest.mark.parametrize(
-    ("told", "topic", "content"),
+    ("statement", "topic", "content"),
     [
         (
             "Never deploy on Fridays, remember that.",
@@ -121,16 +121,18 @@ async def test_what_was_saved_in_one_wording_is_recalled_in_another(
         ("Remember: don't use tabs", "constraint.use_tabs", "don't use tabs"),
     ],
 )
-async def test_rules_to_keep_become_constraints(told: str, topic: str, content: str) -> None:
+async def test_rules_for_the_assistant_become_constraints(
+    statement: str, topic: str, content: str
+) -> None:
     session = Session()
 
-    await session.say(told)
+    await session.send(statement)
 
     assert session.calls == [("save_topic", {"topic": topic, "content": content})]
 
 
 @pytest.mark.parametrize(
-    ("told", "content"),
+    ("statement", "content"),
     [
         ("Please remember that the office is in Berlin.", "the office is in Berlin."),
         ("Note: we use trunk-based development", "we use trunk-based development"),
@@ -141,10 +143,12 @@ async def test_rules_to_keep_become_constraints(told: str, topic: str, content: 
         (f"Remember that my story is {'long ' * 80}indeed", f"my story is {'long ' * 80}indeed"),
     ],
 )
-async def test_what_fits_no_key_is_saved_as_free_text(told: str, content: str) -> None:
+async def test_a_statement_that_fits_no_topic_is_saved_as_free_text(
+    statement: str, content: str
+) -> None:
     session = Session()
 
-    answer = await session.say(told)
+    answer = await session.send(statement)
 
     assert session.calls == [("save_memory", {"content": content})]
     assert content in answer
@@ -160,15 +164,15 @@ async def test_what_fits_no_key_is_saved_as_free_text(told: str, content: str) -
         "Call me tomorrow.",
     ],
 )
-async def test_nothing_is_saved_unasked_but_a_name(text: str) -> None:
+async def test_without_a_request_only_a_name_is_saved(text: str) -> None:
     session = Session()
 
-    assert await session.say(text) == ACKNOWLEDGED
+    assert await session.send(text) == ACKNOWLEDGED
     assert session.calls == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "query"),
+    ("question", "query"),
     [
         ("What do you remember about Australian geography?", "Australian geography"),
         ("Do you recall what we said about tea?", "tea"),
@@ -178,20 +182,20 @@ async def test_nothing_is_saved_unasked_but_a_name(text: str) -> None:
         ("Is it raining?", "Is it raining?"),
     ],
 )
-async def test_other_questions_search_the_past(asked: str, query: str) -> None:
+async def test_other_questions_search_the_memory(question: str, query: str) -> None:
     session = Session({"search_memory": "1. The answer is Canberra."})
 
-    answer = await session.say(asked)
+    answer = await session.send(question)
 
     assert session.calls == [("search_memory", {"query": query})]
     assert answer == "Here is what I remember: 1. The answer is Canberra."
 
 
-async def test_two_things_told_and_asked_at_once_are_both_handled() -> None:
+async def test_two_statements_or_questions_in_one_message_are_both_handled() -> None:
     session = Session()
 
-    await session.say("Remember my name is Richard and my favourite language is Elixir.")
-    answer = await session.say("What is my name and what language do I prefer?")
+    await session.send("Remember my name is Richard and my favourite language is Elixir.")
+    answer = await session.send("What is my name and what language do I prefer?")
 
     assert session.calls == [
         ("recall_topic", {"topic": "user.name"}),
@@ -202,10 +206,10 @@ async def test_two_things_told_and_asked_at_once_are_both_handled() -> None:
     )
 
 
-async def test_a_topic_that_is_not_there_is_searched_for() -> None:
+async def test_a_missing_topic_is_searched_for() -> None:
     session = Session({"search_memory": "1. You once said: I am Richard."})
 
-    answer = await session.say("What is my name?")
+    answer = await session.send("What is my name?")
 
     assert session.calls == [
         ("recall_topic", {"topic": "user.name"}),
@@ -217,62 +221,62 @@ async def test_a_topic_that_is_not_there_is_searched_for() -> None:
 async def test_a_search_without_result_is_not_repeated() -> None:
     session = Session()
 
-    assert await session.say("What is my name?") == NOTHING
+    assert await session.send("What is my name?") == NOTHING
     assert [tool for tool, _ in session.calls] == ["recall_topic", "search_memory"]
 
 
 async def test_without_the_search_tool_a_missing_topic_is_simply_unknown() -> None:
     session = Session(tools=["recall_topic"])
 
-    assert await session.say("What is my name?") == NOTHING
+    assert await session.send("What is my name?") == NOTHING
     assert [tool for tool, _ in session.calls] == ["recall_topic"]
 
 
 async def test_an_earlier_turn_does_not_answer_a_later_question() -> None:
     session = Session()
-    await session.say("My name is Richard.")
+    await session.send("My name is Richard.")
 
-    assert await session.say("Thanks!") == ACKNOWLEDGED
+    assert await session.send("Thanks!") == ACKNOWLEDGED
 
 
-async def test_a_tool_that_failed_is_reported_as_failed() -> None:
+async def test_a_failed_tool_is_reported_as_failed() -> None:
     session = Session({"save_topic": "Error (unavailable): the disk is full"})
 
-    answer = await session.say("My name is Richard.")
+    answer = await session.send("My name is Richard.")
 
     assert answer == "save_topic failed: Error (unavailable): the disk is full"
 
 
 @pytest.mark.parametrize("text", ["Call list_orders.", "please use the tool list_orders"])
-async def test_a_tool_is_called_by_its_name_and_its_answer_passed_on(text: str) -> None:
+async def test_a_named_tool_is_called_and_its_answer_returned(text: str) -> None:
     session = Session({"list_orders": "Two teapots."}, tools=("list_orders",))
 
-    assert await session.say(text) == "list_orders answered: Two teapots."
+    assert await session.send(text) == "list_orders answered: Two teapots."
     assert session.calls == [("list_orders", {})]
 
 
-async def test_a_name_that_is_no_tools_calls_nothing() -> None:
+async def test_a_name_without_a_tool_calls_nothing() -> None:
     session = Session()
 
-    assert await session.say("Call list_orders.") == ACKNOWLEDGED
+    assert await session.send("Call list_orders.") == ACKNOWLEDGED
     assert session.calls == []
 
 
-async def test_a_tool_that_nobody_offers_is_named() -> None:
+async def test_a_tool_that_is_not_offered_is_named() -> None:
     session = Session(tools=["recall_topic", "search_memory"])
 
-    answer = await session.say("My name is Richard.")
+    answer = await session.send("My name is Richard.")
 
     assert "save_topic" in answer
     assert session.calls == []
 
 
 @pytest.mark.parametrize("text", ["Hello there!", "help", "What can you do?", "Remember that."])
-async def test_who_asks_for_help_learns_what_it_is_and_how_to_get_a_model(text: str) -> None:
-    assert await Session().say(text) == HELP
+async def test_a_request_for_help_is_answered_with_how_to_get_a_model(text: str) -> None:
+    assert await Session().send(text) == HELP
 
 
-async def test_a_long_answer_comes_in_several_pieces() -> None:
+async def test_a_long_answer_is_sent_in_several_pieces() -> None:
     messages = [ChatMessage(role="user", content="help")]
 
     pieces = [chunk.content async for chunk in RulesModel().stream(messages, [])]
@@ -284,7 +288,7 @@ async def test_a_long_answer_comes_in_several_pieces() -> None:
 async def test_a_pasted_page_of_questions_makes_a_bounded_number_of_calls() -> None:
     session = Session()
 
-    await session.say("What is my name?\n" * 1000)
+    await session.send("What is my name?\n" * 1000)
 
     recalls = [call for call in session.calls if call[0] == "recall_topic"]
     assert len(recalls) == MAX_CALLS
@@ -300,7 +304,7 @@ FRAGMENTS = st.sampled_from(PHRASES) | st.sampled_from(JOINTS) | st.text(max_siz
 async def test_any_text_is_answered_and_every_topic_is_a_valid_key(text: str) -> None:
     session = Session()
 
-    assert await session.say(text)
+    assert await session.send(text)
 
     for tool, arguments in session.calls:
         assert all(value.strip() for value in arguments.values())

@@ -1,4 +1,4 @@
-"""Answers that are Structs: what is asked of Ollama, and what becomes of its replies."""
+"""Structured answers from Ollama: the requests, and how its replies are read."""
 
 import json
 import threading
@@ -57,7 +57,7 @@ async def ask(model: OllamaModel, text: str = "An apple.", *, within: float = 10
     )
 
 
-async def test_the_answer_is_decoded_and_the_schema_goes_along_without_references(
+async def test_the_answer_is_decoded_and_the_schema_is_sent_without_references(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.script_json(BASKET)
@@ -71,7 +71,7 @@ async def test_the_answer_is_decoded_and_the_schema_goes_along_without_reference
     assert fruit["required"] == ["name", "ripe"]
 
 
-async def test_it_is_asked_once_without_thinking_for_the_likeliest_answer(
+async def test_one_request_without_thinking_asks_for_the_likeliest_answer(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.script_json(BASKET)
@@ -83,7 +83,7 @@ async def test_it_is_asked_once_without_thinking_for_the_likeliest_answer(
     assert body["options"] == {"temperature": 0, "num_ctx": 4096}
 
 
-async def test_instruction_and_schema_are_the_systems_words_and_the_material_is_the_users(
+async def test_instruction_and_schema_are_system_text_and_the_material_is_user_text(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.script_json(BASKET)
@@ -107,7 +107,7 @@ async def test_instruction_and_schema_are_the_systems_words_and_the_material_is_
         pytest.param("a < b \u2028 日本 \x00", id="odd characters"),
     ],
 )
-def test_no_text_leaves_its_place_in_the_material(text: str) -> None:
+def test_no_text_escapes_its_place_in_the_material(text: str) -> None:
     prompt = user_prompt(Material(text))
 
     assert json.loads(prompt) == {"text": text}
@@ -116,7 +116,7 @@ def test_no_text_leaves_its_place_in_the_material(text: str) -> None:
 
 
 @pytest.mark.parametrize("unreadable", UNREADABLE)
-async def test_an_answer_of_another_shape_is_asked_for_again_with_thinking(
+async def test_a_malformed_answer_is_requested_again_with_thinking(
     ollama: OllamaStandIn, model: OllamaModel, unreadable: str
 ) -> None:
     ollama.script_json(Reply(content=unreadable), BASKET)
@@ -127,7 +127,7 @@ async def test_an_answer_of_another_shape_is_asked_for_again_with_thinking(
 
 
 @pytest.mark.parametrize("unreadable", UNREADABLE)
-async def test_a_second_answer_of_another_shape_is_an_error_that_shows_no_content(
+async def test_a_second_malformed_answer_is_an_error_without_content(
     ollama: OllamaStandIn, model: OllamaModel, unreadable: str
 ) -> None:
     ollama.script_json(Reply(content=unreadable), Reply(content=unreadable))
@@ -139,12 +139,12 @@ async def test_a_second_answer_of_another_shape_is_an_error_that_shows_no_conten
         await ask(model)
 
     assert len(ollama.bodies("/api/chat")) == 2
-    said = f"{caught.value} {logs}"
-    assert "apple" not in said
-    assert "maybe" not in said
+    output = f"{caught.value} {logs}"
+    assert "apple" not in output
+    assert "maybe" not in output
 
 
-async def test_a_model_that_cannot_think_is_asked_once_and_not_told_about_thinking(
+async def test_a_model_that_cannot_think_gets_one_request_without_that_option(
     ollama: OllamaStandIn,
 ) -> None:
     ollama.capabilities = ["completion"]
@@ -158,14 +158,16 @@ async def test_a_model_that_cannot_think_is_asked_once_and_not_told_about_thinki
     assert "think" not in body
 
 
-async def test_an_object_in_a_code_block_is_read(ollama: OllamaStandIn, model: OllamaModel) -> None:
+async def test_an_object_in_a_code_block_is_read_as_the_answer(
+    ollama: OllamaStandIn, model: OllamaModel
+) -> None:
     block = 'Here:\n```json\n{"fruits": [{"name": "apple", "ripe": "yes"}]}\n```\n'
     ollama.script_json(Reply(content=block))
 
     assert await ask(model) == BASKET
 
 
-async def test_a_model_that_takes_too_long_is_an_error_that_may_pass(
+async def test_a_model_that_takes_too_long_is_a_temporary_error(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     never = threading.Event()
@@ -178,7 +180,7 @@ async def test_a_model_that_takes_too_long_is_an_error_that_may_pass(
     assert not isinstance(caught.value, ModelRefusedError)
 
 
-async def test_a_server_that_went_down_is_an_error_that_may_pass(
+async def test_a_server_that_went_down_is_a_temporary_error(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.stop()
@@ -188,7 +190,7 @@ async def test_a_server_that_went_down_is_an_error_that_may_pass(
     assert not isinstance(caught.value, ModelRefusedError)
 
 
-async def test_a_failing_server_is_an_error_and_is_not_asked_again(
+async def test_a_failing_server_is_an_error_without_a_retry(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.fail_next(status=500, error="out of memory")
@@ -199,7 +201,7 @@ async def test_a_failing_server_is_an_error_and_is_not_asked_again(
     assert len(ollama.bodies("/api/chat")) == 1
 
 
-async def test_a_reply_that_is_none_is_an_error_that_shows_no_content(
+async def test_an_unreadable_reply_is_an_error_without_content(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.script_json(Reply(raw=b'{"message": {"role": "assistant", "content": ["apple"]}}'))
@@ -210,7 +212,7 @@ async def test_a_reply_that_is_none_is_an_error_that_shows_no_content(
     assert "apple" not in str(caught.value)
 
 
-async def test_a_model_that_only_embeds_is_refused(ollama: OllamaStandIn) -> None:
+async def test_an_embedding_model_is_refused(ollama: OllamaStandIn) -> None:
     ollama.capabilities = ["embedding"]
 
     with pytest.raises(ModelError, match="capability completion"):

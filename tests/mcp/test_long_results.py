@@ -1,4 +1,4 @@
-"""What is longer than a client takes is cut, text and data, with a key to read on by."""
+"""Results longer than a client accepts are cut, with a key to read the rest by."""
 
 import json
 from typing import Annotated, Any
@@ -40,7 +40,7 @@ def limited(settings: Settings) -> Settings:
 
 
 async def _read(client: Client, key: str) -> str:
-    """The whole, piece by piece."""
+    """Read the whole output, piece by piece."""
     read, offset = "", 0
     while True:
         args = {"tool_output_key": key, "offset": offset, "limit": 10_000}
@@ -55,7 +55,9 @@ async def _read(client: Client, key: str) -> str:
 
 
 @pytest.mark.usefixtures("output_keeper")
-async def test_a_long_text_is_read_on_by_its_key(limited: Settings, bus: Connection) -> None:
+async def test_the_rest_of_a_long_text_is_read_by_its_key(
+    limited: Settings, bus: Connection
+) -> None:
     async with ToolHost(bus, TOOL), client_of(limited) as client:
         result = await client.call_tool("tell", {"text": 70_000})
         shown = text_of(result)
@@ -67,7 +69,7 @@ async def test_a_long_text_is_read_on_by_its_key(limited: Settings, bus: Connect
 
 
 @pytest.mark.usefixtures("output_keeper")
-async def test_long_data_is_read_on_by_its_key(limited: Settings, bus: Connection) -> None:
+async def test_the_rest_of_long_data_is_read_by_its_key(limited: Settings, bus: Connection) -> None:
     async with ToolHost(bus, TOOL), client_of(limited) as client:
         result = await client.call_tool("tell", {"data": 30_000})
         data = result.structured_content
@@ -80,7 +82,9 @@ async def test_long_data_is_read_on_by_its_key(limited: Settings, bus: Connectio
 
 
 @pytest.mark.usefixtures("output_keeper")
-async def test_what_a_client_takes_is_left_alone(limited: Settings, bus: Connection) -> None:
+async def test_a_result_that_a_client_accepts_is_unchanged(
+    limited: Settings, bus: Connection
+) -> None:
     async with ToolHost(bus, TOOL), client_of(limited) as client:
         result = await client.call_tool("tell", {"text": 1_400, "data": 1_000})
 
@@ -88,7 +92,7 @@ async def test_what_a_client_takes_is_left_alone(limited: Settings, bus: Connect
     assert result.structured_content == {"letters": "ü" * 1_000}
 
 
-async def test_where_no_memory_keeps_it_the_text_stays_whole(
+async def test_without_a_memory_to_store_it_a_long_text_stays_whole(
     limited: Settings, bus: Connection
 ) -> None:
     async with ToolHost(bus, TOOL), client_of(limited) as client:

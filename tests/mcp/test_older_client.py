@@ -1,4 +1,4 @@
-"""A client of the SDK before 2.0, in an environment of its own, lists and calls the tools."""
+"""A client of the SDK before 2.0, in a separate environment, lists and calls the tools."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def older_sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter that has the SDK before 2.0; installed once and linked from uv's cache."""
+    """An interpreter with the SDK before 2.0, installed once and linked from uv's cache."""
     if (uv := shutil.which("uv")) is None:
         pytest.skip("uv is not there to make another environment.")
     folder = tmp_path_factory.mktemp("older") / "venv"
@@ -68,7 +68,7 @@ def older_sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(240)
-async def test_it_lists_and_calls(
+async def test_an_older_client_lists_and_calls_the_tools(
     older_sdk: Path, bus: Connection, notes: Notes, nats_url: str, tmp_path: Path
 ) -> None:
     environment = {**os.environ, "LOCAL2_BUS__URL": nats_url}

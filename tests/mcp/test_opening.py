@@ -1,4 +1,4 @@
-"""The first answer is given before anything heavy is imported, and is the one the SDK gives."""
+"""The first answer equals the SDK's, and is given before anything heavy is imported."""
 
 import json
 import subprocess
@@ -42,24 +42,26 @@ main()
 
 
 @pytest.mark.parametrize("request_", [initialize(), initialize("2024-11-05"), DISCOVER])
-async def test_it_is_the_answer_of_the_sdk(request_: dict[str, Any]) -> None:
-    """To a client that has had no answer yet."""
+async def test_the_first_answer_equals_the_sdks(request_: dict[str, Any]) -> None:
+    """The client has had no answer yet."""
     async with asking(NOBODY) as ask:
         answer = await ask(json.dumps(request_))
 
     assert _result(request_) == answer["result"]
 
 
-def test_the_versions_are_those_of_the_sdk() -> None:
+def test_the_versions_equal_the_sdks() -> None:
     assert opening.HANDSHAKE_VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
     assert opening.STATELESS_VERSIONS == MODERN_PROTOCOL_VERSIONS
-    unknown = _result(initialize("1999-01-01"))
-    assert unknown is not None
-    assert unknown["protocolVersion"] == HANDSHAKE_PROTOCOL_VERSIONS[-1]
+    answer_to_unknown = _result(initialize("1999-01-01"))
+    assert answer_to_unknown is not None
+    assert answer_to_unknown["protocolVersion"] == HANDSHAKE_PROTOCOL_VERSIONS[-1]
 
 
 @pytest.mark.parametrize("request_", [initialize(), DISCOVER])
-def test_it_is_given_before_anything_heavy_is_imported(request_: dict[str, Any]) -> None:
+def test_the_first_answer_is_given_before_anything_heavy_is_imported(
+    request_: dict[str, Any],
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED],
         input=json.dumps(request_) + "\n",
@@ -92,7 +94,7 @@ def test_it_is_given_before_anything_heavy_is_imported(request_: dict[str, Any])
         b"[" * 100_000 + b"\n",
     ],
 )
-def test_what_is_no_handshake_is_left_to_the_sdk(first: bytes) -> None:
+def test_a_line_that_is_not_a_handshake_is_left_to_the_sdk(first: bytes) -> None:
     done = subprocess.run(
         [
             sys.executable,

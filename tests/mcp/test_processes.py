@@ -1,4 +1,4 @@
-"""`local2 mcp` as clients start it: nothing stays behind of it, and the stack may come and go."""
+"""`local2 mcp` as clients start it: it leaves nothing running, and survives a stack's restart."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from waiting import eventually
 
 
 def _stack(home: Path) -> int:
-    """The process of the stack."""
+    """Return the process id of the stack."""
     return msgspec.json.decode((home / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime).pid
 
 
@@ -44,7 +44,7 @@ async def test_two_clients_of_either_era_share_one_stack(tmp_path: Path) -> None
         assert "Oslo" in text_of(await two.call_tool("recall_topic", {"topic": "user.city"}))
 
 
-async def test_a_stack_that_dies_costs_errors_that_say_so(tmp_path: Path) -> None:
+async def test_calls_fail_with_the_reason_while_the_stack_is_down(tmp_path: Path) -> None:
     async with Client(command(tmp_path, "--user", "ada"), mode="legacy", cache=None) as client:
         await client.call_tool("save_topic", {"topic": "user.city", "content": "Oslo"})
         first = _stack(tmp_path)
@@ -63,12 +63,12 @@ async def test_a_stack_that_dies_costs_errors_that_say_so(tmp_path: Path) -> Non
         assert _stack(tmp_path) != first
 
 
-@pytest.mark.timeout(600)  # most of it is twenty interpreters that import the SDK
-async def test_of_twenty_clients_that_are_killed_nothing_stays_behind(tmp_path: Path) -> None:
+@pytest.mark.timeout(600)  # mostly twenty interpreters that import the SDK
+async def test_twenty_killed_clients_leave_no_processes_behind(tmp_path: Path) -> None:
     await kill_clients(20, tmp_path)
 
 
-async def test_a_setting_that_cannot_be_ends_it_with_a_word(tmp_path: Path) -> None:
+async def test_an_invalid_setting_ends_the_command_with_an_error(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "mcp.yaml").write_text("profile: [default, recall]\n")

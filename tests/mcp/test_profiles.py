@@ -1,4 +1,4 @@
-"""Profiles choose among the tools on the bus; another team's appear without being named."""
+"""A profile chooses among the tools on the bus; another team's tools appear without being named."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ READING = {tool.name for tool in TOOLS if tool.annotations.read_only_hint}
         (["recall", "book"], {"recall"}),
     ],
 )
-async def test_a_profile_chooses(
+async def test_a_profile_chooses_the_offered_tools(
     settings: Settings,
     bus: Connection,
     notes: Notes,
@@ -50,7 +50,7 @@ async def test_a_profile_chooses(
     assert listed == offered
 
 
-async def test_a_tool_that_is_for_programs_is_in_the_full_profile_only(
+async def test_a_tool_for_programs_is_offered_only_in_the_full_profile(
     settings: Settings, bus: Connection, notes: Notes
 ) -> None:
     quiet = msgspec.structs.replace(notes.tool(), for_models=False)
@@ -69,7 +69,7 @@ def test_a_profile_among_names_is_refused(chosen: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("tools")
-async def test_what_is_saved_by_default_is_recalled_by_default(settings: Settings) -> None:
+async def test_the_default_profile_saves_and_recalls(settings: Settings) -> None:
     note = "The Harbour project moved to Postgres."
     async with client_of(settings) as client:
         await client.call_tool("save_memory", {"content": note})

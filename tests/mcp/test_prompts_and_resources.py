@@ -1,4 +1,4 @@
-"""Prompts bring what the memory says, and resources are memories under addresses of their own."""
+"""Prompts include what the memory knows, and resources are memories under their own addresses."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from mcp_clients import ERAS, client_of
 each_era = pytest.mark.parametrize("era", ERAS)
 
 
-def _said(prompt: GetPromptResult) -> str:
+def _text(prompt: GetPromptResult) -> str:
     (message,) = prompt.messages
     assert message.content.type == "text"
     return message.content.text
@@ -28,7 +28,7 @@ async def _read(client: Client, uri: str) -> str:
 
 @each_era
 @pytest.mark.usefixtures("tools")
-async def test_a_session_starts_with_what_matters(settings: Settings, era: str) -> None:
+async def test_the_start_prompt_contains_important_memories(settings: Settings, era: str) -> None:
     async with client_of(settings, era) as client:
         fact = {"content": "Prefers tabs.", "scope": "user", "importance": 0.9}
         await client.call_tool("remember_fact", fact)
@@ -39,23 +39,25 @@ async def test_a_session_starts_with_what_matters(settings: Settings, era: str) 
         bare = await client.get_prompt("start_session")
 
     assert listed == ["start_session", "remember_this", "what_did_we_decide"]
-    assert "Prefers tabs." in _said(start)
-    assert "Rust" in _said(start)
-    assert "Prefers tabs." in _said(bare)
-    assert "Rust" not in _said(bare)
+    assert "Prefers tabs." in _text(start)
+    assert "Rust" in _text(start)
+    assert "Prefers tabs." in _text(bare)
+    assert "Rust" not in _text(bare)
 
 
 @pytest.mark.usefixtures("tools")
-async def test_a_decision_is_looked_up_and_a_wish_is_passed_on(settings: Settings) -> None:
+async def test_prompts_look_up_decisions_and_pass_on_requests_to_remember(
+    settings: Settings,
+) -> None:
     async with client_of(settings) as client:
         decision = {"topic": "project.database", "content": "We decided to use Postgres."}
         await client.call_tool("save_topic", decision)
         decided = await client.get_prompt("what_did_we_decide", {"about": "the database"})
         wish = await client.get_prompt("remember_this", {"what": "Tests run on Fridays."})
 
-    assert "Postgres" in _said(decided)
-    assert "Tests run on Fridays." in _said(wish)
-    assert "save_topic" in _said(wish)
+    assert "Postgres" in _text(decided)
+    assert "Tests run on Fridays." in _text(wish)
+    assert "save_topic" in _text(wish)
 
 
 @pytest.mark.usefixtures("tools")
@@ -63,7 +65,7 @@ async def test_a_decision_is_looked_up_and_a_wish_is_passed_on(settings: Setting
     ("name", "arguments"),
     [("nothing", {}), ("remember_this", {}), ("what_did_we_decide", {"about": "  "})],
 )
-async def test_a_prompt_that_cannot_be_says_why(
+async def test_an_invalid_prompt_request_is_refused_with_the_reason(
     settings: Settings, name: str, arguments: dict[str, str]
 ) -> None:
     async with client_of(settings) as client:
@@ -95,7 +97,7 @@ async def test_memories_are_read_by_their_addresses(settings: Settings, era: str
 
 
 @pytest.mark.usefixtures("tools")
-async def test_topics_that_matter_are_listed(settings: Settings) -> None:
+async def test_important_topics_are_listed_as_resources(settings: Settings) -> None:
     async with client_of(settings) as client:
         rule = {
             "content": "No work on Sundays.",
@@ -116,7 +118,7 @@ async def test_topics_that_matter_are_listed(settings: Settings) -> None:
     "uri",
     ["memory://elsewhere/x", "memory://topics/", "file:///etc/passwd", "memory://documents/x"],
 )
-async def test_an_address_of_nothing_is_refused(settings: Settings, uri: str) -> None:
+async def test_an_unknown_address_is_refused(settings: Settings, uri: str) -> None:
     async with client_of(settings) as client:
         with pytest.raises(MCPError, match=r"not the address of a memory|there is no document"):
             await client.read_resource(uri)

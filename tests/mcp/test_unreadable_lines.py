@@ -1,4 +1,4 @@
-"""What a client sends that is no message is answered: it does not wait for ever."""
+"""Unreadable lines are answered, so that their client does not wait for ever."""
 
 import asyncio
 import json
@@ -18,13 +18,13 @@ async def ask() -> AsyncIterator[Ask]:
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    async with asking(NOBODY) as asked:
-        assert "result" in await asked(json.dumps(request))
-        assert await asked(json.dumps(initialized), answered=False) == {}
-        yield asked
+    async with asking(NOBODY) as send:
+        assert "result" in await send(json.dumps(request))
+        assert await send(json.dumps(initialized), answered=False) == {}
+        yield send
 
 
-async def test_a_line_that_is_no_message_is_answered(ask: Ask) -> None:
+async def test_a_line_that_is_not_a_message_is_answered(ask: Ask) -> None:
     for line, code, request in [
         ("{nope", -32700, None),
         ("[" * 100_000, -32700, None),
@@ -42,8 +42,8 @@ async def test_a_line_that_is_no_message_is_answered(ask: Ask) -> None:
     }
 
 
-async def test_half_of_an_emoji_is_replaced(ask: Ask) -> None:
-    """As clients in JavaScript send it, of a text that they have cut."""
+async def test_half_an_emoji_is_replaced(ask: Ask) -> None:
+    """Clients in JavaScript send it when they cut a text."""
     arguments = {"what": "half \ud83d, whole \U0001f389"}
     params = {"name": "remember_this", "arguments": arguments}
     request = {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": params}
@@ -53,7 +53,7 @@ async def test_half_of_an_emoji_is_replaced(ask: Ask) -> None:
     assert "half \ufffd, whole \U0001f389" in answer["result"]["messages"][0]["content"]["text"]
 
 
-async def test_a_file_in_the_place_of_a_client_is_refused_with_a_word(tmp_path: Path) -> None:
+async def test_a_file_in_place_of_a_client_is_refused_with_an_error(tmp_path: Path) -> None:
     server = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "local", "mcp", "--home", str(tmp_path)),
         stdin=asyncio.subprocess.DEVNULL,
@@ -67,7 +67,9 @@ async def test_a_file_in_the_place_of_a_client_is_refused_with_a_word(tmp_path: 
 
 
 @pytest.mark.parametrize("closed", ["<&-", "</dev/null >&-", "<&- >&-"])
-async def test_ends_that_are_closed_are_refused_with_a_word(tmp_path: Path, closed: str) -> None:
+async def test_closed_standard_streams_are_refused_with_an_error(
+    tmp_path: Path, closed: str
+) -> None:
     command = f'exec "$0" -m local mcp --home "$1" {closed}'
     server = await asyncio.create_subprocess_exec(
         *("sh", "-c", command, sys.executable, str(tmp_path)), stderr=asyncio.subprocess.PIPE

@@ -1,4 +1,4 @@
-"""What recall returned to a caller is counted, off its way, within bounds."""
+"""Recalled facts are counted per caller, in the background and within bounds."""
 
 import asyncio
 from collections.abc import Iterable
@@ -33,9 +33,7 @@ async def store(memory: Memory, *contents: str) -> None:
         await memory.ledger.facts.store(fact(content))
 
 
-async def test_what_recall_returns_is_counted_and_nothing_else(
-    tools: Memory, bus: Connection
-) -> None:
+async def test_only_records_that_recall_returns_are_counted(tools: Memory, bus: Connection) -> None:
     begun = utc_now()
     await store(tools, "Ada likes tea.", "The train leaves at nine.")
 
@@ -52,7 +50,7 @@ async def test_what_recall_returns_is_counted_and_nothing_else(
     assert train.recalled_at is None
 
 
-async def test_another_users_recall_counts_nothing_of_what_it_does_not_return(
+async def test_another_users_recall_does_not_count_facts_it_does_not_return(
     tools: Memory, bus: Connection
 ) -> None:
     await store(tools, "Ada likes tea.")
@@ -64,7 +62,7 @@ async def test_another_users_recall_counts_nothing_of_what_it_does_not_return(
     assert await recalls(tools) == {"Ada likes tea.": 0}
 
 
-async def test_counts_are_written_while_it_runs_and_when_it_stops(
+async def test_counts_are_written_periodically_and_at_the_end(
     memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "WRITE_SECONDS", 0.0)
@@ -73,10 +71,10 @@ async def test_counts_are_written_while_it_runs_and_when_it_stops(
     await richard.search_episodic("tea")
     memory.accesses.add([1])
 
-    async def counted() -> bool:
+    async def is_counted() -> bool:
         return (await recalls(memory))["Ada likes tea."] == 1
 
-    await eventually(counted)
+    await eventually(is_counted)
     monkeypatch.setattr(access, "WRITE_SECONDS", 60.0)
     memory.accesses.add([1])
     running.cancel()
@@ -86,7 +84,7 @@ async def test_counts_are_written_while_it_runs_and_when_it_stops(
     assert await recalls(memory) == {"Ada likes tea.": 2}
 
 
-async def test_what_is_held_is_bounded(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pending_counts_are_bounded(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MAX_RECORDS", 2)
     await store(memory, "One", "Two", "Three")
 
@@ -96,16 +94,16 @@ async def test_what_is_held_is_bounded(memory: Memory, monkeypatch: pytest.Monke
     assert await recalls(memory) == {"One": 2, "Two": 1, "Three": 0}
 
 
-async def test_a_ledger_that_refuses_costs_counts_and_nothing_more(
+async def test_a_refusing_ledger_loses_only_counts(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store(memory, "One")
 
-    async def refusing(_: Upkeep, __: Iterable[Access]) -> None:
+    async def refuse(_: Upkeep, __: Iterable[Access]) -> None:
         raise StorageError("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Upkeep, "add_access", refusing)
+        broken.setattr(Upkeep, "add_access", refuse)
         memory.accesses.add([1])
         await memory.accesses.write()
     memory.accesses.add([1])

@@ -1,4 +1,4 @@
-"""The audit says who changed what, when and why, to those who may see it, and no content."""
+"""The audit records who changed what, when and why, for permitted readers and without content."""
 
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,7 @@ async def save(bus: Connection, topic: str, content: str, caller: Caller = RICHA
     return str(saved["id"])
 
 
-async def test_a_fact_that_is_replaced_is_noted_with_who_when_and_why(bus: Connection) -> None:
+async def test_a_replaced_fact_is_recorded_with_actor_time_and_reason(bus: Connection) -> None:
     before = utc_now() - timedelta(milliseconds=1)
     older = await save(bus, "user.city", "Berlin")
     newer = await save(bus, "user.city", "Rome")
@@ -51,7 +51,7 @@ async def test_a_fact_that_is_replaced_is_noted_with_who_when_and_why(bus: Conne
     assert len(await entries(bus, id=older)) == 1
 
 
-async def test_an_edited_message_is_noted(bus: Connection) -> None:
+async def test_an_edited_message_is_recorded(bus: Connection) -> None:
     for text in ("Osmium is blue.", "Osmium is bluish."):
         await ingest(bus, {"id": "m1", "role": "user", "content": text})
 
@@ -61,7 +61,7 @@ async def test_an_edited_message_is_noted(bus: Connection) -> None:
     assert entry["by"] == "self"
 
 
-async def test_others_see_what_belongs_to_everybody_and_not_who_it_was(bus: Connection) -> None:
+async def test_other_users_see_changes_of_shared_facts_without_the_actor(bus: Connection) -> None:
     for value in ("Berlin", "Rome"):
         await save(bus, "user.city", value)
         await save(bus, "project.city", value)
@@ -73,7 +73,7 @@ async def test_others_see_what_belongs_to_everybody_and_not_who_it_was(bus: Conn
     assert len(await entries(bus)) == 2
 
 
-async def test_it_is_read_in_pages(bus: Connection) -> None:
+async def test_the_audit_is_read_in_pages(bus: Connection) -> None:
     for number in range(6):
         await save(bus, "user.city", f"City {number}")
 
@@ -87,14 +87,14 @@ async def test_it_is_read_in_pages(bus: Connection) -> None:
     assert third["next"] is None
 
 
-async def test_a_page_that_no_audit_has_is_refused(bus: Connection) -> None:
+async def test_an_invalid_page_is_refused(bus: Connection) -> None:
     refused = await ask(bus, "audit", {"before": 2**63})
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
 
 
-async def test_no_entry_has_content(bus: Connection) -> None:
+async def test_no_entry_contains_content(bus: Connection) -> None:
     for value in ("Berlin", "Rome"):
         await save(bus, "user.city", value)
 

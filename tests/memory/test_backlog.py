@@ -1,4 +1,4 @@
-"""Jobs run beside each other; what fails by itself is set aside, what lacks something waits."""
+"""Jobs run concurrently; a failing task is set aside, and one that lacks something waits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -28,7 +28,7 @@ class Clock:
 
 
 class Recorder(Job):
-    """Finishes its tasks in the ledger, unless a test wants otherwise."""
+    """A job that finishes its tasks in the ledger, unless a test says otherwise."""
 
     def __init__(self, ledger: Ledger, kind: TaskKind = "judge", together: int = 8) -> None:
         self.name, self.kinds = f"{kind}_test", (kind,)
@@ -36,8 +36,8 @@ class Recorder(Job):
         self._together = together
         self.refused: dict[str, Exception] = {}
         self.lacking: Local2Error | None = None
-        self.may_go_on = asyncio.Event()
-        self.may_go_on.set()
+        self.may_finish = asyncio.Event()
+        self.may_finish.set()
         self.batches: list[list[str]] = []
         self.done: list[str] = []
 
@@ -47,7 +47,7 @@ class Recorder(Job):
 
     async def do(self, tasks: Sequence[Task]) -> None:
         self.batches.append([task.id for task in tasks])
-        await self.may_go_on.wait()
+        await self.may_finish.wait()
         if self.lacking:
             raise self.lacking
         for task in tasks:
@@ -83,29 +83,29 @@ async def running(backlog: Backlog) -> AsyncIterator[None]:
             await task
 
 
-async def added(ledger: Ledger, number: int) -> list[str]:
-    """Store records with a task `index` and a task `judge` each; their ids, oldest first."""
+async def add_records(ledger: Ledger, number: int) -> list[str]:
+    """Store records with a task `index` and a task `judge` each; return their ids, oldest first."""
     records = [record(f"Note {n}.", tasks=("judge",)) for n in range(number)]
     await ledger.records.store(records)
     return [one.id for one in records]
 
 
-async def counted(ledger: Ledger, kind: TaskKind = "judge") -> TaskCounts:
+async def count_tasks(ledger: Ledger, kind: TaskKind = "judge") -> TaskCounts:
     found = {each.kind: each for each in await ledger.backlog.counts()}
     return found.get(kind, TaskCounts(kind=kind, waiting=0, aside=0))
 
 
-async def test_what_waits_is_done_in_batches_and_what_comes_later_too(
+async def test_waiting_and_later_tasks_are_done_in_batches(
     ledger: Ledger, backlog: Backlog
 ) -> None:
     job = Recorder(ledger)
     runner = backlog.add(job)
-    first = await added(ledger, 10)
+    first = await add_records(ledger, 10)
 
     async with running(backlog):
         await eventually(lambda: runner.is_caught_up)
         assert job.batches == [first[:8], first[8:]]
-        later = await added(ledger, 1)
+        later = await add_records(ledger, 1)
         backlog.wake("judge")
         assert not runner.is_caught_up
         await eventually(lambda: runner.is_caught_up)
@@ -115,13 +115,13 @@ async def test_what_waits_is_done_in_batches_and_what_comes_later_too(
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many tasks wait an hour for more."""
+    """Make many tasks wait an hour for more."""
     monkeypatch.setattr(module, "GATHERING", 3600)
     monkeypatch.setattr(module, "LONGEST_GATHERING", 3600)
 
 
 @pytest.mark.usefixtures("patient")
-async def test_many_wait_for_more_until_one_is_to_be_done_at_once(
+async def test_many_tasks_wait_for_more_until_an_urgent_one(
     ledger: Ledger, backlog: Backlog
 ) -> None:
     job = Recorder(ledger, together=64)
@@ -129,13 +129,13 @@ async def test_many_wait_for_more_until_one_is_to_be_done_at_once(
 
     async with running(backlog):
         await eventually(lambda: runner.is_caught_up)
-        many = await added(ledger, 20)
+        many = await add_records(ledger, 20)
         backlog.wake("judge", many=True)
-        many += await added(ledger, 20)
+        many += await add_records(ledger, 20)
         backlog.wake("judge", many=True)
         assert not runner.is_caught_up
-        for _ in range(10):  # a batch would be claimed meanwhile
-            await counted(ledger)
+        for _ in range(10):  # long enough for a batch to be claimed
+            await count_tasks(ledger)
         assert not job.batches
         backlog.wake("judge")
         await eventually(lambda: runner.is_caught_up)
@@ -145,7 +145,7 @@ async def test_many_wait_for_more_until_one_is_to_be_done_at_once(
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("which", ["GATHERING", "LONGEST_GATHERING"])
-async def test_many_are_done_when_no_more_come_and_after_a_while_in_any_case(
+async def test_many_tasks_are_done_after_a_pause_or_a_maximum_time(
     ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     monkeypatch.setattr(module, which, 0.01)
@@ -154,17 +154,17 @@ async def test_many_are_done_when_no_more_come_and_after_a_while_in_any_case(
 
     async with running(backlog):
         await eventually(lambda: runner.is_caught_up)
-        many = await added(ledger, 20)
+        many = await add_records(ledger, 20)
         backlog.wake("judge", many=True)
         await eventually(lambda: runner.is_caught_up)
 
     assert job.done == many
 
 
-async def test_one_poisonous_task_takes_no_other_with_it(ledger: Ledger, backlog: Backlog) -> None:
+async def test_one_poisonous_task_fails_no_other(ledger: Ledger, backlog: Backlog) -> None:
     job = Recorder(ledger, together=64)
     runner = backlog.add(job)
-    ids = await added(ledger, 64)
+    ids = await add_records(ledger, 64)
     job.refused[ids[40]] = ValueError("What is said in it.")
 
     async with running(backlog):
@@ -174,12 +174,12 @@ async def test_one_poisonous_task_takes_no_other_with_it(ledger: Ledger, backlog
     assert len(job.batches) <= 2 * 6 + 1, "it was halved, not taken apart"
 
 
-async def test_a_task_that_fails_is_tried_later_and_ever_less_often_and_set_aside_in_the_end(
+async def test_a_failing_task_is_retried_with_growing_pauses_and_then_set_aside(
     ledger: Ledger, backlog: Backlog, clock: Clock
 ) -> None:
     job = Recorder(ledger)
     runner = backlog.add(job)
-    (poison,) = await added(ledger, 1)
+    (poison,) = await add_records(ledger, 1)
     job.refused[poison] = ValueError("What is said in it.")
 
     async with running(backlog):
@@ -193,22 +193,22 @@ async def test_a_task_that_fails_is_tried_later_and_ever_less_often_and_set_asid
             clock.now += timedelta(milliseconds=1)
             backlog.wake("judge")
         await eventually(lambda: runner.is_caught_up)
-        others = await added(ledger, 2)
+        others = await add_records(ledger, 2)
         backlog.wake("judge")
         await eventually(lambda: job.done == others)
 
     assert job.batches == [[poison]] * ATTEMPTS + [others]
-    assert await counted(ledger) == TaskCounts(
+    assert await count_tasks(ledger) == TaskCounts(
         kind="judge", waiting=0, aside=1, errors=("ValueError",)
     ), "and nothing of what the error says, which may be what was said"
 
 
-async def test_what_failed_while_the_clock_was_a_year_ahead_does_not_wait_a_year(
+async def test_a_task_that_failed_with_a_clock_a_year_ahead_does_not_wait_a_year(
     ledger: Ledger, backlog: Backlog, clock: Clock
 ) -> None:
     job = Recorder(ledger)
     runner = backlog.add(job)
-    (unlucky,) = await added(ledger, 1)
+    (unlucky,) = await add_records(ledger, 1)
     job.refused[unlucky] = ValueError("What is said in it.")
     clock.now += timedelta(days=365)
     async with running(backlog):
@@ -221,10 +221,10 @@ async def test_what_failed_while_the_clock_was_a_year_ahead_does_not_wait_a_year
         await eventually(lambda: job.done == [unlucky])
 
 
-async def test_what_was_set_aside_is_tried_once_more_at_the_next_start(
+async def test_tasks_set_aside_are_retried_once_at_the_next_start(
     ledger: Ledger, backlog: Backlog, clock: Clock
 ) -> None:
-    stubborn, mended = await added(ledger, 2)
+    stubborn, mended = await add_records(ledger, 2)
     for task in await ledger.backlog.claim({"judge": 2}, now=DAY):
         for _ in range(ATTEMPTS):
             await ledger.backlog.set_aside(task, "It was refused.")
@@ -240,19 +240,19 @@ async def test_what_was_set_aside_is_tried_once_more_at_the_next_start(
 
     assert job.done == [mended]
     assert job.batches == [[stubborn, mended], [stubborn], [mended]]
-    assert await counted(ledger) == TaskCounts(
+    assert await count_tasks(ledger) == TaskCounts(
         kind="judge", waiting=0, aside=1, errors=("It is refused still.",)
     )
 
 
-async def test_where_something_is_out_of_reach_no_task_is_to_blame(
+async def test_an_unreachable_service_does_not_count_as_a_failed_attempt(
     ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
     job = Recorder(ledger)
     job.longest_pause = 0.01
     runner = backlog.add(job)
-    ids = await added(ledger, 20)
+    ids = await add_records(ledger, 20)
     job.lacking = VectorError("The vector worker ended.")
 
     async with running(backlog):
@@ -266,56 +266,54 @@ async def test_where_something_is_out_of_reach_no_task_is_to_blame(
     assert runner.problem is None
 
 
-async def test_a_pause_ends_at_once_when_what_was_missing_is_back(
+async def test_a_pause_ends_immediately_when_the_missing_service_returns(
     ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 3_600.0)
     job = Recorder(ledger)
     runner = backlog.add(job)
-    ids = await added(ledger, 3)
+    ids = await add_records(ledger, 3)
     job.lacking = VectorError("The vector worker ended.")
 
     async with running(backlog):
         await eventually(lambda: runner.problem)
         job.lacking = None
         backlog.wake("judge")
-        for _ in range(3):  # one claim more would be read before these are
-            await counted(ledger)
+        for _ in range(3):  # one more claim would show up before these reads
+            await count_tasks(ledger)
         assert len(job.batches) == 1, "new work is no reason to ask again"
         runner.resume()
         await eventually(lambda: job.done == ids)
 
 
-async def test_what_met_something_out_of_reach_comes_after_the_others(
+async def test_a_task_that_found_its_service_unreachable_runs_after_the_others(
     ledger: Ledger, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
     job = Recorder(ledger, together=1)
     job.longest_pause = 0.001
     backlog.add(job)
-    slow, *others = await added(ledger, 3)
+    slow, *others = await add_records(ledger, 3)
     job.refused[slow] = VectorError("It took too long.")
 
     async with running(backlog):
         await eventually(lambda: sorted(job.done) == sorted(others))
 
 
-async def test_a_job_that_hangs_leaves_the_others_at_their_pace(
-    ledger: Ledger, backlog: Backlog
-) -> None:
-    hanging, going = Recorder(ledger, "judge"), Recorder(ledger, "index")
-    hanging.may_go_on.clear()
-    for job in (hanging, going):
+async def test_a_hanging_job_does_not_slow_the_others(ledger: Ledger, backlog: Backlog) -> None:
+    hanging, working = Recorder(ledger, "judge"), Recorder(ledger, "index")
+    hanging.may_finish.clear()
+    for job in (hanging, working):
         backlog.add(job)
-    ids = await added(ledger, 50)
+    ids = await add_records(ledger, 50)
 
     async with running(backlog):
-        await eventually(lambda: sorted(going.done) == sorted(ids))
+        await eventually(lambda: sorted(working.done) == sorted(ids))
 
     assert (len(hanging.batches), hanging.done) == (1, [])
 
 
-async def test_a_job_with_many_tasks_does_not_delay_the_one_of_another(
+async def test_a_job_with_many_tasks_does_not_delay_another_jobs_task(
     ledger: Ledger, backlog: Backlog
 ) -> None:
     busy, idle = Recorder(ledger, "index", together=1), Recorder(ledger, "judge")
@@ -324,7 +322,7 @@ async def test_a_job_with_many_tasks_does_not_delay_the_one_of_another(
 
     async with running(backlog):
         await eventually(lambda: runners[1].is_caught_up and busy.done)
-        await added(ledger, 1)
+        await add_records(ledger, 1)
         backlog.wake("judge")
         before = len(busy.done)
         await eventually(lambda: idle.done)
@@ -332,14 +330,14 @@ async def test_a_job_with_many_tasks_does_not_delay_the_one_of_another(
     assert len(busy.done) - before < MANY / 4
 
 
-async def test_tasks_of_a_kind_that_no_job_takes_wait(ledger: Ledger, backlog: Backlog) -> None:
+async def test_tasks_without_a_job_of_their_kind_wait(ledger: Ledger, backlog: Backlog) -> None:
     job = Recorder(ledger, "index")
     runner = backlog.add(job)
-    await added(ledger, 3)
+    await add_records(ledger, 3)
 
     async with running(backlog):
         backlog.wake("judge", "index")
         await eventually(lambda: runner.is_caught_up)
 
     assert not backlog.takes("judge")
-    assert await counted(ledger) == TaskCounts(kind="judge", waiting=3, aside=0)
+    assert await count_tasks(ledger) == TaskCounts(kind="judge", waiting=3, aside=0)

@@ -1,4 +1,4 @@
-"""Conversations in the blocks of Anthropic and Gemini: text is said, results are tools'."""
+"""Conversations in Anthropic's and Gemini's blocks become messages, calls and tool outputs."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ GEMINI: list[Json] = [
 ]
 
 
-async def shown(bus: Connection) -> list[dict[str, Any]]:
+async def load_messages(bus: Connection) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = (await call(bus, "load_session", {}))["messages"]
     return messages
 
@@ -67,7 +67,7 @@ async def test_blocks_are_messages_calls_and_results(bus: Connection, talk: list
     again = await ingest(bus, *talk)
 
     assert (first["added"], again["added"], again["known"]) == (4, 0, 4)
-    messages = await shown(bus)
+    messages = await load_messages(bus)
     assert [(one["role"], one["content"]) for one in messages] == [
         ("user", "How heavy is the osmium?"),
         ("assistant", "I weigh it."),
@@ -78,7 +78,7 @@ async def test_blocks_are_messages_calls_and_results(bus: Connection, talk: list
     assert messages[2]["name"] == "weigh"
 
 
-async def test_what_was_only_thought_is_kept_beside_and_not_found(bus: Connection) -> None:
+async def test_thinking_is_stored_beside_the_message_and_not_found(bus: Connection) -> None:
     await ingest(bus, *ANTHROPIC)
 
     found = (await call(bus, "recall", {"query": "Would a scale help?"}))["items"]
@@ -86,7 +86,7 @@ async def test_what_was_only_thought_is_kept_beside_and_not_found(bus: Connectio
     assert THOUGHT in messages_of(ANTHROPIC[1])[0].parts
 
 
-async def test_a_message_of_nothing_but_results_is_as_many_messages(bus: Connection) -> None:
+async def test_a_message_of_only_results_becomes_one_message_per_result(bus: Connection) -> None:
     results = [
         {"type": "tool_result", "tool_use_id": id_, "content": f"{id_} grams"} for id_ in ("a", "b")
     ]
@@ -94,7 +94,7 @@ async def test_a_message_of_nothing_but_results_is_as_many_messages(bus: Connect
     again = await ingest(bus, {"role": "user", "id": "m1", "content": results})
 
     assert (again["added"], again["changed"], again["known"]) == (0, 0, 2)
-    results_shown = [one["content"] for one in await shown(bus) if one["role"] == "tool"]
+    results_shown = [one["content"] for one in await load_messages(bus) if one["role"] == "tool"]
     assert results_shown == ["a grams", "b grams"]
 
 
@@ -117,11 +117,11 @@ async def test_the_time_of_a_message_may_have_another_name(bus: Connection, fiel
     assert found["items"][0]["event_time"] == DAY
 
 
-async def test_a_session_that_was_loaded_is_stored_elsewhere_with_its_times(
+async def test_a_loaded_session_can_be_stored_elsewhere_with_its_times(
     bus: Connection,
 ) -> None:
-    told = {"role": "user", "content": "The osmium came.", "timestamp": DAY}
-    await call(bus, "ingest", {"messages": [told], "session_id": "s1"}, RICHARD)
+    message = {"role": "user", "content": "The osmium came.", "timestamp": DAY}
+    await call(bus, "ingest", {"messages": [message], "session_id": "s1"}, RICHARD)
     (loaded,) = (await call(bus, "load_session", {"session_id": "s1"}, RICHARD))["messages"]
 
     await call(bus, "ingest", {"messages": [loaded], "session_id": "s2"}, RICHARD)

@@ -1,4 +1,4 @@
-"""Tool calls in conversations: each result with its own call, however clients number them."""
+"""Tool calls in conversations: each result belongs to its call, however clients number them."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.tools import sessions
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 from turns import rows
 
 
@@ -26,16 +26,18 @@ def richard(memory: Memory) -> MemoryService:
 
 
 def calls(name: str, **fields: Any) -> Any:
-    """An assistant's message that calls a tool by an id that every reply begins with."""
-    return said(None, "assistant", tool_calls=[ToolCallRecord(name=name, id="call_0", **fields)])
+    """Return an assistant's message with a tool call, whose id is the same in every message."""
+    return chat_message(
+        None, "assistant", tool_calls=[ToolCallRecord(name=name, id="call_0", **fields)]
+    )
 
 
 def answers(content: str, **fields: Any) -> Any:
-    return said(content, "tool", tool_call_id="call_0", **fields)
+    return chat_message(content, "tool", tool_call_id="call_0", **fields)
 
 
-async def kept(database: Database) -> list[tuple[Any, ...]]:
-    """Label, content and reference of the tool outputs."""
+async def stored_outputs(database: Database) -> list[tuple[Any, ...]]:
+    """Return label, content and reference of the stored tool outputs."""
 
     def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
         found = connection.execute(
@@ -46,30 +48,33 @@ async def kept(database: Database) -> list[tuple[Any, ...]]:
     return await database.read(read)
 
 
-async def test_a_call_id_used_again_changes_nothing_of_what_was_told_before(
+async def test_a_reused_call_id_does_not_change_earlier_results(
     richard: MemoryService, database: Database
 ) -> None:
-    first = [said("Find osmium"), calls("search"), answers("A page.")]
+    first = [chat_message("Find osmium"), calls("search"), answers("A page.")]
     await richard.intake.store_conversation(first, "s1")
 
-    longer = [*first, said("Compute"), calls("calc", args={"x": 1}), answers("42")]
+    longer = [*first, chat_message("Compute"), calls("calc", args={"x": 1}), answers("42")]
     grown = await richard.intake.store_conversation(longer, "s1")
 
     assert grown.added == 3
-    assert await kept(database) == [("search", "A page.", "call_0"), ("calc", "42", "call_0")]
+    assert await stored_outputs(database) == [
+        ("search", "A page.", "call_0"),
+        ("calc", "42", "call_0"),
+    ]
 
 
-async def test_a_call_id_used_again_by_another_tool_hides_no_result(
+async def test_a_call_id_reused_by_another_tool_hides_no_result(
     richard: MemoryService, database: Database
 ) -> None:
     await richard.intake.store_conversation(
         [calls("search"), answers("A page."), calls("recall"), answers("Echo.")]
     )
 
-    assert [label for label, *_ in await kept(database)] == ["search", "recall"]
+    assert [label for label, *_ in await stored_outputs(database)] == ["search", "recall"]
 
 
-async def test_the_same_result_twice_is_two_records_where_messages_have_ids(
+async def test_a_repeated_result_is_two_records_if_the_messages_have_ids(
     richard: MemoryService, database: Database
 ) -> None:
     await richard.intake.store_conversation(
@@ -81,42 +86,44 @@ async def test_the_same_result_twice_is_two_records_where_messages_have_ids(
         ]
     )
 
-    assert len(await kept(database)) == 2
+    assert len(await stored_outputs(database)) == 2
 
 
-async def test_a_result_told_by_its_call_and_by_a_message_is_one_record(
+async def test_a_result_in_both_its_call_and_a_message_is_one_record(
     richard: MemoryService, database: Database
 ) -> None:
-    told = await richard.intake.store_conversation(
-        [said("Find"), calls("search", content="A page."), answers("A page.", id="m2")]
+    ingested = await richard.intake.store_conversation(
+        [chat_message("Find"), calls("search", content="A page."), answers("A page.", id="m2")]
     )
 
-    assert (len(told.ids), told.added) == (2, 2)
-    assert len(await kept(database)) == 1
+    assert (len(ingested.ids), ingested.added) == (2, 2)
+    assert len(await stored_outputs(database)) == 1
 
 
 async def test_the_reference_of_a_tools_message_without_a_call_is_its_own_id(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.intake.store_conversation([said("22 g", "tool", name="weigh", id="m7")], "s1")
+    await richard.intake.store_conversation(
+        [chat_message("22 g", "tool", name="weigh", id="m7")], "s1"
+    )
 
-    assert await kept(database) == [("weigh", "22 g", "m7")]
+    assert await stored_outputs(database) == [("weigh", "22 g", "m7")]
 
 
-async def test_turns_without_an_id_keep_a_question_asked_again(
+async def test_turns_without_an_id_store_a_repeated_question_twice(
     richard: MemoryService, database: Database
 ) -> None:
     for answer in ("one", "two"):
         await richard.intake.store_turn(Turn(query="yes", answer=answer, at=DAY, session_id="s1"))
 
     def read(connection: SqlConnection) -> int:
-        asked = connection.execute("SELECT count(*) FROM record WHERE content = 'yes'")
-        return int(asked.fetchone()[0])
+        counted = connection.execute("SELECT count(*) FROM record WHERE content = 'yes'")
+        return int(counted.fetchone()[0])
 
     assert await database.read(read) == 2
 
 
-async def test_a_rating_of_another_users_query_counts_for_nothing(memory: Memory) -> None:
+async def test_a_rating_of_another_users_query_has_no_effect(memory: Memory) -> None:
     ann, eve = (
         memory.of(Caller(tenant="default", user="ann")),
         memory.of(Caller(tenant="default", user="eve")),
@@ -150,7 +157,7 @@ async def test_a_conversation_in_openais_form_is_ingested(
         )
 
     assert result.ok, result.content
-    assert await kept(database) == [("weather", "Rain.", "c1")]
+    assert await stored_outputs(database) == [("weather", "Rain.", "c1")]
     assert await recall(memory.of(Caller(tenant="default", user="richard")), "Bern", top_k=1) == [
         "And in Bern?\n[image]"
     ]
@@ -170,16 +177,16 @@ async def test_a_tool_call_without_a_name_is_refused_with_an_example(
 
 
 FORECASTS = [
-    said("And in Bern?"), calls("weather", args={"city": "Bern"}), answers("Sunny."),
-    said("And in Basel?"), calls("weather", args={"city": "Basel"}), answers("Sunny."),
+    chat_message("And in Bern?"), calls("weather", args={"city": "Bern"}), answers("Sunny."),
+    chat_message("And in Basel?"), calls("weather", args={"city": "Basel"}), answers("Sunny."),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [1, 3, 6])
-async def test_the_same_output_of_one_call_id_to_other_arguments_is_another_result(
+async def test_an_identical_output_for_other_arguments_is_another_result(
     richard: MemoryService, database: Database, size: int
 ) -> None:
-    """Also in pieces, of which the last are the whole up to there, and however often it is sent."""
+    """The same holds for cumulative pieces, and however often the conversation is sent."""
     for end in [*range(size, len(FORECASTS), size), len(FORECASTS), len(FORECASTS)]:
         sent = await richard.intake.store_conversation(FORECASTS[:end], "s1")
 
@@ -187,19 +194,19 @@ async def test_the_same_output_of_one_call_id_to_other_arguments_is_another_resu
     assert await cities(database) == ["Bern", "Basel"]
 
 
-async def test_results_that_were_stored_before_keep_their_ids(richard: MemoryService) -> None:
-    """As the release before made them, which left out the second."""
+async def test_results_keep_the_ids_of_the_previous_release(richard: MemoryService) -> None:
+    """The release before made these ids, and left out the second result."""
     sent = await richard.intake.store_conversation(FORECASTS, "s1")
 
     assert sent.ids[2] == "3209ffe389fd1e9519da3bc999d1cdfc"
 
 
-@pytest.mark.parametrize("heard_args", [{}, {"args": {"city": "Basel"}}])
-async def test_results_that_were_heard_are_those_of_the_calls_with_their_arguments(
-    richard: MemoryService, database: Database, heard_args: dict[str, Any]
+@pytest.mark.parametrize("received_args", [{}, {"args": {"city": "Basel"}}])
+async def test_received_results_are_matched_to_calls_by_their_arguments(
+    richard: MemoryService, database: Database, received_args: dict[str, Any]
 ) -> None:
-    """One that was heard may know its arguments; what reports both completes each."""
-    for id_, fields in (("r0", heard_args), ("r1", {})):
+    """A received result may know its arguments; a conversation that reports both completes each."""
+    for id_, fields in (("r0", received_args), ("r1", {})):
         call = ToolCallRecord(name="weather", id=id_, content="Sunny.", **fields)
         await richard.intake.store_result(Result(call=call, at=DAY, session_id="s1", query_id=None))
     for _ in range(2):
@@ -209,6 +216,6 @@ async def test_results_that_were_heard_are_those_of_the_calls_with_their_argumen
 
 
 async def cities(database: Database) -> list[str]:
-    """What the calls asked for whose results are stored, in their order."""
+    """Return the cities in the arguments of calls with stored results, in their order."""
     found = [row for row in await rows(database) if row["kind"] == "tool_output"]
     return [json.loads(row["metadata"])["args"]["city"] for row in found]

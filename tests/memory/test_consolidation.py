@@ -1,4 +1,4 @@
-"""Consolidation keeps facts in order: bounded, foreseeable, within one user, and undone whole."""
+"""Consolidation: bounded, predictable, confined to one user, and completely undoable."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("tools")
 
 
 def faded(content: str, **columns: Any) -> NewRecord:
-    """A fact that was read in a message, years ago."""
+    """Return a fact that was read in a message years ago."""
     usual = {"metadata": {EXTRACTED_FROM: ["m1"]}, "source_class": "stated", "agent": "shell"}
     return fact(content, **{**usual, "event_time": LONG_AGO, **columns})
 
@@ -65,11 +65,11 @@ async def active(database: Database) -> list[str]:
     return [content for content, by in rows if by is None]
 
 
-async def consolidated(bus: Connection, caller: Caller = RICHARD, **args: Any) -> dict[str, Any]:
+async def consolidate(bus: Connection, caller: Caller = RICHARD, **args: Any) -> dict[str, Any]:
     return await call(bus, "consolidate", args, caller)
 
 
-def made(report: dict[str, Any]) -> list[tuple[str, str]]:
+def changes_of(report: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["action"], one["content"]) for one in report["changes"]]
 
 
@@ -77,8 +77,8 @@ TEA = ("Ada likes tea.", "ada likes tea")
 HOME = ("We live in Berlin.", "We live in Rome.")
 
 
-async def in_disorder(memory: Memory) -> None:
-    """Of forty facts a duplicate, a contradiction, stale ones, and one that is recalled."""
+async def store_in_disorder(memory: Memory) -> None:
+    """Store forty facts with a duplicate, a contradiction, stale ones, and one that is recalled."""
     berlin, rome = (
         faded(content, event_time=LONG_AGO + timedelta(days=day), memory_type="preference")
         for day, content in enumerate(HOME)
@@ -90,18 +90,18 @@ async def in_disorder(memory: Memory) -> None:
     await memory.ledger.upkeep.add_access([Access(row=4, times=2, last=recent)])
 
 
-async def test_facts_are_merged_replaced_archived_and_weighed_and_all_of_it_is_undone(
+async def test_facts_are_merged_replaced_archived_and_weighed_and_all_can_be_undone(
     memory: Memory,
     database: Database,
     bus: Connection,
     announced: list[tuple[str, MemoryChange]],
 ) -> None:
-    await in_disorder(memory)
+    await store_in_disorder(memory)
     before = await everything(database)
 
-    report = await consolidated(bus)
+    report = await consolidate(bus)
 
-    assert made(report) == [
+    assert changes_of(report) == [
         ("contradicted", HOME[0]),
         ("merged", TEA[0]),
         ("archived", "Item 0 was seen."),
@@ -131,30 +131,30 @@ async def test_facts_are_merged_replaced_archived_and_weighed_and_all_of_it_is_u
     assert [one["action"] for one in trail["entries"][:5]] == ["undone"] * 5
 
 
-async def test_a_dry_run_lists_what_the_run_does_and_changes_nothing(
+async def test_a_dry_run_lists_the_changes_of_a_run_and_makes_none(
     memory: Memory, database: Database, bus: Connection
 ) -> None:
-    await in_disorder(memory)
+    await store_in_disorder(memory)
     before = await everything(database)
 
-    planned = await consolidated(bus, dry_run=True)
-    again = await consolidated(bus, dry_run=True)
+    planned = await consolidate(bus, dry_run=True)
+    again = await consolidate(bus, dry_run=True)
 
     assert await everything(database) == before
     assert (await call(bus, "audit", {}))["entries"] == []
     assert planned == again
     assert planned["run"] is None
-    real = await consolidated(bus)
+    real = await consolidate(bus)
     assert real["changes"] == planned["changes"]
     assert len(real["changes"]) == 5
 
 
-async def test_a_run_changes_no_more_than_its_share_of_a_scope(
+async def test_a_run_changes_at_most_a_share_of_a_scope(
     memory: Memory, database: Database, bus: Connection
 ) -> None:
     await store(memory, *many(100), *many(40, scope="tenant", owner=""))
 
-    report = await consolidated(bus)
+    report = await consolidate(bus)
 
     scopes = [one["scope"] for one in report["changes"]]
     assert (scopes.count("user"), scopes.count("tenant")) == (5, 2)
@@ -172,14 +172,14 @@ async def test_a_scope_is_never_emptied(
     )
 
     for _ in range(8):
-        await consolidated(bus)
+        await consolidate(bus)
 
     left = await everything(database, columns=("scope", "superseded_by"))
     counts = {scope: left.count((scope, None)) for scope in ("user", "tenant", "agent")}
     assert counts == {"user": 19, "tenant": 3, "agent": 1}
 
 
-async def test_core_facts_keys_messages_and_episodes_are_not_touched(
+async def test_core_facts_facts_with_keys_messages_and_episodes_are_not_changed(
     memory: Memory, database: Database, bus: Connection
 ) -> None:
     old: dict[str, Any] = {"event_time": LONG_AGO, "importance": 0.1}
@@ -209,19 +209,19 @@ async def test_core_facts_keys_messages_and_episodes_are_not_touched(
     )
     before = await everything(database)
 
-    report = await consolidated(bus)
+    report = await consolidate(bus)
 
     assert report["changes"] == []
     assert [one["reason"] for one in report["left"]] == ["it is core"]
     assert await everything(database) == before
 
 
-async def test_by_hand_only_the_callers_own_and_everybodys_facts_are_changed(
+async def test_a_manual_run_changes_only_the_callers_own_and_shared_facts(
     memory: Memory, database: Database, bus: Connection
 ) -> None:
     await store(memory, *many(40), *many(40, owner="eve"), *many(40, scope="agent", owner="robot"))
 
-    report = await consolidated(bus)
+    report = await consolidate(bus)
 
     changed = await everything(database, columns=("owner", "superseded_by"))
     assert {owner for owner, by in changed if by is not None} == {OWNER}
@@ -233,7 +233,7 @@ async def test_by_hand_only_the_callers_own_and_everybodys_facts_are_changed(
     assert len(await active(database)) == 118
 
 
-async def test_what_another_user_or_a_weaker_source_says_is_left_and_reported(
+async def test_contradictions_by_another_user_or_weaker_source_are_only_reported(
     memory: Memory, bus: Connection
 ) -> None:
     shared = {"scope": "tenant", "owner": "", "memory_type": "preference"}
@@ -246,7 +246,7 @@ async def test_what_another_user_or_a_weaker_source_says_is_left_and_reported(
     for one in (by_eve, written, vague):
         await memory.ledger.facts.relate(one.id, "contradicts", berlin.id)
 
-    report = await consolidated(bus)
+    report = await consolidate(bus)
 
     assert report["changes"] == []
     reasons = {one["id"]: one["reason"] for one in report["left"]}
@@ -258,8 +258,8 @@ async def test_what_another_user_or_a_weaker_source_says_is_left_and_reported(
     assert {one["contradicts"] for one in report["left"]} == {berlin.id}
 
 
-class Sure(Judge):
-    """Says the same of everything."""
+class ConstantJudge(Judge):
+    """A judge with the same verdict on everything."""
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
@@ -270,7 +270,7 @@ class Sure(Judge):
 
 
 @pytest.mark.parametrize(("verdict", "retired"), [("replaces", 1), ("unrelated", 0)])
-async def test_where_it_is_not_certain_a_judge_decides(
+async def test_a_judge_decides_uncertain_contradictions(
     memory: Memory, verdict: Verdict, retired: int
 ) -> None:
     berlin = faded(HOME[0], memory_type="preference")
@@ -279,7 +279,7 @@ async def test_where_it_is_not_certain_a_judge_decides(
     await store(memory, berlin, far)
     await memory.ledger.facts.relate(far.id, "contradicts", berlin.id)
 
-    done = await of(memory, judge=Sure(verdict)).everything()
+    done = await consolidation_of(memory, judge=ConstantJudge(verdict)).everything()
 
     assert [one.fact.id for one in done.changes] == []
     assert done.changed == retired
@@ -287,21 +287,21 @@ async def test_where_it_is_not_certain_a_judge_decides(
 
 
 @pytest.mark.parametrize(("degrees", "merged"), [(5.0, 1), (60.0, 0)])
-async def test_words_that_differ_in_fillers_are_merged_if_they_mean_the_same(
+async def test_facts_that_differ_in_filler_words_are_merged_if_they_mean_the_same(
     memory: Memory, bus: Connection, degrees: float, merged: int
 ) -> None:
     await store(memory, faded("Ada does like tea."), faded("Ada really like tea."))
-    assert (await consolidated(bus, dry_run=True))["changes"] == []  # without vectors
+    assert (await consolidate(bus, dry_run=True))["changes"] == []  # without vectors
     waiting = await to_index(memory.ledger)
     angles = [angle(0.0), angle(degrees)]
     await memory.ledger.index.store_vectors(waiting, angles, EMBEDDER)
 
-    report = await consolidated(bus)
+    report = await consolidate(bus)
 
     assert len(report["changes"]) == merged
 
 
-def of(memory: Memory, judge: Judge | None = None, **settings: Any) -> Consolidation:
+def consolidation_of(memory: Memory, judge: Judge | None = None, **settings: Any) -> Consolidation:
     return Consolidation(
         memory.ledger,
         memory.changes,
@@ -312,15 +312,17 @@ def of(memory: Memory, judge: Judge | None = None, **settings: Any) -> Consolida
     )
 
 
-def failing(of_content: Callable[[str], bool], error: Exception) -> Any:
+def failing(matches_content: Callable[[str], bool], error: Exception) -> Any:
     carry_out = Upkeep.carry_out
 
-    async def carry(self: Upkeep, changes: Sequence[Change], actor: Actor) -> list[bool]:
-        if any(of_content(change.fact.content) for change in changes):
+    async def carry_out_or_fail(
+        self: Upkeep, changes: Sequence[Change], actor: Actor
+    ) -> list[bool]:
+        if any(matches_content(change.fact.content) for change in changes):
             raise error
         return await carry_out(self, changes, actor)
 
-    return carry
+    return carry_out_or_fail
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), StorageError("Refused.")])
@@ -334,7 +336,7 @@ async def test_a_change_that_fails_is_set_aside_and_the_others_are_made(
     await store(memory, *many(200))
     monkeypatch.setattr(Upkeep, "carry_out", failing(lambda text: "Item 3 " in text, error))
 
-    report = await consolidated(bus)
+    report = await consolidate(bus)
 
     assert len(report["changes"]) == 9
     (failed,) = report["not_done"]
@@ -361,14 +363,14 @@ async def test_a_scope_that_cannot_be_read_is_set_aside(
     await store(memory, *many(40), *many(40, scope="tenant", owner=""))
     count = Upkeep.count
 
-    async def refusing(self: Upkeep, place: Any) -> int:
+    async def refuse(self: Upkeep, place: Any) -> int:
         if place.scope == "user":
             raise ValueError("odd")
         return await count(self, place)
 
-    monkeypatch.setattr(Upkeep, "count", refusing)
+    monkeypatch.setattr(Upkeep, "count", refuse)
 
-    report = await consolidated(bus)
+    report = await consolidate(bus)
 
     assert len(report["changes"]) == 2
     assert [one["reason"] for one in report["not_done"]] == [
@@ -383,7 +385,7 @@ async def test_an_unknown_run_is_refused(bus: Connection) -> None:
     assert refused.error.code == "invalid_arguments"
 
 
-async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_restart(
+async def test_everything_is_consolidated_daily_even_across_restarts(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
@@ -392,49 +394,49 @@ async def test_everything_is_consolidated_when_a_day_has_passed_also_since_a_res
     now = datetime.now(UTC)
     memory.clock = lambda: now
 
-    async def until(condition: Callable[[], Any]) -> None:
-        async with running(of(memory)):
+    async def run_until(condition: Callable[[], Any]) -> None:
+        async with running(consolidation_of(memory)):
             await eventually(condition)
 
     async def last() -> datetime | None:
         run = await memory.ledger.upkeep.last_run(now)
         return run.began_at if run and run.ended_at else None
 
-    await until(last)
+    await run_until(last)
     first = await last()
     assert first == msgspec.convert(now.isoformat(timespec="milliseconds"), datetime)
     assert len(await active(database)) == 76
 
-    looked: list[bool] = []
+    checks: list[bool] = []
     last_run = Upkeep.last_run
 
-    async def looking(self: Upkeep, at: datetime) -> Any:
-        looked.append(True)
+    async def record_check(self: Upkeep, at: datetime) -> Any:
+        checks.append(True)
         return await last_run(self, at)
 
-    monkeypatch.setattr(Upkeep, "last_run", looking)
-    await until(lambda: len(looked) > 5)
+    monkeypatch.setattr(Upkeep, "last_run", record_check)
+    await run_until(lambda: len(checks) > 5)
     assert len(await active(database)) == 76
 
     now += timedelta(hours=24)
-    await until(lambda: _later(last, first))
+    await run_until(lambda: _later(last, first))
     assert len(await active(database)) == 74
 
 
-async def test_a_run_of_when_the_clock_was_a_year_ahead_does_not_keep_the_next_one_waiting(
+async def test_a_run_with_a_clock_a_year_ahead_does_not_delay_the_next_one(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     now = datetime.now(UTC)
     memory.clock = lambda: now + timedelta(days=365)
-    await of(memory).everything()
+    await consolidation_of(memory).everything()
     memory.clock = lambda: now
 
     async def in_time() -> bool:
         run = await memory.ledger.upkeep.last_run(now)
         return run is not None
 
-    async with running(of(memory)):
+    async with running(consolidation_of(memory)):
         await eventually(in_time)
 
 
@@ -454,7 +456,7 @@ async def running(consolidation: Consolidation) -> AsyncIterator[None]:
             await work
 
 
-async def test_one_that_fails_says_so_and_does_not_come_again_before_its_time(
+async def test_a_failed_run_is_reported_and_not_repeated_before_its_time(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
@@ -463,7 +465,7 @@ async def test_one_that_fails_says_so_and_does_not_come_again_before_its_time(
     await store(memory, *many(100))
     now = datetime.now(UTC)
     memory.clock = lambda: now
-    nightly = of(memory)
+    nightly = consolidation_of(memory)
 
     async def problem() -> str | None:
         status = await nightly.status()
@@ -488,11 +490,11 @@ async def test_one_that_fails_says_so_and_does_not_come_again_before_its_time(
     assert len(await active(database)) == 95
 
 
-async def test_with_zero_hours_it_only_runs_by_hand(memory: Memory) -> None:
-    await asyncio.wait_for(of(memory, consolidation_hours=0).run(), 5)
+async def test_with_zero_hours_it_runs_only_on_request(memory: Memory) -> None:
+    await asyncio.wait_for(consolidation_of(memory, consolidation_hours=0).run(), 5)
 
 
-async def test_its_status_says_when_it_ran_and_what_it_changed(memory: Memory) -> None:
+async def test_the_status_shows_the_last_run_and_its_changes(memory: Memory) -> None:
     await store(memory, *many(40))
     assert await memory.consolidation.status() is None
 
@@ -505,7 +507,7 @@ async def test_its_status_says_when_it_ran_and_what_it_changed(memory: Memory) -
     assert not status.under_way
 
 
-async def test_who_asks_while_one_is_under_way_is_refused_and_does_not_wait(
+async def test_a_request_during_a_run_is_refused_immediately(
     memory: Memory,
 ) -> None:
     async with memory.consolidation._one_at_a_time:

@@ -1,4 +1,4 @@
-"""A damaged index is rebuilt at once, ever less often where that does not last, never in a loop."""
+"""A damaged index is rebuilt immediately, less often if that does not last, and never in a loop."""
 
 import asyncio
 from contextlib import suppress
@@ -28,8 +28,8 @@ class Clock:
         return self.now
 
 
-def rebuilt(index: Damage) -> float:
-    """Find the index damaged and rebuild it when that is due; how long that took."""
+def rebuild(index: Damage) -> float:
+    """Report damage, rebuild the index, and return the seconds until the rebuild was due."""
     assert index.record_damage("It is torn.")
     pause = index.seconds_to_wait()
     index.record_attempt()
@@ -37,19 +37,19 @@ def rebuilt(index: Damage) -> float:
     return pause
 
 
-def test_the_pauses_grow_while_rebuilding_does_not_last_and_start_over_once_it_did() -> None:
+def test_pauses_grow_until_a_rebuild_lasts_and_then_start_over() -> None:
     clock = Clock()
     index = Damage(clock)
 
-    pauses = [rebuilt(index) for _ in range(10)]
+    pauses = [rebuild(index) for _ in range(10)]
     clock.now += STABLE_SECONDS
-    pauses.append(rebuilt(index))
+    pauses.append(rebuild(index))
 
     assert pauses[:4] == [0, FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
     assert pauses[-2:] == [LAST_PAUSE, 0]
 
 
-def test_a_crash_is_no_damage_but_two_within_ten_minutes_are() -> None:
+def test_one_crash_is_no_damage_but_two_within_ten_minutes_are() -> None:
     clock = Clock()
     index = Damage(clock)
 
@@ -61,7 +61,7 @@ def test_a_crash_is_no_damage_but_two_within_ten_minutes_are() -> None:
 
 
 class _NeverWhole(VectorClient):
-    """A worker whose index can be emptied, and takes nothing even then, as on a full disk."""
+    """A worker whose index can be emptied but stores nothing, as on a full disk."""
 
     def __init__(self, bus: Connection) -> None:
         super().__init__(bus, search_timeout=1)
@@ -81,7 +81,7 @@ class _NeverWhole(VectorClient):
         raise IndexDamagedError("Chroma could not store vectors.")
 
 
-async def test_an_index_that_does_not_last_is_not_rebuilt_over_and_over(
+async def test_an_index_that_does_not_last_is_not_rebuilt_repeatedly(
     bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vectors, "FIRST_PAUSE", 3_600.0)
@@ -104,7 +104,7 @@ async def test_an_index_that_does_not_last_is_not_rebuilt_over_and_over(
         await indexing
 
 
-async def test_a_worker_that_crashes_again_and_again_gets_an_empty_index(
+async def test_a_worker_that_crashes_repeatedly_gets_an_empty_index(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = {await searchable.of(RICHARD).write_episodic(f"Note {n} of many.") for n in range(20)}
@@ -112,30 +112,30 @@ async def test_a_worker_that_crashes_again_and_again_gets_an_empty_index(
     resets: list[bool] = []
     reset = searchable.vectors.reset
 
-    async def recorded(*, tenant: str, whole: bool = False) -> VectorStatus:
+    async def record_reset(*, tenant: str, whole: bool = False) -> VectorStatus:
         resets.append(whole)
         return await reset(tenant=tenant, whole=whole)
 
-    monkeypatch.setattr(searchable.vectors, "reset", recorded)
+    monkeypatch.setattr(searchable.vectors, "reset", record_reset)
     for worker in ("second", "third"):
         searchable.indexer.worker_lost(crashed=True)
         assert "again and again" in str(searchable.indexer.problem) or worker == "second"
         searchable.indexer.worker_started(worker)
 
-    async def whole() -> bool:
+    async def is_complete() -> bool:
         held = set(await searchable.vectors.ids(0, 100, tenant="default"))
         return held == ids and searchable.indexer.problem is None
 
-    await eventually(whole)
+    await eventually(is_complete)
     assert resets == [True]
     await eventually(lambda: searchable.indexer.refilling is None)
 
 
 @pytest.mark.parametrize(("missed", "damaged"), [(5, False), (6, True)])
-async def test_a_sound_index_misses_a_share_of_its_vectors_and_a_damaged_one_more(
+async def test_an_index_that_misses_more_than_a_share_of_its_vectors_is_damaged(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch, missed: int, damaged: bool
 ) -> None:
-    """Of a hundred: the neighbour graph of a large index is approximate."""
+    """Of a hundred vectors: the neighbour graph of a large index is approximate."""
     richard = searchable.of(RICHARD)
     for number in range(100):
         await richard.write_episodic(f"Note {number}.")

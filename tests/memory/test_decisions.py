@@ -1,4 +1,4 @@
-"""What consolidation decides: only what is stale beyond doubt is archived, only the same merged."""
+"""Decisions of consolidation: only stale facts are archived, and only equal ones merged."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,8 +14,8 @@ from local.protocol.envelope import new_id
 OLD = DAY - timedelta(days=2_000)
 
 
-def known(content: str = "Ada met Bob.", **columns: Any) -> ActiveFact:
-    """A fact read in a message long ago, which nobody has asked for since."""
+def active_fact(content: str = "Ada met Bob.", **columns: Any) -> ActiveFact:
+    """Return a fact that was read in a message long ago and never recalled since."""
     usual: dict[str, Any] = {
         "row": 1,
         "id": new_id(),
@@ -38,8 +38,8 @@ def known(content: str = "Ada met Bob.", **columns: Any) -> ActiveFact:
     return ActiveFact(**{**usual, **columns})
 
 
-def test_what_was_read_somewhere_and_faded_is_stale() -> None:
-    assert decisions.is_stale(known(), DAY)
+def test_an_extracted_fact_that_faded_is_stale() -> None:
+    assert decisions.is_stale(active_fact(), DAY)
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,17 @@ def test_what_was_read_somewhere_and_faded_is_stale() -> None:
         pytest.param({"recalled_at": DAY - timedelta(days=100)}, id="it was recalled"),
     ],
 )
-def test_it_is_not_stale_if(columns: dict[str, Any]) -> None:
-    assert not decisions.is_stale(known(**columns), DAY)
+def test_a_fact_is_not_stale_if(columns: dict[str, Any]) -> None:
+    assert not decisions.is_stale(active_fact(**columns), DAY)
 
 
-def test_what_was_meant_to_be_short_lived_fades_soon() -> None:
-    def stated(days: int) -> ActiveFact:
+def test_an_ephemeral_fact_fades_soon() -> None:
+    def ephemeral_fact(days: int) -> ActiveFact:
         at = DAY - timedelta(days=days)
-        return known(durability="ephemeral", extracted=False, event_time=at)
+        return active_fact(durability="ephemeral", extracted=False, event_time=at)
 
-    assert decisions.is_stale(stated(40), DAY)
-    assert not decisions.is_stale(stated(20), DAY)
+    assert decisions.is_stale(ephemeral_fact(40), DAY)
+    assert not decisions.is_stale(ephemeral_fact(20), DAY)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_what_was_meant_to_be_short_lived_fades_soon() -> None:
         ("“The office is in Rome”", "The office is in Rome."),
     ],
 )
-def test_they_may_say_the_same(one: str, other: str) -> None:
-    assert decisions.merge_key(known(one)) == decisions.merge_key(known(other))
+def test_contents_that_may_be_duplicates_have_the_same_key(one: str, other: str) -> None:
+    assert decisions.merge_key(active_fact(one)) == decisions.merge_key(active_fact(other))
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_they_may_say_the_same(one: str, other: str) -> None:
         ("We ship on Monday.", "We ship on Monday?"),
     ],
 )
-def test_they_say_something_else(one: str, other: str) -> None:
-    assert decisions.merge_key(known(one)) != decisions.merge_key(known(other))
+def test_contents_with_different_meanings_have_different_keys(one: str, other: str) -> None:
+    assert decisions.merge_key(active_fact(one)) != decisions.merge_key(active_fact(other))
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_they_say_something_else(one: str, other: str) -> None:
         pytest.param({"memory_type": "preference"}, id="of another type"),
     ],
 )
-def test_the_same_words_are_not_the_same_if_they_are(columns: dict[str, Any]) -> None:
-    assert decisions.merge_key(known()) != decisions.merge_key(known(**columns))
+def test_equal_contents_are_not_duplicates_if_they_are(columns: dict[str, Any]) -> None:
+    assert decisions.merge_key(active_fact()) != decisions.merge_key(active_fact(**columns))
 
 
 @pytest.mark.parametrize(
@@ -121,37 +121,37 @@ def test_the_same_words_are_not_the_same_if_they_are(columns: dict[str, Any]) ->
         pytest.param({"content": ""}, id="are too long to compare"),
     ],
 )
-def test_they_are_never_merged_if_they(columns: dict[str, Any]) -> None:
-    assert decisions.merge_key(known(**columns)) is None
+def test_facts_are_never_merged_if_they(columns: dict[str, Any]) -> None:
+    assert decisions.merge_key(active_fact(**columns)) is None
 
 
-def test_the_same_task_of_another_session_is_another_task() -> None:
+def test_an_identical_task_of_another_session_is_another_task() -> None:
     one, other = (
-        decisions.merge_key(known(memory_type="task", scope="session", session_id=session))
+        decisions.merge_key(active_fact(memory_type="task", scope="session", session_id=session))
         for session in ("s1", "s2")
     )
 
     assert one != other
 
 
-def test_of_duplicates_the_strongest_stays_and_a_key_is_kept() -> None:
-    weak, strong = known(row=9, source_class="observed"), known(row=1)
-    named = known(row=2, topic="user.friend", extracted=False, source_class="asserted")
+def test_the_strongest_duplicate_stays_and_one_with_a_key_is_preferred() -> None:
+    weak, strong = active_fact(row=9, source_class="observed"), active_fact(row=1)
+    named = active_fact(row=2, topic="user.friend", extracted=False, source_class="asserted")
 
     assert decisions.best_first([weak, strong]) == [strong, weak]
     assert decisions.best_first([weak, strong, named]) == [named, strong, weak]
-    observed = known(row=3, topic="user.friend", source_class="observed")
+    observed = active_fact(row=3, topic="user.friend", source_class="observed")
     assert decisions.best_first([observed, strong]) == [observed]
 
 
-def contradicting(**columns: Any) -> tuple[ActiveFact, ActiveFact]:
-    """Rome, which is newer, and Berlin."""
+def contradicting_pair(**columns: Any) -> tuple[ActiveFact, ActiveFact]:
+    """Return a pair of facts: Rome, which is newer, and Berlin."""
     newer = {"row": 2, "event_time": DAY, **columns}
-    return known("We live in Rome.", **newer), known("We live in Berlin.")
+    return active_fact("We live in Rome.", **newer), active_fact("We live in Berlin.")
 
 
-def test_a_newer_value_of_the_same_user_replaces_the_older_one() -> None:
-    rome, berlin = contradicting()
+def test_a_newer_value_of_the_same_user_replaces_the_older_one_with_certainty() -> None:
+    rome, berlin = contradicting_pair()
 
     assert decisions.newer_first(berlin, rome) == (rome, berlin)
     assert decisions.reason_to_keep(rome, berlin) is None
@@ -171,16 +171,16 @@ def test_a_newer_value_of_the_same_user_replaces_the_older_one() -> None:
         ({"memory_type": "event"}, "what happened"),
     ],
 )
-def test_nothing_is_retired_by(columns: dict[str, Any], reason: str) -> None:
-    rome, berlin = contradicting(**columns)
+def test_a_fact_is_not_retired_if(columns: dict[str, Any], reason: str) -> None:
+    rome, berlin = contradicting_pair(**columns)
 
     assert reason in str(decisions.reason_to_keep(rome, berlin))
 
 
-def test_what_is_core_is_never_retired() -> None:
-    rome, _ = contradicting()
+def test_a_core_fact_is_never_retired() -> None:
+    rome, _ = contradicting_pair()
 
-    core = known("We live in Berlin.", durability="core")
+    core = active_fact("We live in Berlin.", durability="core")
     assert decisions.reason_to_keep(rome, core) == "it is core"
 
 
@@ -195,33 +195,33 @@ def test_what_is_core_is_never_retired() -> None:
         ("We live in Rome.", "We live in Rome.", False),
     ],
 )
-def test_a_contradiction_is_certain_where_one_value_differs(
+def test_a_contradiction_is_certain_if_one_value_differs(
     one: str, other: str, certain: bool
 ) -> None:
-    assert decisions.is_certain(known(one), known(other)) is certain
-    assert decisions.is_certain(known(other), known(one)) is certain
+    assert decisions.is_certain(active_fact(one), active_fact(other)) is certain
+    assert decisions.is_certain(active_fact(other), active_fact(one)) is certain
 
 
-def test_being_recalled_raises_an_importance_in_small_steps_and_not_beyond_a_limit() -> None:
-    assert decisions.raised_importance(known(recalls=1)) == 0.52
-    assert decisions.raised_importance(known(recalls=99)) == 0.6
-    assert decisions.raised_importance(known(recalls=99, importance=0.74)) == 0.75
-    assert decisions.raised_importance(known(recalls=9, importance=0.9)) is None
-    assert decisions.raised_importance(known(recalls=9, durability="core")) is None
-    assert decisions.raised_importance(known()) is None
+def test_recalls_raise_importance_in_small_steps_up_to_a_limit() -> None:
+    assert decisions.raised_importance(active_fact(recalls=1)) == 0.52
+    assert decisions.raised_importance(active_fact(recalls=99)) == 0.6
+    assert decisions.raised_importance(active_fact(recalls=99, importance=0.74)) == 0.75
+    assert decisions.raised_importance(active_fact(recalls=9, importance=0.9)) is None
+    assert decisions.raised_importance(active_fact(recalls=9, durability="core")) is None
+    assert decisions.raised_importance(active_fact()) is None
 
 
 @pytest.mark.parametrize(
     ("facts", "retired", "archived"), [(1_000, 50, 50), (20, 1, 1), (19, 1, 0), (1, 1, 0)]
 )
-def test_limits_leave_small_scopes_what_they_have(facts: int, retired: int, archived: int) -> None:
+def test_limits_protect_small_scopes(facts: int, retired: int, archived: int) -> None:
     assert Limits.of(facts, 0.05, 9_999) == Limits(retired=retired, archived=archived)
     assert Limits.of(facts, 0.0, 9_999) == Limits(retired=0, archived=0)
     assert Limits.of(facts, 0.5, 0) == Limits(retired=0, archived=0)
 
 
 def test_a_run_stays_within_its_limits_and_changes_each_fact_once() -> None:
-    facts = [known(f"Fact {n}.", row=n, recalls=n % 2) for n in range(100)]
+    facts = [active_fact(f"Fact {n}.", row=n, recalls=n % 2) for n in range(100)]
     limits = Limits.of(len(facts), 0.05, 9_999)
     survey = Survey(limits, DAY)
     for start in range(0, 100, 10):

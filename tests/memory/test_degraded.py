@@ -1,4 +1,4 @@
-"""Recall always answers, and says when it is not what it should be."""
+"""Recall always answers, and reports when its answer is degraded."""
 
 import asyncio
 import shutil
@@ -25,7 +25,7 @@ def richard(memory: Memory) -> MemoryService:
     return memory.of(Caller(tenant="default", user="richard"))
 
 
-async def test_without_a_worker_words_are_searched_and_the_answer_says_so(
+async def test_without_a_worker_words_are_searched_and_the_answer_is_degraded(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.write_episodic(GOLD)
@@ -41,13 +41,13 @@ async def test_without_a_worker_words_are_searched_and_the_answer_says_so(
     assert str(result.reason).startswith("The vector worker does not answer: Nobody serves vector.")
 
 
-async def test_without_a_worker_nothing_found_is_still_degraded(richard: MemoryService) -> None:
+async def test_without_a_worker_an_empty_answer_is_degraded(richard: MemoryService) -> None:
     result = await richard.search_episodic("gold")
 
     assert (result.hits, result.degraded) == ([], True)
 
 
-async def test_no_failure_of_the_worker_is_one_of_recall(
+async def test_a_failure_of_the_worker_does_not_fail_recall(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object, **__: object) -> VectorHits:
@@ -64,7 +64,7 @@ async def test_no_failure_of_the_worker_is_one_of_recall(
     assert (result.degraded, result.reason) == (True, "The answer cannot be read.")
 
 
-async def test_records_are_indexed_as_soon_as_a_worker_comes(
+async def test_records_are_indexed_as_soon_as_a_worker_starts(
     memory: Memory, richard: MemoryService, start_worker: StartWorker
 ) -> None:
     await richard.write_episodic(GOLD)
@@ -77,7 +77,7 @@ async def test_records_are_indexed_as_soon_as_a_worker_comes(
     assert (result.degraded, result.reason) == (False, None)
 
 
-async def test_a_record_that_waits_is_found_by_its_words_and_the_answer_is_degraded(
+async def test_a_record_waiting_for_the_index_is_found_by_words_in_a_degraded_answer(
     memory: Memory, richard: MemoryService, start_worker: StartWorker
 ) -> None:
     await start_worker()
@@ -99,15 +99,15 @@ async def test_a_record_that_waits_is_found_by_its_words_and_the_answer_is_degra
     assert (caught_up.degraded, caught_up.reason) == (False, None)
 
 
-async def test_a_record_indexed_during_the_search_makes_it_degraded(
+async def test_a_record_indexed_during_a_search_degrades_the_answer(
     memory: Memory,
     richard: MemoryService,
     start_worker: StartWorker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It was not in the index that was searched, so the answer may lack it."""
+    """It was not in the searched index, so the answer may lack it."""
     await start_worker()
-    await eventually(lambda: memory.indexer.problem is None)  # else it is searched once more
+    await eventually(lambda: memory.indexer.problem is None)  # otherwise the search is repeated
     search = memory.vectors.search
 
     async def search_then_index(text: str, limit: int, *, tenant: str) -> VectorHits:
@@ -126,7 +126,7 @@ async def test_a_record_indexed_during_the_search_makes_it_degraded(
 
 
 class _Gate:
-    """Stops the indexer where it begins to compare a worker's index with the ledger."""
+    """Stops the indexer when it begins to compare a worker's index with the ledger."""
 
     def __init__(self, memory: Memory, patch: pytest.MonkeyPatch) -> None:
         self.arrived = 0
@@ -144,14 +144,14 @@ class _Gate:
         self._open.release()
 
 
-async def test_an_emptied_index_is_never_nothing_found(
+async def test_an_answer_from_an_emptied_index_is_degraded(
     memory: Memory,
     connect_bus: ConnectBus,
     embedder: MiniLM,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Degraded from the moment the worker is lost until the next one has been compared."""
+    """The answer is degraded from the loss of the worker until the next one has been compared."""
     richard = memory.of(Caller(tenant="default", user="richard"))
     folder = tmp_path / "chroma"
     async with vector_worker(await connect_bus(), embedder, folder) as store:
@@ -183,7 +183,7 @@ async def test_an_emptied_index_is_never_nothing_found(
     assert ([hit.content for hit in filled.hits], filled.degraded) == ([GOLD], False)
 
 
-async def test_a_worker_lost_while_it_was_compared_is_not_trusted(
+async def test_a_worker_lost_during_its_comparison_is_not_trusted(
     memory: Memory,
     richard: MemoryService,
     start_worker: StartWorker,
@@ -203,7 +203,9 @@ async def test_a_worker_lost_while_it_was_compared_is_not_trusted(
     await eventually(lambda: memory.indexer.problem is None)
 
 
-async def test_many_searches_at_once_answer_without_a_worker(richard: MemoryService) -> None:
+async def test_many_concurrent_searches_are_answered_without_a_worker(
+    richard: MemoryService,
+) -> None:
     await richard.write_episodic(GOLD)
 
     results = await asyncio.gather(*(richard.search_episodic("gold") for _ in range(50)))
@@ -211,7 +213,7 @@ async def test_many_searches_at_once_answer_without_a_worker(richard: MemoryServ
     assert all(result.degraded and len(result.hits) == 1 for result in results)
 
 
-async def test_a_worker_that_died_or_cannot_serve_is_not_waited_for(
+async def test_recall_does_not_wait_for_a_dead_or_unusable_worker(
     memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory.indexer, "_patience", 600.0)

@@ -1,4 +1,4 @@
-"""Documents: cut at headings, kept for everybody, replaced chunk by chunk."""
+"""Documents: split at headings, stored for everybody, replaced chunk by chunk."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ GUIDE = f"# Plants\n\n{WATER}\n\n## Kitchen\n\n{BREAD}\n\n# Windows\n\n{WINDOW}\
 
 
 async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
-    """Run the tool on arguments as they come over the wire; its data."""
+    """Run the tool on arguments as they are sent over the bus; return its data."""
     sent = {"content": content, "title": "House", **args}
     request = msgspec.json.encode({"payload": {"args": sent}})
     checked = decode(request, ToolRequest[AddDocument]).payload.args
@@ -38,7 +38,7 @@ async def add(memory: Memory, content: str = GUIDE, **args: Any) -> Json:
 
 
 async def rows(database: Database, *, active: bool = True) -> list[dict[str, Any]]:
-    """The chunks in the order in which they were written."""
+    """Return the chunks in the order in which they were written."""
 
     def read(connection: SqlConnection) -> list[dict[str, Any]]:
         statement = "SELECT * FROM record WHERE kind = 'document_chunk' ORDER BY row"
@@ -47,20 +47,20 @@ async def rows(database: Database, *, active: bool = True) -> list[dict[str, Any
     return [row for row in await database.read(read) if not (active and row["superseded_by"])]
 
 
-def cut(content: str) -> list[tuple[str, str]]:
-    """Labels and contents of the chunks of a document called House."""
+def split(content: str) -> list[tuple[str, str]]:
+    """Return labels and contents of the chunks of a document titled House."""
     document = Document(title="House", source="house.md", content=content)
     return [(str(record.label), record.content) for record in _records(document, RICHARD, DAY)]
 
 
 def headings(content: str) -> list[list[str]]:
-    """Of each chunk the headings over it."""
-    return [label.split(SEPARATOR)[1:] for label, _ in cut(content)]
+    """Return the headings above each chunk."""
+    return [label.split(SEPARATOR)[1:] for label, _ in split(content)]
 
 
-def test_each_chunk_is_labelled_with_the_title_and_the_headings_over_it() -> None:
+def test_each_chunk_is_labelled_with_the_title_and_the_headings_above_it() -> None:
     assert headings(GUIDE) == [["Plants"], ["Plants", "Kitchen"], ["Windows"]]
-    assert {label.split(SEPARATOR)[0] for label, _ in cut(GUIDE)} == {"House"}
+    assert {label.split(SEPARATOR)[0] for label, _ in split(GUIDE)} == {"House"}
 
 
 @pytest.mark.parametrize(
@@ -79,24 +79,24 @@ def test_each_chunk_is_labelled_with_the_title_and_the_headings_over_it() -> Non
         pytest.param("- # Plants\n", [], id="in a list"),
     ],
 )
-def test_a_heading_is_what_markdown_says_is_one(beginning: str, over: list[str]) -> None:
+def test_headings_are_recognised_as_in_markdown(beginning: str, over: list[str]) -> None:
     assert headings(f"{beginning}\n{WATER}\n\n{BREAD}")[-1] == over
 
 
-def test_a_heading_stands_in_the_chunk_with_what_it_is_over() -> None:
-    (first, *rest) = [content for _, content in cut(f"# Plants\n\n{WATER}{BREAD}")]
+def test_a_heading_is_in_the_chunk_of_the_text_below_it() -> None:
+    (first, *rest) = [content for _, content in split(f"# Plants\n\n{WATER}{BREAD}")]
 
     assert first.startswith(f"# Plants\n\n{WATER[:100]}")
     assert rest
 
 
 def test_line_endings_make_no_difference() -> None:
-    assert cut(GUIDE.replace("\n", "\r\n")) == cut(GUIDE) == cut(GUIDE.replace("\n", "\r"))
+    assert split(GUIDE.replace("\n", "\r\n")) == split(GUIDE) == split(GUIDE.replace("\n", "\r"))
 
 
-def test_plain_text_is_cut_between_sentences() -> None:
+def test_plain_text_is_split_between_sentences() -> None:
     contents = [
-        content for _, content in cut("It is a long story. And nobody tells it well. " * 80)
+        content for _, content in split("It is a long story. And nobody tells it well. " * 80)
     ]
 
     assert len(contents) > 3
@@ -105,18 +105,18 @@ def test_plain_text_is_cut_between_sentences() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=3_000))
-def test_nothing_but_blanks_gets_lost_and_no_chunk_is_too_long(text: str) -> None:
+def test_chunks_lose_only_blanks_and_are_never_too_long(text: str) -> None:
     content = f"House rules {text}"
 
-    chunks = cut(content)
+    chunks = split(content)
 
-    kept = "".join("".join(chunk.split()) for _, chunk in chunks)
-    assert kept == "".join(content.split())
+    joined = "".join("".join(chunk.split()) for _, chunk in chunks)
+    assert joined == "".join(content.split())
     assert all(len(chunk) < CHUNK[1] + MIN_CHUNK for _, chunk in chunks)
     assert all(len(label) <= MAX_LABEL for label, _ in chunks)
 
 
-async def test_what_a_document_says_is_found_by_everybody(searchable: Memory) -> None:
+async def test_a_documents_text_is_found_by_everybody(searchable: Memory) -> None:
     await add(searchable)
 
     for caller in (RICHARD, EVE, Caller(tenant="default")):
@@ -124,7 +124,7 @@ async def test_what_a_document_says_is_found_by_everybody(searchable: Memory) ->
         assert "230 degrees" in first
 
 
-async def test_a_chunk_says_where_it_comes_from(memory: Memory, database: Database) -> None:
+async def test_a_chunk_names_its_source(memory: Memory, database: Database) -> None:
     done = await add(memory, source="docs/house.md")
 
     assert done == {
@@ -143,25 +143,25 @@ async def test_a_chunk_says_where_it_comes_from(memory: Memory, database: Databa
         assert json.loads(row["metadata"]) == {"title": "House", "source": "docs/house.md"}
 
 
-async def test_without_a_source_the_title_is_it(memory: Memory, database: Database) -> None:
+async def test_without_a_source_the_title_is_the_source(memory: Memory, database: Database) -> None:
     assert (await add(memory))["source"] == "House"
     assert (await rows(database))[0]["source_ref"] == "House#1"
 
 
-async def test_adding_an_unchanged_document_again_changes_nothing(
+async def test_adding_an_unchanged_document_changes_nothing(
     memory: Memory, database: Database, announced: list[tuple[str, MemoryChange]]
 ) -> None:
     await add(memory)
-    before, told = await rows(database, active=False), len(announced)
+    before, count = await rows(database, active=False), len(announced)
 
     again = await add(memory)
 
     assert (again["unchanged"], again["added"], again["replaced"]) == (3, 0, 0)
     assert await rows(database, active=False) == before
-    assert len(announced) == told
+    assert len(announced) == count
 
 
-async def test_a_changed_chunk_takes_the_place_of_the_old_one_and_of_no_other(
+async def test_a_changed_chunk_replaces_only_its_former_version(
     memory: Memory, database: Database, announced: list[tuple[str, MemoryChange]]
 ) -> None:
     await add(memory)
@@ -171,17 +171,17 @@ async def test_a_changed_chunk_takes_the_place_of_the_old_one_and_of_no_other(
     done = await add(memory, GUIDE.replace("230", "250"))
 
     assert (done["replaced"], done["unchanged"], done["removed"]) == (1, 2, 0)
-    *kept, new = await rows(database)
-    assert [row["id"] for row in kept] == [plants["id"], windows["id"]]
+    *remaining, new = await rows(database)
+    assert [row["id"] for row in remaining] == [plants["id"], windows["id"]]
     assert (new["source_ref"], "250 degrees" in new["content"]) == ("House#2", True)
     saved = MemoryChange(id=new["id"], kind="document_chunk")
-    gone = MemoryChange(id=kitchen["id"], kind="document_chunk", superseded_by=new["id"])
-    assert announced == [("memory.saved", saved), ("memory.superseded", gone)]
+    replaced = MemoryChange(id=kitchen["id"], kind="document_chunk", superseded_by=new["id"])
+    assert announced == [("memory.saved", saved), ("memory.superseded", replaced)]
     versions = await memory.of(EVE).facts.history(new["id"])
     assert [version.id for version in versions] == [new["id"], kitchen["id"]]
 
 
-async def test_what_is_no_longer_in_a_document_is_not_found(searchable: Memory) -> None:
+async def test_text_removed_from_a_document_is_not_found(searchable: Memory) -> None:
     await add(searchable)
     await add(searchable, f"# Plants\n\n{WATER}")
 
@@ -207,7 +207,7 @@ async def test_chunks_beyond_the_new_end_are_replaced_by_the_last_one(
     }
 
 
-async def test_what_was_replaced_leaves_an_audit_row(memory: Memory, database: Database) -> None:
+async def test_a_replaced_chunk_leaves_an_audit_row(memory: Memory, database: Database) -> None:
     def audit(connection: SqlConnection) -> set[tuple[str, str]]:
         found = connection.execute("SELECT record_id, agent FROM audit")
         return {(row["record_id"], row["agent"]) for row in found}
@@ -219,7 +219,7 @@ async def test_what_was_replaced_leaves_an_audit_row(memory: Memory, database: D
     assert await database.read(audit) == {(row["id"], "shell") for row in old}
 
 
-async def test_a_new_title_labels_every_chunk_anew(memory: Memory, database: Database) -> None:
+async def test_a_new_title_relabels_every_chunk(memory: Memory, database: Database) -> None:
     await add(memory, source="house.md")
     done = await add(memory, source="house.md", title="Cottage")
 
@@ -228,7 +228,7 @@ async def test_a_new_title_labels_every_chunk_anew(memory: Memory, database: Dat
 
 
 @pytest.mark.parametrize("other", ["a#1", "a#12", "a#", "a#1#1", "a$", "a#x", "A", "a\x00"])
-async def test_documents_whose_sources_look_alike_leave_each_other_alone(
+async def test_documents_with_similar_sources_do_not_affect_each_other(
     memory: Memory, database: Database, other: str
 ) -> None:
     sources = ("a", other)
@@ -241,7 +241,7 @@ async def test_documents_whose_sources_look_alike_leave_each_other_alone(
     assert len(await rows(database)) == 6
 
 
-async def test_a_document_is_replaced_whole_or_not_at_all(
+async def test_a_document_is_replaced_completely_or_not_at_all(
     memory: Memory, database: Database
 ) -> None:
     await add(memory)
@@ -260,7 +260,7 @@ async def test_a_document_is_replaced_whole_or_not_at_all(
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         pytest.param({"content": ""}, "`args.content`", id="empty"),
         pytest.param({"content": " \n\t"}, "content: the text is blank", id="blank"),
@@ -272,18 +272,18 @@ async def test_a_document_is_replaced_whole_or_not_at_all(
         pytest.param({"scope": "user"}, "unknown field `scope`", id="another scope"),
     ],
 )
-async def test_wrong_arguments_are_named_and_nothing_is_kept(
-    memory: Memory, args: Json, says: str
+async def test_wrong_arguments_are_named_and_nothing_is_stored(
+    memory: Memory, args: Json, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentsError) as caught:
         await add(memory, **{"content": GUIDE, **args})
 
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert (await memory.ledger.counts()).records == 0
 
 
 @pytest.mark.parametrize("content", ["x" * (MAX_DOCUMENT - 1), "\n" * (MAX_DOCUMENT // 2)])
-async def test_a_document_is_measured_as_it_travels(memory: Memory, content: str) -> None:
+async def test_a_documents_size_is_measured_as_encoded(memory: Memory, content: str) -> None:
     with pytest.raises(TooLargeError, match="900,000 bytes as JSON"):
         await add(memory, content)
 

@@ -1,4 +1,4 @@
-"""What a turn repeats of the memories that it was answered from, and what is its own."""
+"""Echoes: which memories a turn repeats, and what it adds."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from local.text.words import stems
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")
 BREAD = Shown(id="bread", content="Richard bakes sourdough bread every Saturday morning.")
-ASKED = "What do you remember about Australian geography?"
+QUESTION = "What do you remember about Australian geography?"
 RESULT = "[Memory recall — 2026-11-20]\n1. (relevance: 0.88) 2026-11-01\n   " + CANBERRA.content
 
 
@@ -20,15 +20,15 @@ RESULT = "[Memory recall — 2026-11-20]\n1. (relevance: 0.88) 2026-11-01\n   " 
         pytest.param("You said that Australia's capital is Canberra.", id="in part"),
     ],
 )
-def test_an_answer_rests_on_what_it_repeats_and_on_nothing_else(answer: str) -> None:
-    reading = find_echo(ASKED, answer, [BREAD, CANBERRA], [RESULT])
+def test_an_answers_sources_are_exactly_the_memories_it_repeats(answer: str) -> None:
+    reading = find_echo(QUESTION, answer, [BREAD, CANBERRA], [RESULT])
 
     assert reading.sources == ("canberra",)
     assert reading.of_question == {"adds": []}
     assert "unanswered" not in reading.of_episode
 
 
-def test_a_value_of_one_word_is_enough_to_rest_on() -> None:
+def test_a_value_of_one_word_can_be_a_source() -> None:
     fact = Shown(id="language", content="Elixir")
 
     reading = find_echo("What language do I prefer?", "I remember: Elixir.", [fact], [])
@@ -37,18 +37,18 @@ def test_a_value_of_one_word_is_enough_to_rest_on() -> None:
     assert reading.of_answer == {"adds": []}
 
 
-def test_what_an_answer_adds_of_its_own_is_noted() -> None:
+def test_words_that_an_answer_adds_are_recorded() -> None:
     answer = "It is Canberra, not Sydney. The flight to Perth leaves on Tuesday."
 
-    reading = find_echo(ASKED, answer, [CANBERRA], [RESULT])
+    reading = find_echo(QUESTION, answer, [CANBERRA], [RESULT])
 
     assert set(stems(["perth", "tuesday"])) <= set(reading.of_answer["adds"])
     assert reading.of_question == {"adds": []}
     assert reading.of_episode["adds"] == reading.of_answer["adds"]
 
 
-def test_what_a_user_states_beside_the_question_is_the_turns_own() -> None:
-    query = f"My new dog is called Rex. {ASKED}"
+def test_a_users_statement_beside_the_question_counts_as_added() -> None:
+    query = f"My new dog is called Rex. {QUESTION}"
 
     reading = find_echo(query, "The capital is Canberra, not Sydney.", [CANBERRA], [RESULT])
 
@@ -66,7 +66,7 @@ def test_what_a_user_states_beside_the_question_is_the_turns_own() -> None:
     ],
 )
 def test_a_refusal_to_a_bare_question_answers_nothing(answer: str) -> None:
-    reading = find_echo(ASKED, answer, [BREAD], [])
+    reading = find_echo(QUESTION, answer, [BREAD], [])
 
     assert reading.sources == ()
     assert reading.of_question == reading.of_answer == reading.of_episode == {"unanswered": True}
@@ -81,13 +81,13 @@ def test_a_refusal_to_a_bare_question_answers_nothing(answer: str) -> None:
         ("Is it safe?", "No, never mix bleach with ammonia: you must know that chlorine is toxic."),
     ],
 )
-def test_an_answer_of_ones_own_is_a_memory_like_any_other(query: str, answer: str) -> None:
+def test_an_answer_without_sources_is_an_ordinary_memory(query: str, answer: str) -> None:
     reading = find_echo(query, answer, [BREAD], [])
 
     assert (reading.sources, reading.of_episode, reading.of_answer) == ((), {}, {})
 
 
-def test_what_is_stated_beside_a_refused_question_is_no_question() -> None:
+def test_a_statement_beside_an_unanswered_question_is_an_ordinary_memory() -> None:
     query = "My sister cannot eat peanuts. What do you know about her?"
 
     reading = find_echo(query, "I remember nothing about that.", [], [])
@@ -106,5 +106,5 @@ def test_what_is_stated_beside_a_refused_question_is_no_question() -> None:
         ("Nothing but words", "Nothing but words"),
     ],
 )
-def test_statements_are_the_sentences_that_ask_nothing(text: str, stated: str) -> None:
+def test_statements_are_the_sentences_that_are_not_questions(text: str, stated: str) -> None:
     assert statements(text) == stated

@@ -1,4 +1,4 @@
-"""An edited message is a newer version: the newest is found, the older ones are history."""
+"""An edited message is a newer version: the newest is found, and the older ones are history."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def counts(ingested: dict[str, Any]) -> tuple[int, int, int]:
     return ingested["added"], ingested["changed"], ingested["known"]
 
 
-async def shown(bus: Connection) -> list[str]:
+async def load_contents(bus: Connection) -> list[str]:
     loaded = await call(bus, "load_session", {})
     return [message["content"] for message in loaded["messages"] if message["content"]]
 
@@ -40,7 +40,7 @@ async def found(bus: Connection, query: str) -> list[str]:
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "Ship it to Bern."), (1, "It goes out on Monday."), (2, "3 in stock")]
 )
-async def test_the_newest_is_found_and_shown_in_the_older_ones_place(
+async def test_the_newest_version_is_found_and_loaded_in_place_of_the_older_one(
     bus: Connection, number: int, text: str
 ) -> None:
     first = await ingest(bus, *TALK)
@@ -52,10 +52,10 @@ async def test_the_newest_is_found_and_shown_in_the_older_ones_place(
     assert old not in await found(bus, old)
     expected = [message["content"] for message in TALK]
     expected[number] = text
-    assert await shown(bus) == expected
+    assert await load_contents(bus) == expected
 
 
-async def test_every_version_is_in_its_history_newest_first(
+async def test_the_history_lists_every_version_newest_first(
     bus: Connection, announced: list[tuple[str, MemoryChange]]
 ) -> None:
     (first,) = (await ingest(bus, TALK[0]))["ids"]
@@ -76,7 +76,7 @@ async def test_every_version_is_in_its_history_newest_first(
     assert [(one.id, one.superseded_by) for one in replaced] == [(first, second), (second, third)]
 
 
-async def test_the_text_that_comes_last_stands_even_if_it_is_an_old_one(bus: Connection) -> None:
+async def test_the_last_text_sent_is_active_even_if_it_is_an_old_one(bus: Connection) -> None:
     await ingest(bus, *TALK)
     await ingest(bus, edited(0, "To Bern."))
     same = await ingest(bus, edited(0, "To Bern."))
@@ -84,18 +84,18 @@ async def test_the_text_that_comes_last_stands_even_if_it_is_an_old_one(bus: Con
     again = await ingest(bus, *TALK)
 
     assert [counts(one) for one in (same, whole, again)] == [(0, 0, 1), (0, 1, 2), (0, 0, 3)]
-    assert await shown(bus) == [message["content"] for message in TALK]
+    assert await load_contents(bus) == [message["content"] for message in TALK]
 
 
-async def test_texts_of_one_id_in_one_request_are_edits_in_their_order(bus: Connection) -> None:
+async def test_texts_with_one_id_in_one_request_are_successive_edits(bus: Connection) -> None:
     ingested = await ingest(bus, *TALK, edited(0, "To Bern."), edited(0, "To Chur."))
 
     assert counts(ingested) == (3, 2, 0)
-    assert await shown(bus) == ["To Chur.", "It goes out today.", "4 in stock"]
+    assert await load_contents(bus) == ["To Chur.", "It goes out today.", "4 in stock"]
     assert len(ingested["ids"]) == 5
 
 
-async def test_a_blank_message_may_get_words_and_lose_them(bus: Connection) -> None:
+async def test_a_blank_message_may_gain_text_and_lose_it(bus: Connection) -> None:
     await ingest(bus, edited(0, " "), TALK[1])
     assert await found(bus, "Basel") == []
 
@@ -106,7 +106,7 @@ async def test_a_blank_message_may_get_words_and_lose_them(bus: Connection) -> N
     assert "Ship it to Basel." not in await found(bus, "Basel")
 
 
-async def test_the_same_id_of_another_role_session_or_user_is_another_message(
+async def test_the_same_id_in_another_role_session_or_user_is_another_message(
     bus: Connection,
 ) -> None:
     await ingest(bus, TALK[0])
@@ -114,27 +114,27 @@ async def test_the_same_id_of_another_role_session_or_user_is_another_message(
 
     assert counts(await ingest(bus, other)) == (1, 0, 0)
     args = {"messages": [edited(0, "Hello.")]}
-    elsewhere = await call(bus, "ingest", {**args, "session_id": "s2"})
-    assert counts(elsewhere) == (1, 0, 0)
+    in_other_session = await call(bus, "ingest", {**args, "session_id": "s2"})
+    assert counts(in_other_session) == (1, 0, 0)
     theirs = await call_tool(
         bus, "ingest", args, caller=Caller(tenant="default", user="eve", session_id="s1")
     )
     assert counts(theirs.data) == (1, 0, 0)
-    assert await shown(bus) == ["Ship it to Basel.", "To Basel, then."]
+    assert await load_contents(bus) == ["Ship it to Basel.", "To Basel, then."]
 
 
-async def test_what_is_new_between_known_messages_stands_between_them(bus: Connection) -> None:
-    """As what an older release had left out, when the conversation is sent again."""
+async def test_a_new_message_between_known_ones_is_loaded_between_them(bus: Connection) -> None:
+    """This happens when a conversation is resent that an older release stored incompletely."""
     await ingest(bus, *TALK)
     system = {"role": "system", "content": "Be brief."}
     late = {"role": "user", "id": "m1b", "content": "By post."}
 
     assert counts(await ingest(bus, system, TALK[0], late, *TALK[1:])) == (2, 0, 3)
     texts = [message["content"] for message in TALK]
-    assert await shown(bus) == ["Be brief.", texts[0], "By post.", *texts[1:]]
+    assert await load_contents(bus) == ["Be brief.", texts[0], "By post.", *texts[1:]]
 
 
-async def test_a_conversation_that_tells_of_edits_changes_nothing_when_it_is_sent_again(
+async def test_resending_a_conversation_with_edits_changes_nothing(
     bus: Connection,
 ) -> None:
     versions = [TALK[0], edited(0, "Ship it to Bern."), TALK[0], edited(0, "Ship it to Chur.")]
@@ -143,4 +143,4 @@ async def test_a_conversation_that_tells_of_edits_changes_nothing_when_it_is_sen
     assert counts(await ingest(bus, *versions[:2], TALK[1])) == (0, 0, 3)
     assert counts(await ingest(bus, *versions, TALK[1])) == (0, 2, 3)
     assert counts(await ingest(bus, *versions, TALK[1])) == (0, 0, 5)
-    assert await shown(bus) == ["Ship it to Chur.", "It goes out today."]
+    assert await load_contents(bus) == ["Ship it to Chur.", "It goes out today."]

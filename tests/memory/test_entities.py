@@ -1,4 +1,4 @@
-"""Entities of the whole memory: one spelling each, known by every name that is stated for them."""
+"""Entities have one spelling each, and are found by every alias that is stated for them."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from recalling import recall
 
 WORKS = ("Robert Smith", "works for", "Northwind")
 ALSO = ("Bob", "is", "Robert Smith")
-WORKS_SAID, ALSO_SAID = "Robert Smith works for Northwind.", "Bob is Robert Smith."
+WORKS_TEXT, ALSO_TEXT = "Robert Smith works for Northwind.", "Bob is Robert Smith."
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def eve(memory: Memory) -> MemoryService:
     return memory.of(Caller(tenant="default", user="eve", agent="robot"))
 
 
-async def tell(
+async def store_triplets(
     service: MemoryService, *facts: tuple[str, str, str], scope: OwnerScope = "user"
 ) -> list[str]:
-    """The texts of the facts as they are stored."""
+    """Store triplets, and return the texts of the facts."""
     triplets = [Triplet(subject=s, predicate=p, object=o) for s, p, o in facts]
     ids = [one.id for one in await service.facts.store_triplets(triplets, scope)]
     return [(await service.facts.history(id_))[0].content for id_ in ids]
@@ -40,17 +40,17 @@ async def linked(database: Database) -> set[tuple[str, str]]:
     return await database.read(read)
 
 
-async def test_a_name_is_spelled_as_it_was_first(richard: MemoryService) -> None:
-    await tell(richard, ("J. R. Smith", "works for", "Northwind"))
+async def test_a_name_keeps_its_first_spelling(richard: MemoryService) -> None:
+    await store_triplets(richard, ("J. R. Smith", "works for", "Northwind"))
 
-    told = await tell(
+    stored = await store_triplets(
         richard,
         ("NORTHWIND", "sells", "tea"),
         ("JR Smith", "likes", "Tea"),
         ("Ada", "knows", "ada"),
     )
 
-    assert told == ["Northwind sells tea.", "J. R. Smith likes tea.", "Ada knows ada."]
+    assert stored == ["Northwind sells tea.", "J. R. Smith likes tea.", "Ada knows ada."]
     (record,) = await richard.facts.history(
         (await richard.facts.store_triplets([triplet("Jr. Smith", "likes", "TEA")], "user"))[0].id
     )
@@ -62,76 +62,86 @@ def triplet(subject: str, predicate: str, object_: str) -> Triplet:
     return Triplet(subject=subject, predicate=predicate, object=object_)
 
 
-async def test_nobody_spells_as_another_user_does(
+async def test_spellings_of_one_user_do_not_affect_another(
     richard: MemoryService, eve: MemoryService
 ) -> None:
-    await tell(eve, ("Northwind", "sells", "tea"))
-    assert await tell(richard, ("northWind", "sells", "Tea")) == ["northWind sells Tea."]
+    await store_triplets(eve, ("Northwind", "sells", "tea"))
+    assert await store_triplets(richard, ("northWind", "sells", "Tea")) == ["northWind sells Tea."]
 
-    await tell(eve, ("Bluepeak", "sells", "lenses"), scope="tenant")
-    assert await tell(richard, ("BLUEPEAK", "is in", "Oslo")) == ["Bluepeak is in Oslo."]
-    await tell(richard, ("Riga", "is in", "Latvia"))
-    assert await tell(richard, ("RIGA", "is on", "the sea"), scope="tenant") == [
+    await store_triplets(eve, ("Bluepeak", "sells", "lenses"), scope="tenant")
+    assert await store_triplets(richard, ("BLUEPEAK", "is in", "Oslo")) == ["Bluepeak is in Oslo."]
+    await store_triplets(richard, ("Riga", "is in", "Latvia"))
+    assert await store_triplets(richard, ("RIGA", "is on", "the sea"), scope="tenant") == [
         "RIGA is on the sea."
     ], "what is for everybody shows no spelling of a user's own"
 
 
-async def test_a_retired_fact_spells_no_name(memory: Memory, richard: MemoryService) -> None:
+async def test_a_retired_fact_does_not_determine_a_spelling(
+    memory: Memory, richard: MemoryService
+) -> None:
     (wrong,) = await richard.facts.store_triplets([triplet("NorthWIND", "sells", "tea")], "user")
     (newer,) = await richard.facts.store_triplets([triplet("Ada", "likes", "tea")], "user")
     (by,) = await richard.facts.history(newer.id)
     (old,) = await richard.facts.history(wrong.id)
     await memory.ledger.facts.judge(by, replaces=[old], agent="test")
 
-    assert await tell(richard, ("Northwind", "is in", "Oslo")) == ["Northwind is in Oslo."]
+    assert await store_triplets(richard, ("Northwind", "is in", "Oslo")) == [
+        "Northwind is in Oslo."
+    ]
 
 
 @pytest.mark.parametrize("alias_first", [True, False])
-async def test_facts_are_linked_through_aliases_that_were_stated(
+async def test_facts_are_linked_through_stated_aliases(
     richard: MemoryService, database: Database, *, alias_first: bool
 ) -> None:
-    await tell(richard, *((ALSO, WORKS) if alias_first else (WORKS, ALSO)))
-    await tell(richard, ("Bob", "plays", "chess"))
+    await store_triplets(richard, *((ALSO, WORKS) if alias_first else (WORKS, ALSO)))
+    await store_triplets(richard, ("Bob", "plays", "chess"))
 
-    assert ("Bob plays chess.", WORKS_SAID) in await linked(database)
-    assert await tell(richard, ("BOB", "sings", "bass")) == ["Bob sings bass."], "as it was told"
+    assert ("Bob plays chess.", WORKS_TEXT) in await linked(database)
+    assert await store_triplets(richard, ("BOB", "sings", "bass")) == ["Bob sings bass."], (
+        "as it was told"
+    )
 
 
-async def test_without_a_statement_two_names_are_two(
+async def test_without_a_stated_alias_two_names_are_different(
     richard: MemoryService, database: Database
 ) -> None:
-    await tell(richard, WORKS, ("Bob", "is", "Catholic"), ("Bob", "knows", "Robert Miller"))
-    await tell(richard, ("Bob", "plays", "chess"))
+    await store_triplets(
+        richard, WORKS, ("Bob", "is", "Catholic"), ("Bob", "knows", "Robert Miller")
+    )
+    await store_triplets(richard, ("Bob", "plays", "chess"))
 
-    assert ("Bob plays chess.", WORKS_SAID) not in await linked(database)
-    assert WORKS_SAID not in await recall(richard, "Where does Bob earn money?")
+    assert ("Bob plays chess.", WORKS_TEXT) not in await linked(database)
+    assert WORKS_TEXT not in await recall(richard, "Where does Bob earn money?")
 
 
 @pytest.mark.usefixtures("either_size")
-async def test_a_question_that_names_an_alias_finds_what_the_other_name_has(
+async def test_a_question_with_an_alias_finds_facts_about_the_other_name(
     richard: MemoryService,
 ) -> None:
-    await tell(richard, WORKS, ("Zoltan Kiss", "runs", "Northwind"), ("Ada", "likes", "tea"))
+    await store_triplets(
+        richard, WORKS, ("Zoltan Kiss", "runs", "Northwind"), ("Ada", "likes", "tea")
+    )
     assert await recall(richard, "Who pays Bob's wages?") == []
 
-    await tell(richard, ALSO, ("Robert Smith", "goes by", "Robbie"))
+    await store_triplets(richard, ALSO, ("Robert Smith", "goes by", "Robbie"))
 
     found = await recall(richard, "Who pays Bob's wages?")
-    assert {WORKS_SAID, ALSO_SAID} <= set(found)
+    assert {WORKS_TEXT, ALSO_TEXT} <= set(found)
     assert "Zoltan Kiss runs Northwind." in found, "one step further"
     assert "Ada likes tea." not in found
-    assert WORKS_SAID in await recall(richard, "Who pays Robbie's wages?"), "step by step"
+    assert WORKS_TEXT in await recall(richard, "Who pays Robbie's wages?"), "step by step"
 
 
-async def test_an_alias_is_known_to_those_who_may_see_its_statement(
+async def test_an_alias_applies_only_to_users_who_may_see_its_statement(
     richard: MemoryService, eve: MemoryService
 ) -> None:
-    await tell(richard, WORKS, scope="tenant")
-    await tell(richard, ALSO)
+    await store_triplets(richard, WORKS, scope="tenant")
+    await store_triplets(richard, ALSO)
     assert await recall(eve, "Who pays Bob?") == []
 
-    await tell(richard, ALSO, scope="tenant")
-    assert WORKS_SAID in await recall(eve, "Who pays Bob?")
+    await store_triplets(richard, ALSO, scope="tenant")
+    assert WORKS_TEXT in await recall(eve, "Who pays Bob?")
 
 
 async def test_an_alias_ends_with_its_statement(
@@ -142,25 +152,23 @@ async def test_an_alias_ends_with_its_statement(
     await memory.ledger.facts.judge(chain[0], replaces=[chain[1]], agent="test")
 
     assert await recall(richard, "Who pays Bob?") == []
-    await tell(richard, ("Bob", "plays", "chess"))
-    assert ("Bob plays chess.", WORKS_SAID) not in await linked(database)
+    await store_triplets(richard, ("Bob", "plays", "chess"))
+    assert ("Bob plays chess.", WORKS_TEXT) not in await linked(database)
 
 
-async def test_aliases_are_known_again_after_a_start(
-    memory: Memory, richard: MemoryService
-) -> None:
-    await tell(richard, WORKS, ALSO)
-    memory.ledger.knowledge._has_aliases = None  # as a process that has just begun
+async def test_aliases_survive_a_restart(memory: Memory, richard: MemoryService) -> None:
+    await store_triplets(richard, WORKS, ALSO)
+    memory.ledger.knowledge._has_aliases = None  # like a process that has just started
 
-    assert WORKS_SAID in await recall(richard, "Who pays Bob?")
+    assert WORKS_TEXT in await recall(richard, "Who pays Bob?")
 
 
 async def test_names_known_to_the_caller_are_found_in_a_text(
     memory: Memory, richard: MemoryService, eve: MemoryService
 ) -> None:
-    await tell(richard, ("J. R. Smith", "runs", "Northwind Trading"), ALSO)
-    await tell(richard, ("Northwind", "is in", "Oslo"), scope="tenant")
-    await tell(eve, ("Cleo", "knows", "Dario"))
+    await store_triplets(richard, ("J. R. Smith", "runs", "Northwind Trading"), ALSO)
+    await store_triplets(richard, ("Northwind", "is in", "Oslo"), scope="tenant")
+    await store_triplets(eve, ("Cleo", "knows", "Dario"))
 
     text = "Cleo met JR Smith's friend bob and NORTHWIND TRADING in oslo; northwind paid. Bob left."
     assert await richard.facts.known_entities(text) == [
@@ -171,6 +179,6 @@ async def test_names_known_to_the_caller_are_found_in_a_text(
         "Northwind",
     ]
     assert await eve.facts.known_entities(text) == ["Cleo", "Northwind", "Oslo"]
-    nobody = memory.of(Caller(tenant="default"))
-    assert await nobody.facts.known_entities(text) == ["Northwind", "Oslo"]
+    without_user = memory.of(Caller(tenant="default"))
+    assert await without_user.facts.known_entities(text) == ["Northwind", "Oslo"]
     assert await richard.facts.known_entities("") == []

@@ -1,4 +1,4 @@
-"""Notes and episodes: found by meaning, once each, with ratings, by nobody but their owner."""
+"""Notes and episodes: found by meaning, stored once, rated, and only for their owner."""
 
 from datetime import UTC, datetime
 
@@ -14,8 +14,8 @@ from local.text.words import terms
 
 GOLD = "Q: What is the chemical symbol of gold?\nA: The chemical symbol of gold is Au."
 CAPITAL = "Q: What is the capital of Australia?\nA: The capital of Australia is Canberra."
-OTHERS = 200
-"""More episodes than a search asks the index for at first."""
+MANY = 200
+"""Number of episodes, more than a search first requests from the index."""
 TIDES = "Q: Why are there tides?\nA: The moon pulls at the oceans."
 
 
@@ -47,7 +47,7 @@ async def test_an_episode_is_found_by_its_meaning(
     assert 0.2 <= result.hits[0].score <= 1.0
 
 
-async def test_hits_come_best_first_and_only_as_many_as_asked_for(
+async def test_hits_are_best_first_and_at_most_as_many_as_requested(
     searchable: Memory, richard: MemoryService
 ) -> None:
     for n in range(12):
@@ -63,7 +63,9 @@ async def test_hits_come_best_first_and_only_as_many_as_asked_for(
     assert three.hits == default.hits[:3]
 
 
-async def test_what_is_not_alike_is_no_hit(searchable: Memory, richard: MemoryService) -> None:
+async def test_a_dissimilar_episode_is_not_a_hit(
+    searchable: Memory, richard: MemoryService
+) -> None:
     await richard.write_episodic(GOLD)
     await indexed(searchable)
 
@@ -122,7 +124,7 @@ async def test_a_hit_carries_the_metadata_of_its_episode(
     }
 
 
-async def test_without_metadata_time_and_session_are_the_callers(
+async def test_without_metadata_time_and_session_are_those_of_the_call(
     searchable: Memory, richard: MemoryService
 ) -> None:
     searchable.clock = lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -146,13 +148,13 @@ async def test_without_metadata_time_and_session_are_the_callers(
         pytest.param("0001-01-01T00:00:00+23:59", id="before the calendar begins"),
     ],
 )
-async def test_a_time_that_is_none_is_refused(richard: MemoryService, timestamp: str) -> None:
+async def test_an_invalid_time_is_refused(richard: MemoryService, timestamp: str) -> None:
     with pytest.raises(InvalidArgumentsError, match="timestamp_utc"):
         await richard.write_episodic(GOLD, {"timestamp_utc": timestamp})
 
 
 @pytest.mark.parametrize("first", ["episode", "feedback"])
-async def test_feedback_travels_with_its_episode_whichever_comes_first(
+async def test_feedback_reaches_its_episode_in_either_order(
     searchable: Memory, richard: MemoryService, first: str
 ) -> None:
     if first == "feedback":
@@ -196,7 +198,7 @@ async def test_good_feedback_lifts_an_episode_among_similar_ones(
     assert 1 >= good > unrated > bad > 0, "the feedback is in the score"
 
 
-async def test_an_episode_that_is_told_in_every_session_takes_one_place(
+async def test_an_episode_repeated_in_every_session_takes_one_place(
     searchable: Memory, richard: MemoryService
 ) -> None:
     for number in range(9):
@@ -210,7 +212,7 @@ async def test_an_episode_that_is_told_in_every_session_takes_one_place(
     assert [hit.id for hit in hits][1:] == [other]
 
 
-async def test_feedback_makes_no_hit_of_what_is_not_alike(
+async def test_feedback_does_not_turn_a_dissimilar_episode_into_a_hit(
     searchable: Memory, richard: MemoryService
 ) -> None:
     await richard.write_episodic(GOLD, {"query_id": "q1"})
@@ -220,7 +222,7 @@ async def test_feedback_makes_no_hit_of_what_is_not_alike(
     assert contents(await richard.search_episodic("Which team won the ice hockey final?")) == []
 
 
-async def test_nobody_finds_the_episodes_of_another_user(
+async def test_users_do_not_find_each_others_episodes(
     searchable: Memory, richard: MemoryService, eve: MemoryService
 ) -> None:
     await richard.write_episodic(GOLD)
@@ -234,11 +236,11 @@ async def test_nobody_finds_the_episodes_of_another_user(
     assert contents(await richard.search_episodic("chemical symbol of gold")) == [GOLD]
 
 
-async def test_an_index_full_of_another_users_episodes_does_not_hide_ones_own(
+async def test_an_index_full_of_another_users_episodes_does_not_hide_the_callers(
     searchable: Memory, richard: MemoryService, eve: MemoryService
 ) -> None:
     closer = "The chemical symbol of gold is Au, gold's chemical symbol"
-    for n in range(OTHERS):
+    for n in range(MANY):
         await eve.write_episodic(f"{closer}; note {n}.")
     await richard.write_episodic(GOLD)
     await indexed(searchable)
@@ -248,11 +250,11 @@ async def test_an_index_full_of_another_users_episodes_does_not_hide_ones_own(
     assert contents(result) == [GOLD]
 
 
-async def test_a_configured_min_score_counts_however_full_the_index_is(
+async def test_a_configured_min_score_applies_however_full_the_index_is(
     searchable: Memory, richard: MemoryService, eve: MemoryService
 ) -> None:
     searchable.recaller.min_score = -1.0
-    for n in range(OTHERS):
+    for n in range(MANY):
         await eve.write_episodic(f"Our ice hockey team won final number {n}.")
     await richard.write_episodic(GOLD)
     await indexed(searchable)
@@ -262,7 +264,7 @@ async def test_a_configured_min_score_counts_however_full_the_index_is(
     assert contents(result) == [GOLD]
 
 
-async def test_a_min_score_bounds_what_is_found_by_its_meaning_alone(
+async def test_a_min_score_applies_to_episodes_found_by_meaning_alone(
     searchable: Memory, richard: MemoryService
 ) -> None:
     searchable.recaller.min_score = 0.999
@@ -285,7 +287,7 @@ async def test_a_min_score_bounds_what_is_found_by_its_meaning_alone(
         ),
     ],
 )
-async def test_an_episode_needs_enough_of_the_words_where_its_meaning_is_not_near(
+async def test_an_episode_with_a_distant_meaning_needs_enough_common_words(
     searchable: Memory, richard: MemoryService, question: str, found: list[str]
 ) -> None:
     searchable.recaller.min_score = 0.999
@@ -306,7 +308,7 @@ async def test_blank_text_is_refused(searchable: Memory, richard: MemoryService,
     assert (await searchable.ledger.counts()).records == 0
 
 
-async def test_topics_are_no_episodes(searchable: Memory, richard: MemoryService) -> None:
+async def test_topics_are_not_episodes(searchable: Memory, richard: MemoryService) -> None:
     await richard.write_topic("user.favourite_metal", "gold, chemical symbol Au")
     await indexed(searchable)
 

@@ -1,4 +1,4 @@
-"""What users say becomes facts after it is stored: once, with its messages, beside others."""
+"""Facts extracted from user messages: stored once, with their sources, and beside other facts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ from local.protocol.envelope import utc_now
 from local.protocol.memories import Kind
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
-from recalling import DAY, recall, remember, said
+from recalling import DAY, chat_message, recall, remember
 from waiting import eventually
 
 HOME = {"topic": "user.home"}
@@ -38,10 +38,10 @@ ADA = msgspec.structs.replace(RICHARD, user="ada", session_id="s9")
 
 
 class Scripted:
-    """Finds the sentences it knows, each as it is said."""
+    """An extractor that finds the sentences it knows, unchanged."""
 
     def __init__(self) -> None:
-        self.known: dict[str, dict[str, Any]] = {}
+        self.facts_by_text: dict[str, dict[str, Any]] = {}
         self.passages: list[Passage] = []
         self.away = False
 
@@ -54,12 +54,12 @@ class Scripted:
                 **{"memory_type": "fact", "summary": text, **about}, content=text, sources=(one.id,)
             )
             for one in passage.messages
-            for text, about in self.known.items()
+            for text, about in self.facts_by_text.items()
             if one.role == USER and text in one.content
         ]
 
     def messages(self) -> list[str]:
-        """What it was given to read of users."""
+        """Return the user messages that it was given."""
         every = [one for passage in self.passages for one in passage.messages]
         return [one.content for one in every if one.role == USER]
 
@@ -76,7 +76,7 @@ async def memory(
     announced: list[tuple[str, MemoryChange]],
     extractor: Scripted,
 ) -> AsyncIterator[Memory]:
-    """A memory that reads what users say."""
+    """A memory that extracts facts from user messages."""
 
     def announce(subject: str, change: MemoryChange) -> None:
         announced.append((subject, change))
@@ -95,20 +95,22 @@ async def memory(
         await working
 
 
-async def all_read(memory: Memory) -> None:
-    async def nothing_waits() -> bool:
+async def wait_until_extracted(memory: Memory) -> None:
+    async def nothing_is_pending() -> bool:
         return not any(count.kind == "extract" for count in await memory.ledger.backlog.counts())
 
-    await eventually(nothing_waits)
+    await eventually(nothing_is_pending)
 
 
-async def tell(memory: Memory, service: MemoryService, *contents: str, **fields: Any) -> list[str]:
-    """Store messages of a user in a session, and wait until they are read; their ids."""
+async def send_and_extract(
+    memory: Memory, service: MemoryService, *contents: str, **fields: Any
+) -> list[str]:
+    """Store a user's messages in a session, wait until they are extracted, and return their ids."""
     session = fields.pop("session", "s1")
     report = await service.intake.store_conversation(
-        [said(content, **fields) for content in contents], session
+        [chat_message(content, **fields) for content in contents], session
     )
-    await all_read(memory)
+    await wait_until_extracted(memory)
     return report.ids
 
 
@@ -118,7 +120,7 @@ async def facts(service: MemoryService, query: str, **ask: Any) -> list[Record]:
 
 
 def fact_of(content: str, message: str) -> ExtractedFact:
-    """As the job makes it of a message."""
+    """Return a fact as the job makes it from a message."""
     record = NewRecord(
         id=f"of {message}",
         kind="fact",
@@ -133,7 +135,7 @@ def fact_of(content: str, message: str) -> ExtractedFact:
 
 
 async def relations(database: Database, record_id: str) -> set[tuple[str, str]]:
-    """Type and target of what a record is related to."""
+    """Return type and target of a record's relations."""
 
     def read(connection: SqlConnection) -> set[tuple[str, str]]:
         found = connection.execute(
@@ -144,15 +146,15 @@ async def relations(database: Database, record_id: str) -> set[tuple[str, str]]:
     return await database.read(read)
 
 
-async def test_a_fact_is_found_with_the_message_that_it_was_read_in(
+async def test_a_fact_is_found_with_its_source_message(
     memory: Memory,
     richard: MemoryService,
     extractor: Scripted,
     announced: list[tuple[str, MemoryChange]],
 ) -> None:
-    extractor.known["I live in Bath."] = HOME
+    extractor.facts_by_text["I live in Bath."] = HOME
 
-    (message,) = await tell(memory, richard, "Hello! I live in Bath.")
+    (message,) = await send_and_extract(memory, richard, "Hello! I live in Bath.")
 
     (fact,) = await facts(richard, "Bath")
     assert (fact.content, fact.topic, fact.source_class) == (
@@ -167,36 +169,36 @@ async def test_a_fact_is_found_with_the_message_that_it_was_read_in(
     assert [(one.memory_type, one.sources) for one in saved] == [("fact", [message])]
 
 
-async def test_the_message_stands_where_both_are_searched(
+async def test_if_both_are_searched_the_message_is_returned(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known["I live in Bath."] = HOME
+    extractor.facts_by_text["I live in Bath."] = HOME
 
-    await tell(memory, richard, "Hello! I live in Bath.")
+    await send_and_extract(memory, richard, "Hello! I live in Bath.")
 
     assert await recall(richard, "Where do I live?") == ["Hello! I live in Bath."]
 
 
-async def test_the_same_conversation_is_read_once_and_a_longer_one_from_where_it_goes_on(
+async def test_a_conversation_is_extracted_once_and_a_longer_one_from_its_new_messages(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known = {"I live in Bath.": {}, "I own a boat.": {}}
+    extractor.facts_by_text = {"I live in Bath.": {}, "I own a boat.": {}}
 
-    await tell(memory, richard, "I live in Bath.")
-    await tell(memory, richard, "I live in Bath.")
-    await tell(memory, richard, "I live in Bath.", "I own a boat.")
+    await send_and_extract(memory, richard, "I live in Bath.")
+    await send_and_extract(memory, richard, "I live in Bath.")
+    await send_and_extract(memory, richard, "I live in Bath.", "I own a boat.")
 
     assert extractor.messages() == ["I live in Bath.", "I own a boat."]
     assert [one.content for one in extractor.passages[1].context] == ["I live in Bath."]
     assert len(await facts(richard, "Bath boat")) == 2
 
 
-async def test_what_is_said_later_under_the_same_key_replaces_what_stood(
+async def test_a_later_value_of_the_same_key_replaces_the_active_one(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known = {"I live in Bath.": HOME, "I live in Rome.": HOME}
+    extractor.facts_by_text = {"I live in Bath.": HOME, "I live in Rome.": HOME}
 
-    await tell(memory, richard, "I live in Bath.", "I live in Rome.")
+    await send_and_extract(memory, richard, "I live in Bath.", "I live in Rome.")
 
     (fact,) = await facts(richard, "Where do I live?")
     versions = await richard.facts.history("user.home")
@@ -207,26 +209,28 @@ async def test_what_is_said_later_under_the_same_key_replaces_what_stood(
     ]
 
 
-async def test_what_was_said_earlier_and_comes_later_replaces_nothing(
+async def test_an_earlier_statement_that_arrives_later_replaces_nothing(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known = {"I live in Bath.": HOME, "I live in Rome.": HOME}
+    extractor.facts_by_text = {"I live in Bath.": HOME, "I live in Rome.": HOME}
 
-    await tell(memory, richard, "I live in Rome.", timestamp=DAY)
-    await tell(memory, richard, "I live in Bath.", timestamp=DAY - timedelta(9), session="s2")
+    await send_and_extract(memory, richard, "I live in Rome.", timestamp=DAY)
+    await send_and_extract(
+        memory, richard, "I live in Bath.", timestamp=DAY - timedelta(9), session="s2"
+    )
 
     assert await richard.recall_topic("user.home") == "I live in Rome."
     assert [one.content for one in await facts(richard, "Where do I live?")] == ["I live in Rome."]
     assert len(await richard.facts.history("user.home")) == 2
 
 
-async def test_what_is_known_is_not_stored_again_and_has_one_more_source(
+async def test_a_known_fact_is_not_stored_again_but_gains_a_source(
     memory: Memory, richard: MemoryService, extractor: Scripted, database: Database
 ) -> None:
-    extractor.known["I live in Bath."] = {}
+    extractor.facts_by_text["I live in Bath."] = {}
 
-    first = await tell(memory, richard, "I live in Bath.")
-    second = await tell(memory, richard, "As you know, I live in Bath.", session="s2")
+    first = await send_and_extract(memory, richard, "I live in Bath.")
+    second = await send_and_extract(memory, richard, "As you know, I live in Bath.", session="s2")
 
     (fact,) = await facts(richard, "Bath")
     assert await relations(database, fact.id) == {
@@ -234,189 +238,193 @@ async def test_what_is_known_is_not_stored_again_and_has_one_more_source(
     }
 
 
-async def test_a_value_that_an_agent_stored_stays_where_the_user_says_the_same(
+async def test_a_value_stored_by_an_agent_stays_if_the_user_says_the_same(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known["My language is Elixir."] = {"topic": "user.language"}
+    extractor.facts_by_text["My language is Elixir."] = {"topic": "user.language"}
     await richard.write_topic("user.language", "Elixir")
 
-    await tell(memory, richard, "My language is Elixir.")
+    await send_and_extract(memory, richard, "My language is Elixir.")
 
     assert await richard.recall_topic("user.language") == "Elixir"
 
 
-async def test_what_another_user_says_replaces_nothing_and_contradicts(
+async def test_another_users_statement_contradicts_but_does_not_replace(
     memory: Memory, richard: MemoryService, extractor: Scripted, database: Database
 ) -> None:
     postgres, mongo = "We run PostgreSQL 16.", "We run MongoDB 7."
-    extractor.known = {postgres: DATABASE, mongo: DATABASE}
+    extractor.facts_by_text = {postgres: DATABASE, mongo: DATABASE}
 
-    await tell(memory, richard, postgres)
-    await tell(memory, memory.of(ADA), mongo, session="s9")
+    await send_and_extract(memory, richard, postgres)
+    await send_and_extract(memory, memory.of(ADA), mongo, session="s9")
 
     assert await richard.recall_topic("project.database") == postgres
     (other,) = [
         one for one in await facts(richard, "MongoDB", scope="tenant") if one.content == mongo
     ]
-    stands = await richard.facts.topic("project.database")
-    assert stands is not None
-    assert ("contradicts", stands.id) in await relations(database, other.id)
+    active = await richard.facts.topic("project.database")
+    assert active is not None
+    assert ("contradicts", active.id) in await relations(database, other.id)
 
 
-async def test_what_holds_for_everybody_is_the_agents_as_well(
+async def test_a_fact_for_everybody_is_also_stored_for_the_agent(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known["We run PostgreSQL 16."] = DATABASE
+    extractor.facts_by_text["We run PostgreSQL 16."] = DATABASE
 
-    await tell(memory, richard, "We run PostgreSQL 16.")
+    await send_and_extract(memory, richard, "We run PostgreSQL 16.")
 
     found = await facts(richard, "PostgreSQL", scope="tenant")
-    of_agent = await facts(richard, "PostgreSQL", scope="agent")
-    assert [(one.scope, one.owner) for one in (*found, *of_agent)] == [
+    for_agent = await facts(richard, "PostgreSQL", scope="agent")
+    assert [(one.scope, one.owner) for one in (*found, *for_agent)] == [
         ("tenant", ""),
         ("agent", "shell"),
     ]
     assert await facts(richard, "PostgreSQL", scope="user") == []
 
 
-async def test_a_task_belongs_to_its_session_and_counts_less_outside_of_it(
+async def test_a_task_belongs_to_its_session_and_counts_less_outside_it(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known["I have to fix the osmium parser."] = {"memory_type": "task"}
-    await tell(memory, richard, "I have to fix the osmium parser.")
+    extractor.facts_by_text["I have to fix the osmium parser."] = {"memory_type": "task"}
+    await send_and_extract(memory, richard, "I have to fix the osmium parser.")
 
     ask = RecallRequest(query="osmium parser", top_k=5, kinds=FACTS)
     here = (await richard.recall(ask)).items[0]
-    elsewhere = memory.of(msgspec.structs.replace(RICHARD, session_id="s2"))
-    there = (await elsewhere.recall(ask)).items[0]
+    in_other_session = memory.of(msgspec.structs.replace(RICHARD, session_id="s2"))
+    outside = (await in_other_session.recall(ask)).items[0]
 
     assert (here.record.scope, here.record.session_id) == ("session", "s1")
-    assert there.weight < here.weight
+    assert outside.weight < here.weight
     waiting = {count.kind: count.waiting for count in await memory.ledger.backlog.counts()}
     assert waiting == {"index": 1}, "the message, not the task"
 
 
-async def test_an_edited_message_takes_its_facts_with_it(
+async def test_editing_a_message_retires_the_facts_that_it_no_longer_states(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known = {"I live in Bath.": {}, "I live in Rome.": {}, "I own a boat.": {}}
-    await tell(memory, richard, "I live in Bath. I own a boat.", id="m1")
+    extractor.facts_by_text = {"I live in Bath.": {}, "I live in Rome.": {}, "I own a boat.": {}}
+    await send_and_extract(memory, richard, "I live in Bath. I own a boat.", id="m1")
 
-    await tell(memory, richard, "I live in Rome. I own a boat.", id="m1")
+    await send_and_extract(memory, richard, "I live in Rome. I own a boat.", id="m1")
 
     found = [one.content for one in await facts(richard, "Bath Rome boat")]
     assert sorted(found) == ["I live in Rome.", "I own a boat."]
 
 
-async def test_only_what_users_say_is_read(
+async def test_facts_are_extracted_only_from_user_messages(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
     turn = Turn(query="I live in Bath.", answer="You live in Rome.", at=DAY, session_id="s1")
 
     await richard.intake.store_turn(turn)
     await richard.intake.store_conversation(
-        [said("I answer.", "assistant"), said("42", "tool", name="sum"), said("Be kind.", "system")]
+        [
+            chat_message("I answer.", "assistant"),
+            chat_message("42", "tool", name="sum"),
+            chat_message("Be kind.", "system"),
+        ]
     )
-    await all_read(memory)
+    await wait_until_extracted(memory)
 
     assert extractor.messages() == ["I live in Bath."]
 
 
-async def test_a_question_that_was_heard_is_read_once_more_with_its_answer(
+async def test_a_received_question_is_extracted_again_with_its_answer(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
     question = Question(text="I live in Bath.", at=DAY, session_id="s1", query_id="q", named=True)
     await richard.intake.store_question(question)
-    await all_read(memory)
+    await wait_until_extracted(memory)
 
     turn = Turn(query=question.text, answer="Noted.", at=DAY, session_id="s1", query_id="q")
     await richard.intake.store_turn(turn)
-    await all_read(memory)
+    await wait_until_extracted(memory)
 
     assert [len(passage.messages) for passage in extractor.passages] == [1, 2]
 
 
-async def test_while_the_model_is_away_messages_are_found_and_wait(
+async def test_while_the_model_is_down_messages_are_found_and_wait(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known["I live in Bath."] = HOME
+    extractor.facts_by_text["I live in Bath."] = HOME
     extractor.away = True
 
-    report = await richard.intake.store_conversation([said("I live in Bath.")], "s1")
+    report = await richard.intake.store_conversation([chat_message("I live in Bath.")], "s1")
     assert report.added == 1
     assert await recall(richard, "Bath") == ["I live in Bath."]
     extractor.away = False
-    await all_read(memory)
+    await wait_until_extracted(memory)
 
     assert await richard.recall_topic("user.home") == "I live in Bath."
 
 
 @pytest.mark.parametrize(
-    ("known", "new"),
+    ("first", "new"),
     [
         pytest.param("I like tea.", "I don't like tea.", id="a denial"),
         pytest.param("I moved to Rome from Bath.", "I moved to Bath.", id="another value"),
         pytest.param("I like tea.", "I like coffee.", id="another thing"),
     ],
 )
-async def test_what_only_looks_the_same_is_stored(
+async def test_a_fact_that_only_looks_the_same_is_stored(
     memory: Memory,
     richard: MemoryService,
     extractor: Scripted,
-    known: str,
+    first: str,
     new: str,
 ) -> None:
-    extractor.known = {known: {}, new: {}}
+    extractor.facts_by_text = {first: {}, new: {}}
 
-    await tell(memory, richard, known, new)
+    await send_and_extract(memory, richard, first, new)
 
-    assert sorted(one.content for one in await facts(richard, f"{known} {new}")) == sorted(
-        [known, new]
+    assert sorted(one.content for one in await facts(richard, f"{first} {new}")) == sorted(
+        [first, new]
     )
 
 
-async def test_further_detail_takes_the_place_of_the_shorter_statement(
+async def test_a_more_detailed_statement_replaces_the_shorter_one(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
     shorter, longer = "I work at Northwind.", "I work at Northwind as a chemist."
-    extractor.known = {shorter: {}, longer: {}}
+    extractor.facts_by_text = {shorter: {}, longer: {}}
 
-    await tell(memory, richard, shorter)
-    await tell(memory, richard, longer, session="s2")
+    await send_and_extract(memory, richard, shorter)
+    await send_and_extract(memory, richard, longer, session="s2")
 
     assert [one.content for one in await facts(richard, "Northwind")] == [longer]
 
 
-async def test_events_accumulate(
+async def test_events_do_not_replace_each_other(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known = {
+    extractor.facts_by_text = {
         "I ran.": {"memory_type": "event"},
         "I ran a race.": {"memory_type": "event"},
     }
 
-    await tell(memory, richard, "I ran.", "I ran a race.")
+    await send_and_extract(memory, richard, "I ran.", "I ran a race.")
 
     assert len(await facts(richard, "ran race")) == 2
 
 
-async def test_nothing_that_was_remembered_on_purpose_is_touched(
+async def test_a_fact_that_was_stored_explicitly_is_not_changed(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known["I live in Bath."] = {}
+    extractor.facts_by_text["I live in Bath."] = {}
 
     id_ = await remember(richard, "I live in Rome.")
-    await tell(memory, richard, "I live in Bath.")
+    await send_and_extract(memory, richard, "I live in Bath.")
 
     assert id_ in {one.id for one in await facts(richard, "Where do I live?")}
 
 
-async def test_what_is_forgotten_while_it_is_read_leaves_no_fact(
+async def test_a_message_forgotten_during_extraction_leaves_no_fact(
     memory: Memory, richard: MemoryService, extractor: Scripted, database: Database
 ) -> None:
-    extractor.known["I live in Bath."] = HOME
+    extractor.facts_by_text["I live in Bath."] = HOME
     extractor.away = True
-    await richard.intake.store_conversation([said("I live in Bath.")], "s1")
+    await richard.intake.store_conversation([chat_message("I live in Bath.")], "s1")
     (task,) = await memory.ledger.backlog.claim({"extract": 9}, now=utc_now())
     (group,) = await memory.ledger.extraction.messages([task])
     extractor.away = False
@@ -429,26 +437,28 @@ async def test_what_is_forgotten_while_it_is_read_leaves_no_fact(
     assert await relations(database, fact.record.id) == set()
 
 
-async def test_what_was_forgotten_once_can_be_said_again_and_retires_nothing_wrongly(
+async def test_a_forgotten_statement_can_be_made_again_and_becomes_active(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
     basel, bern = "I live in Basel.", "I live in Bern."
-    extractor.known = {basel: HOME, bern: HOME}
+    extractor.facts_by_text = {basel: HOME, bern: HOME}
 
-    await tell(memory, richard, basel, session="h1")
+    await send_and_extract(memory, richard, basel, session="h1")
     await richard.erasure.erase(richard.erasure.selection(session_id="h1"))
-    await tell(memory, richard, bern, session="h2")
-    await tell(memory, richard, f"Hello again. {basel}", session="h3")
+    await send_and_extract(memory, richard, bern, session="h2")
+    await send_and_extract(memory, richard, f"Hello again. {basel}", session="h3")
 
     assert await richard.recall_topic("user.home") == basel
 
 
-async def test_a_fact_of_two_sessions_outlives_one_of_them(
+async def test_a_fact_from_two_sessions_survives_forgetting_one_of_them(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:
-    extractor.known["I live in Bath."] = HOME
-    await tell(memory, richard, "I live in Bath.", session="s1")
-    (second,) = await tell(memory, richard, "As you know: I live in Bath.", session="s2")
+    extractor.facts_by_text["I live in Bath."] = HOME
+    await send_and_extract(memory, richard, "I live in Bath.", session="s1")
+    (second,) = await send_and_extract(
+        memory, richard, "As you know: I live in Bath.", session="s2"
+    )
 
     await richard.erasure.erase(richard.erasure.selection(session_id="s1"))
 
@@ -464,6 +474,6 @@ async def test_a_full_batch_does_not_wait_for_more(
     monkeypatch.setattr(extraction, "GATHERING", 3_600)
     texts = [f"Statement {number}." for number in range(extraction.BATCH_MESSAGES)]
 
-    await memory.of(RICHARD).intake.store_conversation([said(text) for text in texts])
+    await memory.of(RICHARD).intake.store_conversation([chat_message(text) for text in texts])
 
     await eventually(lambda: sorted(extractor.messages()) == sorted(texts))

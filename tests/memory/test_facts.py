@@ -1,4 +1,4 @@
-"""Facts: once each, visible to whom they belong, replaced by topic, never lost from history."""
+"""Facts: stored once, visible to those they belong to, replaced by topic, and kept in history."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import OwnerScope
 from local.protocol.payloads import MemoryChange
-from recalling import recall, said
+from recalling import chat_message, recall
 
 EDITOR = "user.editor"
 SCOPES: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
@@ -30,7 +30,7 @@ async def remember(service: MemoryService, content: str, **fields: Any) -> Writt
 
 
 async def audit(database: Database) -> list[tuple[str, str]]:
-    """What was retired, and by what, in order."""
+    """Return the retired records and their successors, in order."""
 
     def read(connection: SqlConnection) -> list[tuple[str, str]]:
         found = connection.execute("SELECT record_id, detail FROM audit ORDER BY row")
@@ -61,7 +61,7 @@ async def test_a_fact_is_remembered_once_in_a_scope(
     ]
 
 
-async def test_the_same_words_in_another_scope_or_of_another_identity_are_another_fact(
+async def test_the_same_words_in_another_scope_or_for_another_identity_are_another_fact(
     memory: Memory, richard: MemoryService, eve: MemoryService
 ) -> None:
     written = [
@@ -78,9 +78,13 @@ async def test_another_session_or_agent_does_not_make_it_another_fact_of_the_use
     memory: Memory, richard: MemoryService
 ) -> None:
     first = await remember(richard, "Prefers dark mode.")
-    elsewhere = memory.of(Caller(tenant="default", user="richard", agent="robot", session_id="s2"))
+    in_other_session = memory.of(
+        Caller(tenant="default", user="richard", agent="robot", session_id="s2")
+    )
 
-    assert await remember(elsewhere, "Prefers dark mode.") == Written(id=first.id, was_new=False)
+    assert await remember(in_other_session, "Prefers dark mode.") == Written(
+        id=first.id, was_new=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,7 @@ async def test_another_session_or_agent_does_not_make_it_another_fact_of_the_use
         ("tenant", {(u, a) for u in ("richard", "eve") for a in ("shell", "robot")}),
     ],
 )
-async def test_a_fact_is_recalled_by_those_it_belongs_to(
+async def test_a_fact_is_recalled_only_by_those_it_belongs_to(
     memory: Memory, richard: MemoryService, scope: OwnerScope, seen_by: set[tuple[str, str]]
 ) -> None:
     await remember(richard, "Prefers dark mode.", scope=scope)
@@ -112,7 +116,7 @@ async def test_a_fact_is_recalled_by_those_it_belongs_to(
         ("agent", Caller(tenant="default", user="richard"), "source"),
     ],
 )
-async def test_a_fact_of_nobody_is_refused(
+async def test_a_fact_without_the_identity_of_its_scope_is_refused(
     memory: Memory, scope: OwnerScope, caller: Caller, lacks: str
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match=f"has no {lacks}"):
@@ -148,7 +152,7 @@ async def test_facts_of_other_topics_scopes_and_users_are_not_replaced(
     assert (await memory.ledger.counts()).records == 7
 
 
-async def test_going_back_to_an_older_value_writes_a_third_time(richard: MemoryService) -> None:
+async def test_returning_to_an_older_value_writes_a_third_version(richard: MemoryService) -> None:
     written = [
         await remember(richard, f"Edits with {name}.", topic=EDITOR)
         for name in ("Vim", "Emacs", "Vim")
@@ -162,7 +166,7 @@ async def test_going_back_to_an_older_value_writes_a_third_time(richard: MemoryS
     ]
 
 
-async def test_words_remembered_without_a_topic_get_one_and_are_not_there_twice(
+async def test_a_fact_without_a_topic_can_get_one_and_is_not_duplicated(
     richard: MemoryService, database: Database
 ) -> None:
     plain = await remember(richard, "Edits with Vim.")
@@ -174,7 +178,7 @@ async def test_words_remembered_without_a_topic_get_one_and_are_not_there_twice(
     assert await audit(database) == [(plain.id, keyed.id)]
 
 
-async def test_words_that_have_a_topic_are_known_when_told_without_one(
+async def test_a_fact_with_a_topic_is_recognised_without_it(
     richard: MemoryService,
 ) -> None:
     keyed = await remember(richard, "Edits with Vim.", topic=EDITOR)
@@ -190,10 +194,10 @@ async def test_the_same_words_under_two_topics_are_two_facts(richard: MemoryServ
     assert await richard.recall_topic(EDITOR) == "Vim."
 
 
-async def test_every_fact_that_a_new_one_takes_the_place_of_is_announced(
+async def test_every_fact_that_a_new_one_replaces_is_announced(
     richard: MemoryService, database: Database, announced: list[tuple[str, MemoryChange]]
 ) -> None:
-    """The older value of the topic, and the same words without a topic."""
+    """It replaces the older value of the topic, and the same words without a topic."""
     older = await remember(richard, "Edits with Vim.", topic=EDITOR)
     plain = await remember(richard, "Edits with Emacs.")
     new = await remember(richard, "Edits with Emacs.", topic=EDITOR)
@@ -203,7 +207,7 @@ async def test_every_fact_that_a_new_one_takes_the_place_of_is_announced(
     assert set(retired) == {older.id, plain.id}
 
 
-async def test_topics_saved_and_facts_remembered_replace_each_other(
+async def test_saved_topics_and_remembered_facts_replace_each_other(
     richard: MemoryService,
 ) -> None:
     await richard.write_topic(EDITOR, "Vim")
@@ -218,7 +222,7 @@ async def test_topics_saved_and_facts_remembered_replace_each_other(
     assert await history(richard, EDITOR) == ["Zed", "Emacs", "Vim"]
 
 
-async def test_what_a_fact_of_the_agent_says_is_not_the_projects_topic(
+async def test_an_agents_fact_does_not_set_the_projects_topic(
     richard: MemoryService,
 ) -> None:
     await richard.write_topic("project.editor", "Vim")
@@ -242,7 +246,7 @@ async def test_history_is_found_by_the_topic_and_by_any_versions_id(
         assert await history(richard, one.id) == versions
 
 
-async def test_history_goes_through_a_fact_that_had_no_topic(richard: MemoryService) -> None:
+async def test_history_includes_a_fact_without_a_topic(richard: MemoryService) -> None:
     plain = await remember(richard, "Edits with Vim.")
     await remember(richard, "Edits with Vim.", topic=EDITOR)
     await remember(richard, "Edits with Emacs.", topic=EDITOR)
@@ -251,12 +255,12 @@ async def test_history_goes_through_a_fact_that_had_no_topic(richard: MemoryServ
     assert await history(richard, plain.id) == await history(richard, EDITOR) == versions
 
 
-async def test_nobody_sees_the_history_of_another_user(
+async def test_another_users_history_is_not_visible(
     richard: MemoryService, eve: MemoryService
 ) -> None:
     fact = await remember(richard, "Edits with Vim.", topic=EDITOR)
     mine = await remember(richard, "For the shell.", scope="agent")
-    message = (await richard.intake.store_conversation([said("I edit with Vim.")])).ids[0]
+    message = (await richard.intake.store_conversation([chat_message("I edit with Vim.")])).ids[0]
     shared = await remember(richard, "We edit with Vim.", scope="tenant", topic="project.editor")
 
     for secret in (EDITOR, fact.id, mine.id, message):
@@ -266,7 +270,7 @@ async def test_nobody_sees_the_history_of_another_user(
 
 
 @pytest.mark.parametrize("unknown", ["user.unknown", "0123", "", "%", "' OR 1=1 --"])
-async def test_what_is_not_known_has_no_history(richard: MemoryService, unknown: str) -> None:
+async def test_an_unknown_topic_or_id_has_no_history(richard: MemoryService, unknown: str) -> None:
     await remember(richard, "Edits with Vim.", topic=EDITOR)
 
     assert await history(richard, unknown) == []
@@ -281,17 +285,13 @@ async def test_a_blank_fact_is_refused(
     assert (await memory.ledger.counts()).records == 0
 
 
-async def test_a_topic_that_breaks_the_rule_is_refused(
-    memory: Memory, richard: MemoryService
-) -> None:
+async def test_an_invalid_topic_is_refused(memory: Memory, richard: MemoryService) -> None:
     with pytest.raises(InvalidArgumentsError, match="is not a topic key"):
         await remember(richard, "Edits with Vim.", topic="editor")
     assert (await memory.ledger.counts()).records == 0
 
 
-async def test_what_is_known_of_a_fact_is_kept_with_it(
-    memory: Memory, richard: MemoryService
-) -> None:
+async def test_a_fact_is_stored_with_all_its_fields(memory: Memory, richard: MemoryService) -> None:
     await remember(
         richard, "Vim.", memory_type="preference", durability="core", importance=0.9, topic=EDITOR
     )

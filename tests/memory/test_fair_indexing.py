@@ -1,4 +1,4 @@
-"""One user's many waiting records do not keep another user's from the index."""
+"""Many waiting records of one user do not delay indexing those of another."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,8 +28,8 @@ from waiting import eventually
 EMBEDDER = "fake"
 
 
-async def said(memory: Memory, owner: str, number: int) -> list[str]:
-    """Store messages of one user; returns their ids, oldest first."""
+async def store_messages(memory: Memory, owner: str, number: int) -> list[str]:
+    """Store messages of one user; return their ids, oldest first."""
     records = [
         NewRecord(
             id=new_id(),
@@ -45,19 +45,19 @@ async def said(memory: Memory, owner: str, number: int) -> list[str]:
     return [record.id for record in records]
 
 
-async def test_owners_that_wait_are_indexed_in_turn_and_each_newest_first(
+async def test_waiting_owners_are_indexed_in_turn_each_newest_first(
     memory: Memory,
 ) -> None:
-    eve = await said(memory, "eve", 100)
-    ann = await said(memory, "ann", 2)
+    eve = await store_messages(memory, "eve", 100)
+    ann = await store_messages(memory, "ann", 2)
 
     waiting = [record.id for record in await to_index(memory.ledger, 10)]
 
     assert waiting == [ann[1], eve[99], ann[0], *eve[98:91:-1]]
 
 
-async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
-    eve = await said(memory, "eve", 10)
+async def test_records_under_way_are_not_waiting(memory: Memory) -> None:
+    eve = await store_messages(memory, "eve", 10)
 
     taken = await to_index(memory.ledger, 4)
     others = await to_index(memory.ledger, 4, exclude=taken)
@@ -65,17 +65,17 @@ async def test_what_is_under_way_waits_no_more(memory: Memory) -> None:
     assert [record.id for record in (*taken, *others)] == eve[:1:-1]
 
 
-async def test_every_owner_has_a_turn_however_many_there_are(memory: Memory) -> None:
+async def test_every_owner_gets_a_turn_however_many_there_are(memory: Memory) -> None:
     owners = 2 * MAX_PLACES + 3
-    newest = {(await said(memory, f"user{n}", 50))[-1] for n in range(owners)}
+    newest = {(await store_messages(memory, f"user{n}", 50))[-1] for n in range(owners)}
 
     rounds = [await to_index(memory.ledger, MAX_PLACES) for _ in range(3)]
 
     assert {record.id for waiting in rounds for record in waiting} >= newest
 
 
-async def test_the_kinds_of_one_owner_have_one_share(memory: Memory) -> None:
-    await said(memory, "eve", 50)
+async def test_all_kinds_of_one_owner_share_one_turn(memory: Memory) -> None:
+    await store_messages(memory, "eve", 50)
     notes = [
         NewRecord(
             id=new_id(),
@@ -87,7 +87,7 @@ async def test_the_kinds_of_one_owner_have_one_share(memory: Memory) -> None:
         for n in range(50)
     ]
     await memory.ledger.records.store(notes)
-    ann = await said(memory, "ann", 50)
+    ann = await store_messages(memory, "ann", 50)
 
     waiting = await to_index(memory.ledger, 20)
 
@@ -96,12 +96,12 @@ async def test_the_kinds_of_one_owner_have_one_share(memory: Memory) -> None:
 
 
 class _Recording(VectorClient):
-    """A worker that stores nothing, and remembers what it was given, batch by batch."""
+    """A worker that stores nothing, and records the ids of every batch."""
 
     def __init__(self, bus: Connection) -> None:
         super().__init__(bus, search_timeout=1)
-        self.given: list[list[str]] = []
-        self.may_go_on = asyncio.Event()
+        self.batches: list[list[str]] = []
+        self.may_finish = asyncio.Event()
 
     async def status(self, *, tenant: str) -> VectorStatus:
         del tenant
@@ -109,40 +109,40 @@ class _Recording(VectorClient):
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         del tenant
-        self.given.append([item.id for item in items])
-        await self.may_go_on.wait()
+        self.batches.append([item.id for item in items])
+        await self.may_finish.wait()
         return VectorsStored(vectors=[bytes(4)] * len(items), embedder=EMBEDDER)
 
 
 @pytest.fixture
 async def worker(bus: Connection, memory: Memory) -> AsyncIterator[_Recording]:
-    """One that an indexer gives what eve said, and whatever else waits."""
-    await said(memory, "eve", 3_000)
+    """A worker whose indexer has messages of eve's, and whatever else waits."""
+    await store_messages(memory, "eve", 3_000)
     worker = _Recording(bus)
     indexing = asyncio.create_task(indexing_of(memory, worker)[1].run())
-    await eventually(lambda: len(worker.given) == MAX_BATCHES)
+    await eventually(lambda: len(worker.batches) == MAX_BATCHES)
     yield worker
     indexing.cancel()
     with suppress(asyncio.CancelledError):
         await indexing
 
 
-async def test_a_record_that_comes_while_batches_are_under_way_is_in_the_next_one(
+async def test_a_record_that_arrives_while_batches_are_under_way_is_in_the_next_one(
     memory: Memory, worker: _Recording
 ) -> None:
-    (note,) = await said(memory, "ann", 1)
-    worker.may_go_on.set()
-    await eventually(lambda: len(worker.given) > MAX_BATCHES)
+    (note,) = await store_messages(memory, "ann", 1)
+    worker.may_finish.set()
+    await eventually(lambda: len(worker.batches) > MAX_BATCHES)
 
-    assert note in worker.given[MAX_BATCHES]
+    assert note in worker.batches[MAX_BATCHES]
 
 
 async def test_no_record_is_in_two_batches(worker: _Recording) -> None:
-    worker.may_go_on.set()
-    await eventually(lambda: sum(map(len, worker.given)) >= 3_000)
+    worker.may_finish.set()
+    await eventually(lambda: sum(map(len, worker.batches)) >= 3_000)
 
-    given = [id_ for batch in worker.given for id_ in batch]
-    assert len(given) == len(set(given)) == 3_000
+    indexed = [id_ for batch in worker.batches for id_ in batch]
+    assert len(indexed) == len(set(indexed)) == 3_000
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ async def test_no_record_is_in_two_batches(worker: _Recording) -> None:
         pytest.param(32, 8 * BATCH_SECONDS, MIN_BATCH_RECORDS, id="slow"),
         pytest.param(100, BATCH_SECONDS, 100, id="just right"),
         pytest.param(100, 0.0, BATCH_RECORDS, id="fast"),
-        pytest.param(32, 0.0, 64, id="few say little"),
+        pytest.param(32, 0.0, 64, id="too few to judge"),
     ],
 )
 def test_a_batch_takes_about_as_long_as_another_owner_may_wait(

@@ -1,4 +1,4 @@
-"""Recall tells exactly when vectors are missing, and goes by words as far as they are."""
+"""Recall reports exactly when vectors are missing, and searches by words where they are."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
 from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
-from recalling import contents, said
+from recalling import chat_message, contents
 from waiting import eventually
 from workers import vector_worker
 
@@ -46,7 +46,7 @@ async def write(service: MemoryService, where: str) -> None:
     elif where == "note":
         await service.intake.store_episode(GOLD)
     else:
-        await service.intake.store_conversation([said(GOLD)], where)
+        await service.intake.store_conversation([chat_message(GOLD)], where)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ async def write(service: MemoryService, where: str) -> None:
         pytest.param("note", {"user", "any"}, id="a note of the user"),
     ],
 )
-async def test_what_waits_degrades_the_scopes_that_it_is_in(
+async def test_a_waiting_record_degrades_the_scopes_that_contain_it(
     searchable: Memory, where: str, degraded: set[str]
 ) -> None:
     await searchable.of(RICHARD).intake.store_conversation(
-        [said("The moon pulls at the oceans.")], "s3"
+        [chat_message("The moon pulls at the oceans.")], "s3"
     )
     await indexed(searchable)
     await eventually(lambda: searchable.indexer.problem is None)
@@ -78,7 +78,7 @@ async def test_what_waits_degrades_the_scopes_that_it_is_in(
     assert await degraded_scopes(searchable, RICHARD) == set()
 
 
-async def test_what_waits_of_another_user_or_agent_degrades_nothing(
+async def test_waiting_records_of_another_user_or_agent_degrade_nothing(
     searchable: Memory,
 ) -> None:
     eve = searchable.of(Caller(tenant="default", user="eve", agent="robot", session_id="s1"))
@@ -95,42 +95,42 @@ async def test_what_waits_of_another_user_or_agent_degrades_nothing(
     ("kinds", "degraded"),
     [(("chat_message",), True), (("tool_output", "fact", "document_chunk"), False)],
 )
-async def test_what_waits_of_a_kind_not_asked_for_degrades_nothing(
+async def test_a_waiting_record_of_another_kind_degrades_nothing(
     searchable: Memory, kinds: tuple[Kind, ...], degraded: bool
 ) -> None:
     await eventually(lambda: searchable.indexer.problem is None)
 
     async with paused_indexing(searchable):
-        await searchable.of(RICHARD).intake.store_conversation([said(GOLD)])
+        await searchable.of(RICHARD).intake.store_conversation([chat_message(GOLD)])
         assert (await ask(searchable.of(RICHARD), kinds=kinds)).degraded is degraded
 
 
-async def test_what_waits_in_a_class_that_weighs_nothing_degrades_nothing(
+async def test_a_waiting_record_in_a_class_of_weight_zero_degrades_nothing(
     searchable: Memory,
 ) -> None:
     await eventually(lambda: searchable.indexer.problem is None)
     weights = Weights.of(MemorySettings(weight_session=0))
 
     async with paused_indexing(searchable):
-        await searchable.of(RICHARD).intake.store_conversation([said(GOLD)], "s1")
+        await searchable.of(RICHARD).intake.store_conversation([chat_message(GOLD)], "s1")
         assert not (await ask(searchable.of(RICHARD), weights=weights)).degraded
 
 
-async def test_what_waits_is_found_by_its_words_and_the_reason_is_told(
+async def test_a_waiting_record_is_found_by_words_and_the_reason_is_reported(
     searchable: Memory,
 ) -> None:
     richard = searchable.of(RICHARD)
     await eventually(lambda: searchable.indexer.problem is None)
 
     async with paused_indexing(searchable):
-        await richard.intake.store_conversation([said(GOLD)])
+        await richard.intake.store_conversation([chat_message(GOLD)])
         recalled = await ask(richard)
 
     assert contents(recalled) == [GOLD]
     assert (recalled.degraded, recalled.reason) == (True, "Some memories are not indexed yet.")
 
 
-async def test_a_replaced_fact_that_never_was_indexed_degrades_nothing(
+async def test_a_replaced_fact_that_was_never_indexed_degrades_nothing(
     searchable: Memory,
 ) -> None:
     richard = searchable.of(RICHARD)
@@ -145,9 +145,11 @@ async def test_a_replaced_fact_that_never_was_indexed_degrades_nothing(
     assert (contents(recalled), recalled.degraded) == (["osmium"], False)
 
 
-async def test_without_a_worker_recall_goes_by_words_and_says_why(memory: Memory) -> None:
+async def test_without_a_worker_recall_searches_by_words_and_reports_why(memory: Memory) -> None:
     richard = memory.of(RICHARD)
-    await richard.intake.store_conversation([said(GOLD), said("The moon pulls at the oceans.")])
+    await richard.intake.store_conversation(
+        [chat_message(GOLD), chat_message("The moon pulls at the oceans.")]
+    )
     await eventually(lambda: "worker" in str(memory.indexer.problem))
 
     recalled = await ask(richard)
@@ -158,25 +160,25 @@ async def test_without_a_worker_recall_goes_by_words_and_says_why(memory: Memory
     assert all(not item.compared for item in recalled.items)
 
 
-async def test_without_a_worker_even_nothing_found_is_degraded(memory: Memory) -> None:
+async def test_without_a_worker_even_an_empty_answer_is_degraded(memory: Memory) -> None:
     recalled = await ask(memory.of(RICHARD))
 
     assert (recalled.items, recalled.degraded) == ([], True)
 
 
-async def test_an_embedder_that_is_down_leaves_the_words_and_tells_its_reason(
+async def test_while_the_embedder_is_down_words_are_searched_and_the_reason_is_reported(
     searchable: Memory, embedder: MiniLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker serves, and every record is in the index: the question has no vector."""
+    """The worker serves and every record is indexed, but the question has no vector."""
     richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([said(GOLD)])
+    await richard.intake.store_conversation([chat_message(GOLD)])
     await indexed(searchable)
 
-    def down(texts: Sequence[str]) -> FloatMatrix:
+    def fail(texts: Sequence[str]) -> FloatMatrix:
         raise VectorError(f"Ollama does not answer {len(texts)} questions.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(embedder, "embed_queries", down)
+        patch.setattr(embedder, "embed_queries", fail)
         recalled = await ask(richard)
     again = await ask(richard, "Which letters stand for that precious metal?")
 
@@ -191,12 +193,12 @@ async def test_records_that_an_embedder_refuses_keep_recall_degraded(
     richard = searchable.of(RICHARD)
     await eventually(lambda: searchable.indexer.problem is None)
 
-    def down(texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+    def fail(texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
         raise VectorError(f"{len(texts)} texts cannot be embedded.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(embedder, "embed_documents", down)
-        await richard.intake.store_conversation([said(GOLD)])
+        patch.setattr(embedder, "embed_documents", fail)
+        await richard.intake.store_conversation([chat_message(GOLD)])
         recalled = await ask(richard)
     await indexed(searchable)
 
@@ -204,13 +206,13 @@ async def test_records_that_an_embedder_refuses_keep_recall_degraded(
     assert not (await ask(richard)).degraded
 
 
-async def test_a_worker_that_ended_leaves_the_words(
+async def test_after_the_worker_ended_words_are_searched(
     memory: Memory, connect_bus: ConnectBus, embedder: MiniLM, tmp_path: Path
 ) -> None:
     richard = memory.of(RICHARD)
     async with vector_worker(await connect_bus(), embedder, tmp_path / "chroma") as store:
         memory.indexer.worker_started(store.id)
-        await richard.intake.store_conversation([said(GOLD)])
+        await richard.intake.store_conversation([chat_message(GOLD)])
         await indexed(memory)
         assert not (await ask(richard)).degraded
 
@@ -220,19 +222,19 @@ async def test_a_worker_that_ended_leaves_the_words(
     assert "The vector worker does not answer" in str(recalled.reason)
 
 
-@pytest.mark.parametrize("few", [pytest.param(3_000, id="few"), pytest.param(1, id="many")])
-async def test_an_index_full_of_others_hides_nothing_of_ones_own(
-    searchable: Memory, monkeypatch: pytest.MonkeyPatch, few: int
+@pytest.mark.parametrize("own_records", [pytest.param(3_000, id="few"), pytest.param(1, id="many")])
+async def test_an_index_full_of_other_users_records_hides_none_of_the_callers(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch, own_records: int
 ) -> None:
-    """Whoever has few records has all compared; for others the index is asked for more."""
-    monkeypatch.setattr(searches, "OWN_RECORDS", few)
+    """For an owner of few records all are compared; for others the index is searched further."""
+    monkeypatch.setattr(searches, "OWN_RECORDS", own_records)
     eve = searchable.of(Caller(tenant="default", user="eve"))
     await eve.intake.store_conversation(
-        [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
+        [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
     )
     richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([said(GOLD)], "s1")
-    await richard.intake.store_conversation([said("The moon pulls at the oceans.")], "s2")
+    await richard.intake.store_conversation([chat_message(GOLD)], "s1")
+    await richard.intake.store_conversation([chat_message("The moon pulls at the oceans.")], "s2")
     await indexed(searchable)
 
     recalled = await ask(richard, "Which letters stand for that precious stuff?")
@@ -241,31 +243,31 @@ async def test_an_index_full_of_others_hides_nothing_of_ones_own(
     assert not recalled.degraded
 
 
-async def test_a_further_look_into_the_index_that_fails_hides_nothing(
+async def test_a_second_index_search_that_fails_hides_nothing(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker ends between two questions: all that is one's own is compared."""
+    """The worker ends between two searches, and all of the owner's records are compared."""
     monkeypatch.setattr(searches, "OWN_RECORDS", 1)
     monkeypatch.setattr(working_sets, "MAX_RECORDS", -1)
     eve = searchable.of(Caller(tenant="default", user="eve"))
     await eve.intake.store_conversation(
-        [said(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
+        [chat_message(f"A precious metal of Eve, number {n}, is gold.") for n in range(200)]
     )
     richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([said(GOLD)], "s1")
-    await richard.intake.store_conversation([said("The moon pulls at the oceans.")], "s2")
+    await richard.intake.store_conversation([chat_message(GOLD)], "s1")
+    await richard.intake.store_conversation([chat_message("The moon pulls at the oceans.")], "s2")
     await indexed(searchable)
     search = searchable.vectors.search
-    asked: list[int] = []
+    limits: list[int] = []
 
     async def search_once(text: str, limit: int, *, tenant: str) -> VectorHits:
-        asked.append(limit)
-        if len(asked) > 1:
+        limits.append(limit)
+        if len(limits) > 1:
             raise VectorError("The worker ended.")
         return await search(text, limit, tenant=tenant)
 
     monkeypatch.setattr(searchable.vectors, "search", search_once)
     recalled = await ask(richard, "Which letters stand for that precious stuff?")
 
-    assert len(asked) == 2
+    assert len(limits) == 2
     assert (contents(recalled), recalled.degraded) == ([GOLD], False)

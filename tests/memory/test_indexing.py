@@ -1,4 +1,4 @@
-"""The index follows the ledger, whatever happens to it."""
+"""The index follows the ledger through every failure."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ async def in_index(memory: Memory) -> set[str]:
     return set(await memory.vectors.ids(0, 1000, tenant="default"))
 
 
-async def test_a_record_keeps_the_vector_of_its_text(
+async def test_a_record_is_stored_with_the_vector_of_its_text(
     searchable: Memory, database: Database, embedder: MiniLM
 ) -> None:
     def stored(connection: SqlConnection) -> tuple[str, bytes]:
@@ -74,7 +74,7 @@ async def test_a_replaced_topic_leaves_the_index(searchable: Memory) -> None:
     await eventually(replaced)
 
 
-async def test_an_index_that_lost_records_gets_them_back_and_loses_strangers(
+async def test_an_index_regains_lost_records_and_drops_unknown_ones(
     searchable: Memory, embedder: MiniLM
 ) -> None:
     service = searchable.of(RICHARD)
@@ -94,7 +94,7 @@ async def test_an_index_that_lost_records_gets_them_back_and_loses_strangers(
 
 
 class _Moody(VectorClient):
-    """A worker without an index, that is ready where it has no problem."""
+    """A worker without an index, which is ready unless it has a problem."""
 
     def __init__(self, bus: Connection) -> None:
         super().__init__(bus, search_timeout=1)
@@ -107,14 +107,14 @@ class _Moody(VectorClient):
         return VectorStatus(worker="w", count=0, embedder="none", clean=True, dimensions=1)
 
 
-async def test_a_worker_that_is_not_ready_is_a_warning_only_once_it_was(
+async def test_a_worker_that_is_not_ready_causes_a_warning_only_if_it_was_ready(
     bus: Connection, database: Database, tmp_path: Path
 ) -> None:
     log = tmp_path / "own.log"
 
     def levels() -> list[str]:
-        heard = [json.loads(line) for line in log.read_text().splitlines()]
-        return [one["level"] for one in heard if one["event"] == "indexing_delayed"]
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        return [one["level"] for one in events if one["event"] == "indexing_delayed"]
 
     vectors = _Moody(bus)
     ledger = Ledger(database, "default")
@@ -132,7 +132,7 @@ async def test_a_worker_that_is_not_ready_is_a_warning_only_once_it_was(
         running.cancel()
 
 
-async def test_rebuilding_embeds_nothing_again(
+async def test_a_rebuild_embeds_nothing_again(
     searchable: Memory, embedder: MiniLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = {await searchable.of(RICHARD).write_episodic(f"Note {n} of many.") for n in range(20)}
@@ -152,17 +152,17 @@ async def test_rebuilding_embeds_nothing_again(
     assert embedded == []
 
 
-async def test_a_rebuild_is_not_begun_anew_while_one_is_under_way(
+async def test_a_rebuild_is_not_restarted_while_one_is_under_way(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody may ask for one, and as often as he likes."""
+    """Anybody may request a rebuild, as often as they like."""
     ids = {await searchable.of(RICHARD).write_episodic(f"Note {n} of many.") for n in range(20)}
     await indexed(searchable)
     reset, resets = searchable.vectors.reset, 0
 
     async def counted(*, tenant: str, whole: bool = False) -> VectorStatus:
         nonlocal resets
-        resets += not whole  # of the whole index it is the mending of a damaged one
+        resets += not whole  # a reset of the whole index repairs a damaged one
         return await reset(tenant=tenant, whole=whole)
 
     monkeypatch.setattr(searchable.vectors, "reset", counted)
@@ -178,11 +178,11 @@ async def test_a_rebuild_is_not_begun_anew_while_one_is_under_way(
 
 
 class _FailsOnDemand(VectorClient):
-    """A worker that embeds nothing, and fails when it is told to."""
+    """A worker that embeds nothing, and fails on request."""
 
     def __init__(self, bus: Connection) -> None:
         super().__init__(bus, search_timeout=1)
-        self.asked, self.may_fail = asyncio.Event(), asyncio.Event()
+        self.called, self.may_fail = asyncio.Event(), asyncio.Event()
 
     async def status(self, *, tenant: str) -> VectorStatus:
         del tenant
@@ -190,36 +190,36 @@ class _FailsOnDemand(VectorClient):
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
         del items, tenant
-        self.asked.set()
+        self.called.set()
         await self.may_fail.wait()
         raise VectorError("The worker ended.")
 
 
-async def test_an_indexer_that_is_cancelled_while_a_batch_fails_ends(
+async def test_an_indexer_cancelled_while_a_batch_fails_ends(
     bus: Connection, memory: Memory
 ) -> None:
-    """As when the stack stops: the worker goes first."""
+    """This happens when the stack stops: the worker ends first."""
     await memory.of(RICHARD).write_episodic("A note.")
     worker = _FailsOnDemand(bus)
     indexing = asyncio.create_task(indexing_of(memory, worker)[1].run())
-    await worker.asked.wait()
+    await worker.called.wait()
 
     worker.may_fail.set()
-    await asyncio.sleep(0)  # the batch has failed, and its group does not know yet
+    await asyncio.sleep(0)  # the batch has failed, but its task group has not noticed yet
     indexing.cancel()
 
     await asyncio.wait([indexing], timeout=5)
     assert indexing.cancelled()
 
 
-def said(text: str, **columns: Any) -> NewRecord:
-    """A message of one of Richard's sessions."""
+def session_record(text: str, **columns: Any) -> NewRecord:
+    """Return a message of one of Richard's sessions."""
     fields = {"kind": "chat_message", "owner": "richard", "session_id": "s1", "event_time": DAY}
     return NewRecord(**{"id": new_id(), "content": text, **fields, **columns})
 
 
 async def embedded(memory: Memory, *records: NewRecord) -> list[str]:
-    """The texts that wait to be embedded, in the order of the records."""
+    """Return the texts that wait to be embedded, in the order of the records."""
     await memory.ledger.records.store(records)
     waiting = await to_index(memory.ledger)
     return [one.text for one in sorted(waiting, key=lambda one: one.row)]
@@ -231,7 +231,9 @@ async def test_a_short_message_is_embedded_with_the_end_of_the_one_before_it(
     question = "x" * 500 + " Which metal do you like best?"
 
     long, short = await embedded(
-        memory, said(question, label="Ann"), said("Gold.", label="Bob", session_id="s1")
+        memory,
+        session_record(question, label="Ann"),
+        session_record("Gold.", label="Bob", session_id="s1"),
     )
 
     assert long == f"Ann: {question}"[:400]
@@ -240,23 +242,25 @@ async def test_a_short_message_is_embedded_with_the_end_of_the_one_before_it(
     assert len(short) <= 301
 
 
-async def test_only_what_was_said_before_in_the_session_fills_a_message(
+async def test_a_short_message_is_extended_only_by_earlier_messages_of_its_session(
     memory: Memory,
 ) -> None:
     texts = await embedded(
         memory,
-        said("One."),
-        said("Two.", session_id="s2"),
-        said("Three.", owner="eve"),
-        said("Q: Four?", kind="episode"),
-        said("Five.", role="tool", kind="tool_output", label="weigh"),
+        session_record("One."),
+        session_record("Two.", session_id="s2"),
+        session_record("Three.", owner="eve"),
+        session_record("Q: Four?", kind="episode"),
+        session_record("Five.", role="tool", kind="tool_output", label="weigh"),
     )
 
     assert texts == ["One.", "Two.", "Three.", "Q: Four?", "weigh: Five.\nOne."]
 
 
 async def test_a_fact_is_embedded_under_its_key_and_cut(memory: Memory) -> None:
-    fact = said("gold " * 1_000, kind="fact", scope="user", topic="user.metal", session_id=None)
+    fact = session_record(
+        "gold " * 1_000, kind="fact", scope="user", topic="user.metal", session_id=None
+    )
 
     (text,) = await embedded(memory, fact)
 
@@ -268,7 +272,7 @@ def _waiting(row: int, text: str) -> Waiting:
 
 
 @pytest.mark.parametrize("dimensions", [384, 4096])
-def test_batches_are_bounded_in_records_and_in_bytes_both_ways(dimensions: int) -> None:
+def test_batches_are_bounded_in_records_and_in_bytes_of_request_and_answer(dimensions: int) -> None:
     records = [_waiting(n, "short") for n in range(300)]
     records += [_waiting(1000 + n, "\u0000" * 20_000) for n in range(40)]
 
@@ -276,10 +280,10 @@ def test_batches_are_bounded_in_records_and_in_bytes_both_ways(dimensions: int) 
 
     assert sorted(r.row for batch in cut for r in batch) == sorted(r.row for r in records)
     for batch in cut:
-        there = sum(len(msgspec.json.encode(r.text)) for r in batch)
-        back = len(batch) * dimensions * BYTES_A_DIMENSION
+        request_bytes = sum(len(msgspec.json.encode(r.text)) for r in batch)
+        answer_bytes = len(batch) * dimensions * BYTES_A_DIMENSION
         assert len(batch) <= BATCH_RECORDS
-        assert max(there, back) <= BATCH_BYTES
+        assert max(request_bytes, answer_bytes) <= BATCH_BYTES
 
 
 MESSAGE_BYTES = 1_000_000
@@ -295,7 +299,7 @@ MESSAGE_BYTES = 1_000_000
         pytest.param('\\"' * 20_000, id="quotes and backslashes"),
     ],
 )
-def test_no_batch_nor_its_answer_is_more_than_a_message_carries(text: str, dimensions: int) -> None:
+def test_every_batch_and_its_answer_fit_a_message(text: str, dimensions: int) -> None:
     vector = bytes(4 * dimensions)
     records = [
         Waiting(row=row, id=f"{row:032}", text=text, vector=vector if row % 3 == 0 else None)

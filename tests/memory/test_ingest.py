@@ -1,4 +1,4 @@
-"""Conversations of others: kept word for word, once, and recallable at once."""
+"""Ingested conversations are stored word for word, once, and recalled immediately."""
 
 import asyncio
 import json
@@ -18,14 +18,14 @@ from local.protocol.conversation import ConversationMessage
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange, ToolCallRecord
 from local.tools.catalog import TOOLS
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 
 TALK = [
-    said("Which metal is the densest?", timestamp=DAY),
-    said("Osmium:\n\n  22.59 g/cm³  ", "assistant", timestamp=DAY),
-    said("yes", timestamp=DAY),
-    said("Shall I go on?", "assistant", timestamp=DAY),
-    said("yes", timestamp=DAY),
+    chat_message("Which metal is the densest?", timestamp=DAY),
+    chat_message("Osmium:\n\n  22.59 g/cm³  ", "assistant", timestamp=DAY),
+    chat_message("yes", timestamp=DAY),
+    chat_message("Shall I go on?", "assistant", timestamp=DAY),
+    chat_message("yes", timestamp=DAY),
 ]
 
 
@@ -41,22 +41,22 @@ async def rows(database: Database) -> list[dict[str, Any]]:
     return await database.read(read)
 
 
-async def test_messages_are_kept_word_for_word_in_their_order(
+async def test_messages_are_stored_word_for_word_in_their_order(
     richard: MemoryService, database: Database
 ) -> None:
     ingested = await richard.intake.store_conversation(TALK)
 
-    kept = await rows(database)
-    assert [row["content"] for row in kept] == [message.content for message in TALK]
-    assert [row["role"] for row in kept] == [message.role for message in TALK]
-    assert {row["kind"] for row in kept} == {"chat_message"}
-    assert {row["session_id"] for row in kept} == {ingested.session_id}
-    assert {(row["owner"], row["agent"]) for row in kept} == {("richard", "shell")}
-    assert [row["id"] for row in kept] == ingested.ids
+    stored = await rows(database)
+    assert [row["content"] for row in stored] == [message.content for message in TALK]
+    assert [row["role"] for row in stored] == [message.role for message in TALK]
+    assert {row["kind"] for row in stored} == {"chat_message"}
+    assert {row["session_id"] for row in stored} == {ingested.session_id}
+    assert {(row["owner"], row["agent"]) for row in stored} == {("richard", "shell")}
+    assert [row["id"] for row in stored] == ingested.ids
     assert ingested.added == 5
 
 
-async def test_what_was_said_is_recalled_before_anything_is_indexed(
+async def test_messages_are_recalled_before_anything_is_indexed(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.intake.store_conversation(TALK)
@@ -65,24 +65,26 @@ async def test_what_was_said_is_recalled_before_anything_is_indexed(
     assert (await recall(richard, "densest metal"))[0] == TALK[0].content
 
 
-async def test_the_same_conversation_changes_nothing(
+async def test_resending_a_conversation_changes_nothing(
     memory: Memory, richard: MemoryService, announced: list[tuple[str, MemoryChange]]
 ) -> None:
     first = await richard.intake.store_conversation(TALK)
-    heard = list(announced)
+    before = list(announced)
     again = await richard.intake.store_conversation(TALK)
 
     assert (first.added, again.added) == (5, 0)
     assert (again.session_id, again.ids) == (first.session_id, first.ids)
     assert (await memory.ledger.counts()).records == 5
-    assert announced == heard
-    assert len(heard) == 5
+    assert announced == before
+    assert len(before) == 5
 
 
-async def test_a_longer_version_adds_what_is_new(memory: Memory, richard: MemoryService) -> None:
+async def test_a_longer_version_adds_only_its_new_messages(
+    memory: Memory, richard: MemoryService
+) -> None:
     first = await richard.intake.store_conversation(TALK)
     longer = await richard.intake.store_conversation(
-        [*TALK, said("yes", timestamp=DAY), said("Thanks.")]
+        [*TALK, chat_message("yes", timestamp=DAY), chat_message("Thanks.")]
     )
 
     assert longer.added == 2
@@ -102,13 +104,14 @@ async def test_a_conversation_of_one_message_may_grow(
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param([said("Another metal?", timestamp=DAY), *TALK[1:]], id="words"),
+        pytest.param([chat_message("Another metal?", timestamp=DAY), *TALK[1:]], id="words"),
         pytest.param(
-            [said("Which metal is the densest?", timestamp=DAY.replace(day=3)), *TALK[1:]],
+            [chat_message("Which metal is the densest?", timestamp=DAY.replace(day=3)), *TALK[1:]],
             id="time",
         ),
         pytest.param(
-            [said("Which metal is the densest?", timestamp=DAY, name="Ann"), *TALK[1:]], id="name"
+            [chat_message("Which metal is the densest?", timestamp=DAY, name="Ann"), *TALK[1:]],
+            id="name",
         ),
     ],
 )
@@ -122,7 +125,7 @@ async def test_another_conversation_is_another_session(
     assert second.added == 5
 
 
-async def test_the_session_is_the_one_given_else_the_callers_else_derived(
+async def test_the_session_is_the_given_one_else_the_callers_else_derived(
     memory: Memory,
 ) -> None:
     inside = memory.of(Caller(tenant="default", user="richard", session_id="envelope"))
@@ -137,7 +140,7 @@ async def test_the_session_is_the_one_given_else_the_callers_else_derived(
     ).session_id == derived
 
 
-async def test_pieces_of_a_conversation_fit_together_where_messages_have_ids(
+async def test_pieces_of_a_conversation_fit_together_if_messages_have_ids(
     memory: Memory, richard: MemoryService
 ) -> None:
     numbered = [
@@ -155,7 +158,7 @@ async def test_pieces_of_a_conversation_fit_together_where_messages_have_ids(
 async def test_an_id_of_one_session_is_another_message_in_another(richard: MemoryService) -> None:
     for session in ("s1", "s2"):
         assert (
-            await richard.intake.store_conversation([said("Hello.", id="1")], session)
+            await richard.intake.store_conversation([chat_message("Hello.", id="1")], session)
         ).added == 1
 
 
@@ -169,10 +172,12 @@ async def test_two_users_with_the_same_conversation_have_one_each(memory: Memory
         assert (await recall(service, "densest metal")).count(str(TALK[0].content)) == 1
 
 
-async def test_speaker_reference_and_time_stay_with_the_message(
+async def test_a_message_is_stored_with_speaker_reference_and_time(
     richard: MemoryService, database: Database
 ) -> None:
-    await richard.intake.store_conversation([said("Hello.", name="Ann", id="D1:3", timestamp=DAY)])
+    await richard.intake.store_conversation(
+        [chat_message("Hello.", name="Ann", id="D1:3", timestamp=DAY)]
+    )
 
     (row,) = await rows(database)
     assert (row["label"], row["source_ref"]) == ("Ann", "D1:3")
@@ -180,7 +185,7 @@ async def test_speaker_reference_and_time_stay_with_the_message(
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "kept"),
+    ("timestamp", "stored"),
     [
         ("2026-05-02T14:23:01", "2026-05-02T14:23:01.000+00:00"),
         ("2026-05-02T14:23:01Z", "2026-05-02T14:23:01.000+00:00"),
@@ -188,8 +193,8 @@ async def test_speaker_reference_and_time_stay_with_the_message(
         (None, "2026-11-20T12:00:00.000+00:00"),
     ],
 )
-async def test_times_are_kept_in_utc_and_where_there_is_none_it_is_now(
-    memory: Memory, database: Database, timestamp: str | None, kept: str
+async def test_times_are_stored_in_utc_and_default_to_now(
+    memory: Memory, database: Database, timestamp: str | None, stored: str
 ) -> None:
     memory.clock = lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
     message = msgspec.convert(
@@ -197,15 +202,15 @@ async def test_times_are_kept_in_utc_and_where_there_is_none_it_is_now(
     )
     await memory.of(Caller(tenant="default")).intake.store_conversation([message])
 
-    assert [row["event_time"] for row in await rows(database)] == [kept]
+    assert [row["event_time"] for row in await rows(database)] == [stored]
 
 
-async def test_a_time_outside_the_calendar_is_refused_and_nothing_is_kept(
+async def test_a_time_outside_the_calendar_is_refused_and_nothing_is_stored(
     memory: Memory, richard: MemoryService
 ) -> None:
     impossible = datetime.fromisoformat("0001-01-01T00:00:00+23:59")
     with pytest.raises(InvalidArgumentsError, match="is outside the calendar"):
-        await richard.intake.store_conversation([*TALK, said("Hm.", timestamp=impossible)])
+        await richard.intake.store_conversation([*TALK, chat_message("Hm.", timestamp=impossible)])
 
     assert (await memory.ledger.counts()).records == 0
 
@@ -214,54 +219,56 @@ def call(name: str, content: str = "", **fields: Any) -> ToolCallRecord:
     return ToolCallRecord(name=name, content=content, **fields)
 
 
-async def test_what_tools_answered_is_kept_with_the_calls_id(
+async def test_tool_results_are_stored_with_the_id_of_their_call(
     richard: MemoryService, database: Database
 ) -> None:
-    """Inside the call or in a message of its own, which may name the tool or only the call."""
+    """The result is in the call or in a separate message, which names the tool or only the call."""
     await richard.intake.store_conversation(
         [
-            said(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
-            said("  ", "assistant", tool_calls=[call("count", id="c2"), call("wait", id="c3")]),
-            said("17 pieces", "tool", tool_call_id="c2"),
-            said("It is noon.", "tool", tool_call_id="c9", name="clock"),
-            said("Whoever said so.", "tool"),
+            chat_message(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
+            chat_message(
+                "  ", "assistant", tool_calls=[call("count", id="c2"), call("wait", id="c3")]
+            ),
+            chat_message("17 pieces", "tool", tool_call_id="c2"),
+            chat_message("It is noon.", "tool", tool_call_id="c9", name="clock"),
+            chat_message("Whoever said so.", "tool"),
         ]
     )
 
-    asking, *kept = sorted(await rows(database), key=lambda row: row["kind"] != "transcript")
-    assert [(row["label"], row["content"], row["source_ref"]) for row in kept] == [
+    asking, *stored = sorted(await rows(database), key=lambda row: row["kind"] != "transcript")
+    assert [(row["label"], row["content"], row["source_ref"]) for row in stored] == [
         ("weigh", "22.59 g", "c1"),
         ("count", "17 pieces", "c2"),
         ("clock", "It is noon.", "c9"),
         ("tool", "Whoever said so.", None),
     ]
-    assert {(row["kind"], row["role"]) for row in kept} == {("tool_output", "tool")}
+    assert {(row["kind"], row["role"]) for row in stored} == {("tool_output", "tool")}
     calls = [one["name"] for one in json.loads(asking["metadata"])["tool_calls"]]
     assert (asking["content"], calls) == ("  ", ["count", "wait"])
 
 
-async def test_a_result_told_in_the_call_and_in_a_message_is_one(
+async def test_a_result_in_both_the_call_and_a_message_is_one_record(
     richard: MemoryService, database: Database
 ) -> None:
     await richard.intake.store_conversation(
         [
-            said(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
-            said("22.59 g", "tool", tool_call_id="c1"),
+            chat_message(None, "assistant", tool_calls=[call("weigh", "22.59 g", id="c1")]),
+            chat_message("22.59 g", "tool", tool_call_id="c1"),
         ]
     )
 
     assert len(await rows(database)) == 1
 
 
-async def test_the_same_result_of_two_calls_is_kept_twice(
+async def test_an_identical_result_of_two_calls_is_stored_twice(
     richard: MemoryService, database: Database
 ) -> None:
     await richard.intake.store_conversation(
         [
-            said(None, "assistant", tool_calls=[call("weigh", "1 g", id="c1")]),
-            said(None, "assistant", tool_calls=[call("weigh", "1 g", id="c2")]),
-            said("1 g", "tool", name="weigh"),
-            said("1 g", "tool", name="weigh"),
+            chat_message(None, "assistant", tool_calls=[call("weigh", "1 g", id="c1")]),
+            chat_message(None, "assistant", tool_calls=[call("weigh", "1 g", id="c2")]),
+            chat_message("1 g", "tool", name="weigh"),
+            chat_message("1 g", "tool", name="weigh"),
         ]
     )
 
@@ -269,73 +276,77 @@ async def test_the_same_result_of_two_calls_is_kept_twice(
 
 
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
-async def test_what_the_memory_itself_answered_is_left_out_and_said_so(
+async def test_answers_of_the_memory_itself_are_skipped_with_the_reason(
     memory: Memory, richard: MemoryService, database: Database, tool: str
 ) -> None:
     memory.answer_log.add(richard.caller, tool, "Echo.", ())
     ingested = await richard.intake.store_conversation(
         [
-            said(None, "assistant", tool_calls=[call(tool, "Echo.", id="c1"), call(tool, id="c2")]),
-            said("Echo.", "tool", tool_call_id="c2"),
-            said("Echo.", "tool", name=tool),
-            said("An answer of somebody else's.", "tool", name=tool),
+            chat_message(
+                None, "assistant", tool_calls=[call(tool, "Echo.", id="c1"), call(tool, id="c2")]
+            ),
+            chat_message("Echo.", "tool", tool_call_id="c2"),
+            chat_message("Echo.", "tool", name=tool),
+            chat_message("An answer of somebody else's.", "tool", name=tool),
         ]
     )
 
     assert [skipped.index for skipped in ingested.skipped] == [0, 1, 2]
     assert {skipped.reason for skipped in ingested.skipped} == {"answered by this memory itself"}
-    kept = [(row["kind"], row["content"]) for row in await rows(database)]
-    assert kept == [("transcript", ""), ("tool_output", "An answer of somebody else's.")]
+    stored = [(row["kind"], row["content"]) for row in await rows(database)]
+    assert stored == [("transcript", ""), ("tool_output", "An answer of somebody else's.")]
 
 
-async def test_results_that_may_be_the_memorys_own_of_an_earlier_time_are_kept_and_not_searched(
+async def test_possible_older_answers_of_the_memory_are_stored_but_not_searched(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
     before = memory.answer_log.since.replace(year=2020)
-    results = [said("Echo.", "tool", name=name, timestamp=before) for name in ("recall", "weigh")]
+    results = [
+        chat_message("Echo.", "tool", name=name, timestamp=before) for name in ("recall", "weigh")
+    ]
     ingested = await richard.intake.store_conversation(results)
 
     assert (ingested.added, ingested.skipped) == (2, [])
-    kept = [(row["kind"], row["label"]) for row in await rows(database)]
-    assert kept == [("transcript", "recall"), ("tool_output", "weigh")]
+    stored = [(row["kind"], row["label"]) for row in await rows(database)]
+    assert stored == [("transcript", "recall"), ("tool_output", "weigh")]
 
 
-async def test_prompts_and_blanks_are_kept_and_not_searched(
+async def test_prompts_and_blank_messages_are_stored_but_not_searched(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
     ingested = await richard.intake.store_conversation(
         [
-            said("You are a helpful assistant.", "system"),
-            said(""),
-            said(" \n\t", "assistant"),
-            said(None, "assistant"),
-            said("", "tool"),
-            said("\u2003", "tool", name="weigh"),
+            chat_message("You are a helpful assistant.", "system"),
+            chat_message(""),
+            chat_message(" \n\t", "assistant"),
+            chat_message(None, "assistant"),
+            chat_message("", "tool"),
+            chat_message("\u2003", "tool", name="weigh"),
         ]
     )
 
-    kept = await rows(database)
+    stored = await rows(database)
     assert (len(ingested.ids), ingested.added) == (6, 6)
-    assert {row["kind"] for row in kept} == {"transcript"}
-    assert [row["content"] for row in kept] == [
+    assert {row["kind"] for row in stored} == {"transcript"}
+    assert [row["content"] for row in stored] == [
         "You are a helpful assistant.", "", " \n\t", "", "", "\u2003"
     ]  # fmt: skip
     assert await recall(richard, "a helpful assistant") == []
     assert (await memory.ledger.counts()).waiting == 0
 
 
-async def test_a_changed_system_prompt_leaves_the_ids_of_a_session_alone(
+async def test_a_changed_system_prompt_does_not_change_a_sessions_ids(
     richard: MemoryService,
 ) -> None:
     for prompt in ("Be kind.", "Be brief."):
-        await richard.intake.store_conversation([said(prompt, "system"), *TALK], "s1")
+        await richard.intake.store_conversation([chat_message(prompt, "system"), *TALK], "s1")
     last = await richard.intake.store_conversation(TALK, "s1")
 
     assert last.added == 0
 
 
 async def test_message_ids_are_stable_across_releases(richard: MemoryService) -> None:
-    """Whoever upgrades sends old conversations again: they must not become new ones."""
+    """Users who upgrade resend old conversations, whose messages must not become new ones."""
     ingested = await richard.intake.store_conversation(TALK[:2], "s1")
 
     assert ingested.ids == [
@@ -347,16 +358,18 @@ async def test_message_ids_are_stable_across_releases(richard: MemoryService) ->
 async def test_a_message_without_an_id_has_no_reference(
     database: Database, richard: MemoryService
 ) -> None:
-    await richard.intake.store_conversation([said("Osmium is dense."), said("It is.", id="D1:2")])
+    await richard.intake.store_conversation(
+        [chat_message("Osmium is dense."), chat_message("It is.", id="D1:2")]
+    )
 
     assert [row["source_ref"] for row in await rows(database)] == [None, "D1:2"]
 
 
-async def test_nobodys_write_waits_behind_all_of_a_long_conversation(
+async def test_other_writes_do_not_wait_for_the_whole_of_a_long_conversation(
     memory: Memory, database: Database
 ) -> None:
     talk = Conversation(
-        messages=[said(f"Page {number}") for number in range(2 * RECORDS_PER_TRANSACTION)],
+        messages=[chat_message(f"Page {number}") for number in range(2 * RECORDS_PER_TRANSACTION)],
         owner="ann",
         agent="shell",
         session_id="s1",

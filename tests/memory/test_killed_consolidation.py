@@ -1,4 +1,4 @@
-"""A consolidation that is killed leaves nothing half-changed, and the next one goes on."""
+"""A killed consolidation leaves no partial change, and the next one continues."""
 
 import json
 import signal
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import consolidation_process
-from backlog_process import all_done, open_memory
+from backlog_process import open_memory, wait_until_done
 from consolidation_process import FACTS, STEPS
 from forking import exit_code
 from local.ledger.sqlite.database import Database, SqlConnection
 
 
-async def retired_and_noted(database: Database) -> int:
-    """How many facts are retired; each change has its row of the audit, and each row its change."""
+async def count_audited_retirements(database: Database) -> int:
+    """Return the number of retired facts; each change must have one audit row, and vice versa."""
 
     def read(connection: SqlConnection) -> int:
         records = connection.execute("SELECT * FROM record").fetchall()
@@ -44,13 +44,13 @@ async def retired_and_noted(database: Database) -> int:
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_kill_leaves_nothing_half_changed_and_the_next_run_goes_on(
+async def test_a_kill_leaves_no_partial_change_and_the_next_run_continues(
     tmp_path: Path, step: str
 ) -> None:
     assert await exit_code(consolidation_process.run, tmp_path, step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
-        before = await retired_and_noted(database)
+        before = await count_audited_retirements(database)
         status = await memory.consolidation.status()
         assert status is not None
         assert status.ended_at is None
@@ -59,8 +59,8 @@ async def test_a_kill_leaves_nothing_half_changed_and_the_next_run_goes_on(
         done = await memory.consolidation.everything()
 
         assert done.changed > 0
-        after = await retired_and_noted(database)
+        after = await count_audited_retirements(database)
         assert before < after <= before + 3
-        await all_done(memory)
+        await wait_until_done(memory)
         indexed = await memory.vectors.ids(0, 999, tenant="default")
         assert len(indexed) == FACTS - after

@@ -1,4 +1,4 @@
-"""A memory that is killed between any two steps of a task does each task's effect once."""
+"""A memory that is killed between any two steps of a task does each task exactly once."""
 
 import signal
 from pathlib import Path
@@ -9,16 +9,16 @@ import pytest
 import backlog_process
 from backlog_process import (
     BERLIN,
+    FIRST_MESSAGE,
+    LATER_MESSAGE,
     OTHER,
     PIANO,
     ROME,
-    SAID,
-    SAID_SINCE,
     STEPS,
     STEPS_OF_EMBEDDING,
     STEPS_OF_READING,
-    all_done,
     open_memory,
+    wait_until_done,
 )
 from forking import exit_code
 from local.ledger.sqlite.database import Database, SqlConnection
@@ -45,13 +45,11 @@ async def in_index(memory: Memory) -> list[str]:
         for step in steps
     ],
 )
-async def test_a_kill_loses_no_task_and_has_none_done_twice(
-    tmp_path: Path, kind: str, step: str
-) -> None:
+async def test_a_kill_loses_no_task_and_repeats_none(tmp_path: Path, kind: str, step: str) -> None:
     assert await exit_code(backlog_process.run, tmp_path, kind, step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
-        await all_done(memory)
+        await wait_until_done(memory)
         found = dict(await rows(database, "SELECT content, id FROM record"))
         replaced = await rows(database, "SELECT id, superseded_by FROM record ORDER BY row")
         supports = await rows(database, "SELECT source, type, target FROM relation")
@@ -68,38 +66,38 @@ async def test_a_kill_loses_no_task_and_has_none_done_twice(
 
 
 @pytest.mark.parametrize("step", STEPS_OF_READING)
-async def test_a_kill_loses_no_message_and_reads_no_fact_twice(tmp_path: Path, step: str) -> None:
+async def test_a_kill_loses_no_message_and_extracts_no_fact_twice(
+    tmp_path: Path, step: str
+) -> None:
     assert await exit_code(backlog_process.run, tmp_path, "extract", step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
-        await all_done(memory)
+        await wait_until_done(memory)
         messages = await rows(database, "SELECT content FROM record WHERE kind = 'chat_message'")
         facts = await rows(
             database, "SELECT content, superseded_by IS NULL FROM record WHERE kind = 'fact'"
         )
         sources = await rows(database, "SELECT 1 FROM relation WHERE type = 'derived_from'")
 
-    assert messages == [(SAID,), (SAID_SINCE,)]
-    assert facts == [(SAID, 0), (SAID_SINCE, 1)]
+    assert messages == [(FIRST_MESSAGE,), (LATER_MESSAGE,)]
+    assert facts == [(FIRST_MESSAGE, 0), (LATER_MESSAGE, 1)]
     assert len(sources) == 2
 
 
 @pytest.mark.parametrize("step", STEPS_OF_EMBEDDING)
-async def test_a_kill_while_another_embedder_comes_to_serve_only_delays_it(
-    tmp_path: Path, step: str
-) -> None:
+async def test_a_kill_during_a_change_of_embedder_only_delays_it(tmp_path: Path, step: str) -> None:
     assert await exit_code(backlog_process.run, tmp_path, "embed", step) == -signal.SIGKILL
 
     async with open_memory(tmp_path) as (memory, database):
         await eventually(lambda: memory.indexer.embedder == OTHER, within=30)
-        await all_done(memory)
+        await wait_until_done(memory)
         active = "SELECT id FROM record WHERE superseded_by IS NULL"
         facts = sorted(id_ for (id_,) in await rows(database, active))
 
-        async def alone() -> bool:
+        async def only_next_index() -> bool:
             return await rows(database, "SELECT DISTINCT embedder FROM vector") == [(OTHER,)]
 
-        await eventually(alone)
+        await eventually(only_next_index)
         vectors = await rows(
             database, "SELECT id FROM vector JOIN record ON record.row = vector.record ORDER BY id"
         )

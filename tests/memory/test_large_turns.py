@@ -1,4 +1,4 @@
-"""A turn with thousands of calls: nobody's save waits for all of it, and nothing of it is lost."""
+"""A turn with thousands of calls does not block other writes, and is stored completely."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def large_turn() -> Turn:
 
 
 async def stored(database: Database) -> list[str]:
-    """What everybody said and was answered, in the order in which it was stored."""
+    """Return the texts of all messages and answers, in the order in which they were stored."""
 
     def read(connection: SqlConnection) -> list[str]:
         return [row["content"] for row in connection.execute("SELECT * FROM record ORDER BY row")]
@@ -38,7 +38,7 @@ EPISODE = "Q: How heavy?\nA: Heavy."
 RESULTS = [f"{n} g" for n in range(CALLS)]
 
 
-async def test_saves_come_between_the_transactions_of_a_turn_of_very_many_calls(
+async def test_saves_run_between_the_transactions_of_a_turn_with_many_calls(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = memory.ledger.turns._write
@@ -59,15 +59,15 @@ async def test_saves_come_between_the_transactions_of_a_turn_of_very_many_calls(
     assert everything.index(EPISODE) > RECORDS_PER_TRANSACTION + 1
 
 
-async def test_a_large_turn_that_was_cut_short_is_completed_when_it_comes_again(
+async def test_an_interrupted_large_turn_is_completed_when_it_is_redelivered(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class StoppedError(Exception):
-        """Stands for a kill between two transactions."""
+        """Stands in for a kill between two transactions."""
 
     write, written = memory.ledger.turns._write, 0
 
-    async def stopped(*args: Any) -> list[Written]:
+    async def stop(*args: Any) -> list[Written]:
         nonlocal written
         written += 1
         if written > 1:
@@ -75,7 +75,7 @@ async def test_a_large_turn_that_was_cut_short_is_completed_when_it_comes_again(
         return await write(*args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(memory.ledger.turns, "_write", stopped)
+        patched.setattr(memory.ledger.turns, "_write", stop)
         with pytest.raises(StoppedError):
             await memory.of(RICHARD).intake.store_turn(large_turn())
     assert EPISODE not in await stored(database)

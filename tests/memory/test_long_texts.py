@@ -1,4 +1,4 @@
-"""A long text is read before the write that others wait for, and ranked as if it were not."""
+"""A long text is analysed before the write that others wait for, and ranked as usual."""
 
 import threading
 
@@ -12,29 +12,31 @@ from local.memory.intake.conversations import Turn
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.text.features import features
-from recalling import DAY, said
+from recalling import DAY, chat_message
 
 RICHARD = Caller(tenant="default", user="richard", session_id="s1")
 TEXT = "I bought osmium in May, and gold. " * (LONG_TEXT // 30)
 
 
-async def test_a_long_text_is_not_read_by_the_writer(
+async def test_a_long_text_is_not_analysed_in_the_writer(
     memory: Memory, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[tuple[str, int]] = []
-    of = records.features_of
+    features_of = records.features_of
 
-    def noted(record: NewRecord) -> object:
+    def record_thread(record: NewRecord) -> object:
         read.append((threading.current_thread().name, len(record.content)))
-        return of(record)
+        return features_of(record)
 
     for module in (records, rows):
-        monkeypatch.setattr(module, "features_of", noted)
+        monkeypatch.setattr(module, "features_of", record_thread)
     service = memory.of(RICHARD)
     await service.intake.store_turn(
         Turn(query="What did I buy?", answer=TEXT, at=DAY, query_id="1")
     )
-    await service.intake.store_conversation([said(TEXT, id="m1"), said("Gold.", id="m2")], "s2")
+    await service.intake.store_conversation(
+        [chat_message(TEXT, id="m1"), chat_message("Gold.", id="m2")], "s2"
+    )
 
     by_the_writer = [length for thread, length in read if thread == "writer"]
     assert max(by_the_writer) < LONG_TEXT

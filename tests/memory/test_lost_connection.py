@@ -1,4 +1,4 @@
-"""nats-server dies while records are being indexed: nobody waits out a batch's minutes."""
+"""If nats-server dies during indexing, nothing waits out a batch's timeout of minutes."""
 
 import asyncio
 import os
@@ -27,14 +27,14 @@ from waiting import eventually
 from workers import vector_worker
 
 
-def _unheard(subject: str, change: MemoryChange) -> None:
+def _ignore(subject: str, change: MemoryChange) -> None:
     del subject, change
 
 
-async def test_batches_under_way_when_the_server_dies_are_sent_again(
+async def test_batches_under_way_when_the_server_dies_are_resent(
     tmp_path: Path, embedder: MiniLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker is busy with the first batch for ever: its answer would have been lost."""
+    """The worker is busy with the first batch for ever, so its answer would have been lost."""
     begun = asyncio.Event()
     upsert = VectorStore.upsert
 
@@ -57,7 +57,7 @@ async def test_batches_under_way_when_the_server_dies_are_sent_again(
             Database.open(tmp_path / "ledger.sqlite3", migrations())
         )
         vectors = VectorClient(bus, search_timeout=5)
-        memory = Memory(Ledger(database, "default"), vectors, MemorySettings(), announce=_unheard)
+        memory = Memory(Ledger(database, "default"), vectors, MemorySettings(), announce=_ignore)
         await running.enter_async_context(vector_worker(other, embedder, tmp_path / "chroma"))
         indexing = asyncio.create_task(memory.backlog.run())
         running.callback(indexing.cancel)

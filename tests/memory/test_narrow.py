@@ -1,4 +1,4 @@
-"""A little in a narrow scope or time is found, however much else there is."""
+"""A few records in a narrow scope or time are found, however many others there are."""
 
 from datetime import UTC, datetime
 
@@ -12,73 +12,83 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import recall, said
+from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")
 
 OLD, NEW = datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
 BETWEEN = datetime(2025, 1, 1, tzinfo=UTC)
 GOLD = "Gold is Au."
-ASKED = "Which letters stand for that precious stuff?"
+QUESTION = "Which letters stand for that precious stuff?"
 MUCH = 80
 LONG = "This is what somebody said at length about a metal by the name of osmium."
-"""Found by its words after all shorter texts."""
+"""By words it ranks below all shorter texts."""
 
 
-async def owner_of_much(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> MemoryService:
-    """Who has more records than are compared or looked through, one of them in session s1."""
+async def owner_of_many_records(
+    searchable: Memory, monkeypatch: pytest.MonkeyPatch
+) -> MemoryService:
+    """Return a user with more records than are compared or scanned, one of them in session s1."""
     monkeypatch.setattr(searches, "OWN_RECORDS", MUCH - 1)
     for module in (searches, fulltext):
         monkeypatch.setattr(module, "WIDER_LIMIT", MUCH - 20)
     richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
     other = [f"The letter {n} for that precious stuff was sent." for n in range(MUCH)]
-    await richard.intake.store_conversation([said(text, timestamp=OLD) for text in other], "s2")
-    await richard.intake.store_conversation([said(GOLD, timestamp=NEW)], "s1")
+    await richard.intake.store_conversation(
+        [chat_message(text, timestamp=OLD) for text in other], "s2"
+    )
+    await richard.intake.store_conversation([chat_message(GOLD, timestamp=NEW)], "s1")
     await indexed(searchable)
     return richard
 
 
-async def test_a_session_is_searched_by_meaning_whatever_else_its_user_has(
+async def test_a_session_is_searched_by_meaning_among_many_other_records(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    richard = await owner_of_much(searchable, monkeypatch)
+    richard = await owner_of_many_records(searchable, monkeypatch)
 
-    assert await recall(richard, ASKED, scope="session") == [GOLD]
+    assert await recall(richard, QUESTION, scope="session") == [GOLD]
 
 
-async def test_a_time_is_searched_by_meaning_whatever_its_user_has_of_others(
+async def test_a_time_is_searched_by_meaning_among_many_records_of_other_times(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    richard = await owner_of_much(searchable, monkeypatch)
+    richard = await owner_of_many_records(searchable, monkeypatch)
 
-    assert await recall(richard, ASKED, since=BETWEEN) == [GOLD]
+    assert await recall(richard, QUESTION, since=BETWEEN) == [GOLD]
 
 
-async def test_a_time_is_searched_by_words_however_often_they_were_said_at_others(
+async def test_a_time_is_searched_by_words_that_are_frequent_at_other_times(
     memory: Memory,
 ) -> None:
     richard = memory.of(Caller(tenant="default", user="richard"))
     often = [f"Osmium {n}." for n in range(800)]
-    await richard.intake.store_conversation([said(text, timestamp=OLD) for text in often], "s1")
-    await richard.intake.store_conversation([said(LONG, timestamp=NEW)], "s2")
+    await richard.intake.store_conversation(
+        [chat_message(text, timestamp=OLD) for text in often], "s1"
+    )
+    await richard.intake.store_conversation([chat_message(LONG, timestamp=NEW)], "s2")
 
     assert await recall(richard, "osmium", since=BETWEEN) == [LONG]
     assert LONG not in await recall(richard, "osmium", until=BETWEEN)
 
 
-async def test_past_sessions_are_searched_by_words_whatever_was_said_in_this_one(
+async def test_past_sessions_are_searched_by_words_that_are_frequent_in_this_one(
     memory: Memory,
 ) -> None:
     richard = memory.of(Caller(tenant="default", user="richard", session_id="now"))
-    await richard.intake.store_conversation([said(f"Osmium {n}.") for n in range(MUCH * 4)], "now")
-    await richard.intake.store_conversation([said(LONG)], "past")
+    await richard.intake.store_conversation(
+        [chat_message(f"Osmium {n}.") for n in range(MUCH * 4)], "now"
+    )
+    await richard.intake.store_conversation([chat_message(LONG)], "past")
 
     assert await recall(richard, "osmium", scope="history") == [LONG]
 
 
-async def test_what_was_retired_does_not_hide_what_holds(memory: Memory) -> None:
+async def test_retired_versions_do_not_hide_the_active_one(memory: Memory) -> None:
     richard = memory.of(Caller(tenant="default", user="richard"))
-    await richard.intake.store_conversation([said(f"Ann walks, {n}.") for n in range(MUCH * 4)])
+    await richard.intake.store_conversation(
+        [chat_message(f"Ann walks, {n}.") for n in range(MUCH * 4)]
+    )
     versions = [f"Osmium {n}." for n in range(MUCH * 2)]
     for version in versions:
         await richard.facts.store(Fact(content=version, scope="user", topic="user.metal"))
@@ -87,18 +97,18 @@ async def test_what_was_retired_does_not_hide_what_holds(memory: Memory) -> None
     assert await recall(richard, "osmium", since=OLD) == [versions[-1]]
 
 
-async def test_what_others_said_does_not_hide_what_most_of_the_ledgers_owner_said(
+async def test_another_users_messages_do_not_hide_those_of_the_main_user(
     memory: Memory,
 ) -> None:
     eve, richard = (
         memory.of(Caller(tenant="default", user="eve")),
         memory.of(Caller(tenant="default", user="richard")),
     )
-    await eve.intake.store_conversation([said(f"Osmium {n}.") for n in range(MUCH * 4)])
+    await eve.intake.store_conversation([chat_message(f"Osmium {n}.") for n in range(MUCH * 4)])
     await richard.intake.store_conversation(
-        [said(f"Ann walks, {n}.") for n in range(MUCH * 8)], "s1"
+        [chat_message(f"Ann walks, {n}.") for n in range(MUCH * 8)], "s1"
     )
-    await richard.intake.store_conversation([said(LONG)], "s2")
+    await richard.intake.store_conversation([chat_message(LONG)], "s2")
 
     assert await recall(richard, "osmium") == [LONG]
 
@@ -111,34 +121,36 @@ async def test_a_time_that_ends_before_it_begins_is_refused(memory: Memory) -> N
 
 
 async def behind_others(searchable: Memory, *texts: str) -> MemoryService:
-    """Who said each text in a session of its own, and nothing that has a word of ASKED.
+    """Return a user with each text in a separate session; no text shares a word with QUESTION.
 
-    Eighty messages of somebody else are nearer to that: more than the index is asked for at once.
+    Eighty messages of another user are nearer to QUESTION: more than one index search returns.
     """
     eve = searchable.of(Caller(tenant="default", user="eve"))
     nearer = "These letters stand for that precious stuff"
     await eve.intake.store_conversation(
-        [said(f"{nearer}, number {n}.") for n in range(searches.NEAREST + 30)]
+        [chat_message(f"{nearer}, number {n}.") for n in range(searches.NEAREST + 30)]
     )
     richard = searchable.of(Caller(tenant="default", user="richard"))
     for number, text in enumerate(texts):
-        await richard.intake.store_conversation([said(text)], f"s{number}")
+        await richard.intake.store_conversation([chat_message(text)], f"s{number}")
     await indexed(searchable)
     return richard
 
 
-async def test_of_many_behind_others_the_nearest_are_taken(searchable: Memory) -> None:
+async def test_the_nearest_of_many_records_behind_those_of_others_are_found(
+    searchable: Memory,
+) -> None:
     far = [f"Our ice hockey team won final number {n}." for n in range(searches.NEAREST + 10)]
 
     richard = await behind_others(searchable, *far[:30], GOLD, *far[30:])
 
-    assert await recall(richard, ASKED) == [GOLD]
+    assert await recall(richard, QUESTION) == [GOLD]
 
 
-async def test_a_large_memory_is_found_however_much_of_others_is_nearer(
+async def test_a_large_memory_is_searched_even_if_many_records_of_others_are_nearer(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than the index is asked for, and more of one's own than one read compares."""
+    """The index returns fewer than those, and the user has more records than one read compares."""
     monkeypatch.setattr(searches, "OWN_RECORDS", 5)
     for module in (searches, fulltext):
         monkeypatch.setattr(module, "WIDER_LIMIT", searches.NEAREST + 10)
@@ -146,19 +158,21 @@ async def test_a_large_memory_is_found_however_much_of_others_is_nearer(
 
     richard = await behind_others(searchable, *far[:7], GOLD, *far[7:])
 
-    assert await recall(richard, ASKED) == [GOLD]
+    assert await recall(richard, QUESTION) == [GOLD]
 
 
-async def test_some_before_others_do_not_keep_back_those_behind(searchable: Memory) -> None:
-    """A few of one's own among the nearest are not enough."""
+async def test_a_few_records_before_those_of_others_do_not_hide_the_rest(
+    searchable: Memory,
+) -> None:
+    """A few of the user's own records among the nearest do not suffice."""
     metals = {"silver": "Ag", "platinum": "Pt", "osmium": "Os", "copper": "Cu", "iron": "Fe"}
     behind = [f"The symbol of {metal} is {symbol}." for metal, symbol in metals.items()]
-    before = [f"{ASKED} I ask for the {n}th time." for n in range(5)]
+    before = [f"{QUESTION} I ask for the {n}th time." for n in range(5)]
     richard = await behind_others(searchable, *before, *behind)
-    looked = (await searchable.vectors.search(ASKED, searches.NEAREST, tenant="default")).hits
+    nearest = (await searchable.vectors.search(QUESTION, searches.NEAREST, tenant="default")).hits
 
-    items = (await richard.recall(RecallRequest(query=ASKED, top_k=20))).items
+    items = (await richard.recall(RecallRequest(query=QUESTION, top_k=20))).items
 
-    among_nearest = {hit.id for hit in looked} & {item.record.id for item in items}
+    among_nearest = {hit.id for hit in nearest} & {item.record.id for item in items}
     assert {item.record.content for item in items} == {*before, *behind}
     assert {i.record.content for i in items if i.record.id in among_nearest} == set(before)

@@ -1,4 +1,4 @@
-"""Notes of a session: in their order, once each, and of many the oldest as one."""
+"""Notes of a session: in order, stored once, and the oldest of many merged into one."""
 
 import asyncio
 from datetime import datetime
@@ -20,12 +20,12 @@ from local.protocol.envelope import Caller
 from recalling import DAY
 
 
-def said(noted: SessionNotes) -> list[tuple[str, str]]:
-    return [(note.role, note.content) for note in noted.notes]
+def notes_in(result: SessionNotes) -> list[tuple[str, str]]:
+    return [(note.role, note.content) for note in result.notes]
 
 
 async def note_many(service: MemoryService, count: int, content: str = "Step {}.") -> SessionNotes:
-    """Notes with the numbers from 1 on; returns what came of the last."""
+    """Store notes numbered from 1 on; return the result of the last."""
     for number in range(1, count):
         await service.sessions.note(content.format(number))
     return await service.sessions.note(content.format(count))
@@ -47,29 +47,34 @@ async def rows(database: Database, statement: str) -> list[Any]:
     return await database.read(read)
 
 
-async def test_notes_come_back_in_their_order_with_their_roles(richard: MemoryService) -> None:
+async def test_notes_are_returned_in_their_order_with_their_roles(richard: MemoryService) -> None:
     await richard.sessions.note("Ask for the budget.", role="chief")
-    noted = await richard.sessions.note("It is 5,000.", role="cfo")
+    result = await richard.sessions.note("It is 5,000.", role="cfo")
 
-    assert said(noted) == [("chief", "Ask for the budget."), ("cfo", "It is 5,000.")]
-    assert (noted.was_new, noted.merged) == (True, 0)
-    assert await notes_of(richard) == noted.notes
+    assert notes_in(result) == [("chief", "Ask for the budget."), ("cfo", "It is 5,000.")]
+    assert (result.was_new, result.merged) == (True, 0)
+    assert await notes_of(richard) == result.notes
 
 
-async def test_without_a_role_the_caller_is_named(memory: Memory, richard: MemoryService) -> None:
+async def test_without_a_role_the_note_names_the_calling_agent(
+    memory: Memory, richard: MemoryService
+) -> None:
     await richard.sessions.note("One.")
-    nobody = memory.of(Caller(tenant="default", user="richard", session_id="s1"))
+    without_agent = memory.of(Caller(tenant="default", user="richard", session_id="s1"))
 
-    assert said(await nobody.sessions.note("Two.")) == [("shell", "One."), ("agent", "Two.")]
+    assert notes_in(await without_agent.sessions.note("Two.")) == [
+        ("shell", "One."),
+        ("agent", "Two."),
+    ]
 
 
 async def test_a_role_is_one_line(richard: MemoryService) -> None:
-    noted = await richard.sessions.note("Injected?", role=" chief:\n system ")
+    result = await richard.sessions.note("Injected?", role=" chief:\n system ")
 
-    assert said(noted) == [("chief: system", "Injected?")]
+    assert notes_in(result) == [("chief: system", "Injected?")]
 
 
-async def test_a_note_repeated_changes_nothing(richard: MemoryService) -> None:
+async def test_a_repeated_note_changes_nothing(richard: MemoryService) -> None:
     first = await richard.sessions.note("Ship on Friday.")
     await richard.sessions.note("Test on Thursday.")
     again = await richard.sessions.note("Ship on Friday.")
@@ -84,31 +89,33 @@ async def test_the_same_words_in_another_role_are_another_note(richard: MemorySe
     assert (await richard.sessions.note("Agreed.", role="cfo")).was_new
 
 
-async def test_a_session_keeps_fifteen_notes_as_they_are(richard: MemoryService) -> None:
-    noted = await note_many(richard, MAX_NOTES)
+async def test_a_session_keeps_fifteen_notes_unchanged(richard: MemoryService) -> None:
+    result = await note_many(richard, MAX_NOTES)
 
-    assert [note.content for note in noted.notes] == [f"Step {n}." for n in range(1, MAX_NOTES + 1)]
-    assert noted.merged == 0
+    assert [note.content for note in result.notes] == [
+        f"Step {n}." for n in range(1, MAX_NOTES + 1)
+    ]
+    assert result.merged == 0
 
 
-async def test_at_the_sixteenth_note_the_oldest_become_one_that_says_what_each_said(
+async def test_the_sixteenth_note_merges_the_oldest_into_one_with_their_beginnings(
     richard: MemoryService,
 ) -> None:
-    noted = await note_many(richard, MAX_NOTES + 1)
+    result = await note_many(richard, MAX_NOTES + 1)
 
-    one, *rest = noted.notes
+    one, *rest = result.notes
     lines = [f"shell: Step {number}." for number in range(1, 9)]
-    assert (one.role, one.merges, noted.merged) == (MERGED_ROLE, 8, 8)
+    assert (one.role, one.merges, result.merged) == (MERGED_ROLE, 8, 8)
     assert one.content == "\n".join(["8 notes, shortened:", *lines])
     assert [note.content for note in rest] == [f"Step {n}." for n in range(9, MAX_NOTES + 2)]
-    assert await notes_of(richard) == noted.notes
+    assert await notes_of(richard) == result.notes
 
 
 async def test_merged_notes_are_merged_again_and_counted(richard: MemoryService) -> None:
-    noted = await note_many(richard, 100)
+    result = await note_many(richard, 100)
 
-    assert len(noted.notes) <= MAX_NOTES
-    one, *rest = noted.notes
+    assert len(result.notes) <= MAX_NOTES
+    one, *rest = result.notes
     numbers = range(1, one.merges + 1)
     assert one.content.split("\n")[0] == f"{one.merges} notes, shortened:"
     assert one.content.split("\n")[1:] == [f"shell: Step {number}." for number in numbers]
@@ -116,19 +123,17 @@ async def test_merged_notes_are_merged_again_and_counted(richard: MemoryService)
     assert [note.content for note in rest] == [f"Step {n}." for n in range(one.merges + 1, 101)]
 
 
-async def test_what_was_merged_stays_in_the_ledger(
-    richard: MemoryService, database: Database
-) -> None:
+async def test_merged_notes_stay_in_the_ledger(richard: MemoryService, database: Database) -> None:
     await note_many(richard, 40)
 
     originals = await rows(database, "SELECT content FROM note WHERE merges = 0 ORDER BY position")
     assert originals == [f"Step {number}." for number in range(1, 41)]
 
 
-async def test_a_merge_that_fails_leaves_the_notes_as_they_were(
+async def test_a_failed_merge_leaves_the_notes_unchanged(
     richard: MemoryService, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The note that was to be the sixteenth is not there, either."""
+    """The note that would have been the sixteenth is not stored either."""
     before = (await note_many(richard, MAX_NOTES)).notes
 
     def fail(_: object) -> Note:
@@ -142,7 +147,7 @@ async def test_a_merge_that_fails_leaves_the_notes_as_they_were(
     assert await rows(database, "SELECT count(*) FROM note") == [MAX_NOTES]
 
 
-async def test_notes_made_at_once_are_all_kept(richard: MemoryService) -> None:
+async def test_concurrent_notes_are_all_stored(richard: MemoryService) -> None:
     await asyncio.gather(*(richard.sessions.note(f"Step {number}.") for number in range(200)))
 
     one, *rest = await notes_of(richard)
@@ -158,8 +163,8 @@ async def test_notes_belong_to_a_session_of_a_user(memory: Memory, richard: Memo
         Caller(tenant="default", user="eve", agent="shell", session_id="s1"),
         Caller(tenant="default", agent="shell", session_id="s1"),
     ):
-        noted = await memory.of(other).sessions.note("Theirs.")
-        assert said(noted) == [("shell", "Theirs.")]
+        result = await memory.of(other).sessions.note("Theirs.")
+        assert notes_in(result) == [("shell", "Theirs.")]
     assert [note.content for note in await notes_of(richard)] == ["Mine."]
 
 
@@ -169,7 +174,7 @@ async def test_another_tenants_session_of_the_same_id_has_other_notes(
     await richard.sessions.note("Mine.")
     theirs = await stored(Ledger(database, "other"), "Theirs.")
 
-    assert said(theirs) == [("shell", "Theirs.")]
+    assert notes_in(theirs) == [("shell", "Theirs.")]
     assert [note.content for note in await notes_of(richard)] == ["Mine."]
 
 
@@ -179,11 +184,11 @@ async def test_every_agent_of_the_session_sees_every_note(
     await richard.sessions.note("From the shell.")
     robot = memory.of(Caller(tenant="default", user="richard", agent="robot", session_id="s1"))
 
-    noted = await robot.sessions.note("From the robot.")
-    assert said(noted) == [("shell", "From the shell."), ("robot", "From the robot.")]
+    result = await robot.sessions.note("From the robot.")
+    assert notes_in(result) == [("shell", "From the shell."), ("robot", "From the robot.")]
 
 
-async def test_without_a_session_there_is_nothing_to_note_in(memory: Memory) -> None:
+async def test_a_note_without_a_session_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="Send session_id in the envelope"):
         await memory.of(Caller(tenant="default", user="richard")).sessions.note("Where?")
 
@@ -203,10 +208,10 @@ async def test_a_blank_role_is_refused(richard: MemoryService) -> None:
 async def test_notes_survive_the_process(tmp_path: Path) -> None:
     for number in (1, 2):
         async with Database.open(tmp_path / "notes.sqlite3", migrations()) as opened:
-            noted = await stored(Ledger(opened, "default"), f"Step {number}.")
+            result = await stored(Ledger(opened, "default"), f"Step {number}.")
 
-    assert said(noted) == [("shell", "Step 1."), ("shell", "Step 2.")]
-    assert [note.event_time for note in noted.notes] == [DAY, DAY]
+    assert notes_in(result) == [("shell", "Step 1."), ("shell", "Step 2.")]
+    assert [note.event_time for note in result.notes] == [DAY, DAY]
 
 
 def note(position: int, content: str, at: datetime = DAY, **fields: Any) -> Note:
@@ -222,11 +227,11 @@ def note(position: int, content: str, at: datetime = DAY, **fields: Any) -> Note
         pytest.param("one\n\ntwo\u2028three", "one two three", id="several lines"),
     ],
 )
-def test_a_merged_note_has_the_beginning_of_each(content: str, line: str) -> None:
+def test_a_merged_note_contains_the_beginning_of_each(content: str, line: str) -> None:
     assert merge([note(1, content)]).content == f"1 notes, shortened:\nshell: {line}"
 
 
-def test_of_very_many_notes_the_newest_are_kept_and_the_others_counted() -> None:
+def test_of_very_many_merged_notes_the_newest_are_quoted_and_the_others_counted() -> None:
     one = note(1, "Step 0.", merges=0)
     for number in range(1, 300):
         one = merge([one, note(number + 1, f"Step {number}: {'x' * 100}.")])

@@ -1,4 +1,4 @@
-"""Whose role may not do everything erases what is his own, where he may write, and nothing else."""
+"""A restricted role erases its user's own records where it may write, and nothing else."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def as_writer(memory: Memory, user: str | None) -> MemoryService:
 
 
 def as_anybody(memory: Memory, user: str) -> MemoryService:
-    """As on a stack without accounts."""
+    """Return the caller as on a stack without accounts."""
     return memory.of(Caller(tenant=memory.tenant, user=user, agent="desk", session_id="monday"))
 
 
@@ -39,12 +39,12 @@ async def forget(service: MemoryService, **chosen: Any) -> Receipt:
     return await service.erasure.erase(service.erasure.selection(**chosen))
 
 
-async def said(service: MemoryService, text: str) -> str:
+async def store_message(service: MemoryService, text: str) -> str:
     message = ConversationMessage(role="user", content=text)
     return (await service.intake.store_conversation([message], None)).ids[0]
 
 
-async def stated(
+async def store_fact(
     service: MemoryService, text: str, scope: OwnerScope, topic: str | None = None
 ) -> str:
     return (await service.facts.store(Fact(content=text, scope=scope, topic=topic))).id
@@ -56,12 +56,12 @@ async def contents(service: MemoryService) -> set[str]:
     return {item.record.content for item in found.items}
 
 
-async def test_a_writer_erases_what_he_stated_and_of_others_nothing(memory: Memory) -> None:
+async def test_a_writer_erases_their_own_statements_and_none_of_others(memory: Memory) -> None:
     ada, eve = as_writer(memory, "ada"), as_writer(memory, "eve")
     for service in (ada, eve):
-        await said(service, "The shed is red.")
-        await stated(service, "The shed is old.", "user", "user.shed")
-        await stated(service, f"The shed is {service.caller.user}'s.", "agent")
+        await store_message(service, "The shed is red.")
+        await store_fact(service, "The shed is old.", "user", "user.shed")
+        await store_fact(service, f"The shed is {service.caller.user}'s.", "agent")
 
     by_topic = await forget(ada, topic="user.shed")
     by_session = await forget(ada, session_id="monday")
@@ -71,9 +71,12 @@ async def test_a_writer_erases_what_he_stated_and_of_others_nothing(memory: Memo
     assert await contents(eve) == {"The shed is red.", "The shed is old.", "The shed is eve's."}
 
 
-async def test_a_writer_erases_no_record_of_anothers_by_its_id(memory: Memory) -> None:
+async def test_a_writer_cannot_erase_another_users_record_by_its_id(memory: Memory) -> None:
     ada, eve = as_writer(memory, "ada"), as_writer(memory, "eve")
-    ids = [await said(eve, "The shed is red."), await stated(eve, "The shed is near.", "agent")]
+    ids = [
+        await store_message(eve, "The shed is red."),
+        await store_fact(eve, "The shed is near.", "agent"),
+    ]
 
     for id_ in ids:
         with pytest.raises(InvalidArgumentsError, match="no such record"):
@@ -81,11 +84,11 @@ async def test_a_writer_erases_no_record_of_anothers_by_its_id(memory: Memory) -
     assert await contents(eve) == {"The shed is red.", "The shed is near."}
 
 
-async def test_what_everybody_knows_stays_though_he_stated_it_when_he_might(
+async def test_a_writer_cannot_erase_a_shared_fact_even_if_they_stated_it(
     memory: Memory,
 ) -> None:
     before, ada = as_anybody(memory, "ada"), as_writer(memory, "ada")
-    id_ = await stated(before, "The deadline is in May.", "tenant", "project.deadline")
+    id_ = await store_fact(before, "The deadline is in May.", "tenant", "project.deadline")
 
     with pytest.raises(InvalidArgumentsError, match="no such record"):
         await forget(ada, id=id_)
@@ -99,11 +102,11 @@ async def test_what_everybody_knows_stays_though_he_stated_it_when_he_might(
     assert (await forget(before, id=id_)).erased == {"facts": 1}
 
 
-async def test_a_writer_who_is_nobody_erases_nothing_of_everybodys(memory: Memory) -> None:
-    nobody = as_writer(memory, None)
-    await said(nobody, "The shed is red.")
+async def test_a_writer_without_a_user_cannot_erase_shared_records(memory: Memory) -> None:
+    without_user = as_writer(memory, None)
+    await store_message(without_user, "The shed is red.")
 
     for chosen in ({"session_id": "monday"}, {"topic": "project.deadline"}, {"id": "x"}):
         with pytest.raises(ForbiddenError, match="tenant"):
-            await forget(nobody, **chosen)
-    assert await contents(nobody) == {"The shed is red."}
+            await forget(without_user, **chosen)
+    assert await contents(without_user) == {"The shed is red."}

@@ -9,23 +9,23 @@ from local.ledger.records import NewRecord
 from local.memory.intake.conversations import Conversation, records_of
 from local.protocol.conversation import ConversationMessage, numbered
 from local.protocol.payloads import ToolCallRecord
-from recalling import DAY, said
+from recalling import DAY, chat_message
 
 NAMES = st.sampled_from([None, "Ann"])
 CALL = ToolCallRecord(id="c1", name="weather")
 MESSAGES = st.one_of(
     st.builds(
-        said,
+        chat_message,
         st.sampled_from(["Yes.", "No.", None]),
         st.sampled_from(["user", "assistant"]),
         name=NAMES,
         id=st.sampled_from([None, ""]),
     ),
-    st.just(said(None, "assistant", tool_calls=[CALL])),
-    st.just(said(None, "assistant", tool_calls=[ToolCallRecord(name="dice", content="6")])),
-    st.just(said("Rain.", "tool", tool_call_id="c1")),
-    st.just(said("Wind.", "tool", name="sea", tool_call_id="c1")),
-    st.just(said("Nothing.", "tool")),
+    st.just(chat_message(None, "assistant", tool_calls=[CALL])),
+    st.just(chat_message(None, "assistant", tool_calls=[ToolCallRecord(name="dice", content="6")])),
+    st.just(chat_message("Rain.", "tool", tool_call_id="c1")),
+    st.just(chat_message("Wind.", "tool", name="sea", tool_call_id="c1")),
+    st.just(chat_message("Nothing.", "tool")),
 )
 
 
@@ -37,7 +37,9 @@ def records(messages: Sequence[ConversationMessage]) -> list[NewRecord]:
 
 
 @given(st.lists(MESSAGES, max_size=12), st.integers(1, 12))
-def test_wherever_it_is_cut(messages: list[ConversationMessage], size: int) -> None:
+def test_a_conversation_makes_the_same_records_wherever_it_is_cut(
+    messages: list[ConversationMessage], size: int
+) -> None:
     whole = list(numbered(messages))
     pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
 
@@ -47,36 +49,38 @@ def test_wherever_it_is_cut(messages: list[ConversationMessage], size: int) -> N
 
 
 @given(st.lists(MESSAGES, max_size=12))
-def test_what_is_added_at_the_end_leaves_what_was_before(
+def test_messages_added_at_the_end_leave_the_earlier_records_unchanged(
     messages: list[ConversationMessage],
 ) -> None:
     ids = [record.id for record in records(messages)]
 
-    longer = [record.id for record in records([*messages, said("Yes.", name="Ann")])]
+    longer = [record.id for record in records([*messages, chat_message("Yes.", name="Ann")])]
 
     assert longer[: len(ids)] == ids
 
 
-def test_what_is_said_twice_is_two_records() -> None:
-    first, second = records([said("Yes."), said("Yes.")])
+def test_a_repeated_message_is_two_records() -> None:
+    first, second = records([chat_message("Yes."), chat_message("Yes.")])
 
     assert first.id != second.id
 
 
-def test_the_senders_ids_are_references_and_made_up_ones_are_not() -> None:
-    references = [r.source_ref for r in records([said("Yes.", id="D1:3"), said("No.")])]
+def test_only_the_senders_ids_become_references() -> None:
+    references = [
+        r.source_ref for r in records([chat_message("Yes.", id="D1:3"), chat_message("No.")])
+    ]
 
     assert references == ["D1:3", None]
 
 
-def test_empty_ids_are_none() -> None:
-    first, second = records([said("alpha", id=""), said("beta", id="")])
+def test_empty_ids_are_ignored() -> None:
+    first, second = records([chat_message("alpha", id=""), chat_message("beta", id="")])
 
     assert first.id != second.id
     assert (first.source_ref, second.source_ref) == (None, None)
 
 
-def test_a_text_that_comes_again_under_its_id_is_one_record_and_another_text_is_another() -> None:
-    told = [said(text, id="m1") for text in ("alpha", "alpha", "beta", "alpha")]
+def test_a_repeated_text_under_one_id_is_one_record_and_a_changed_text_is_another() -> None:
+    messages = [chat_message(text, id="m1") for text in ("alpha", "alpha", "beta", "alpha")]
 
-    assert [record.content for record in records(told)] == ["alpha", "beta", "alpha"]
+    assert [record.content for record in records(messages)] == ["alpha", "beta", "alpha"]

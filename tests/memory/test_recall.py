@@ -1,4 +1,4 @@
-"""The tool `recall`: what it answers, what it refuses, and that nothing is found twice."""
+"""The tool `recall`: its answers, its refusals, and that nothing is returned twice."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta, timezone
@@ -22,22 +22,22 @@ from local.memory.tenant import Memories, Memory
 from local.protocol.payloads import Json, ToolCallRecord, ToolResult
 from local.protocol.vectors import VectorHits
 from local.tools import recall as recall_tool
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 
 
 async def over_the_bus(bus: Connection, memory: Memory, args: Json) -> ToolResult:
-    """The tool's result as a client gets it."""
+    """Return the tool's result as a client receives it."""
     async with ToolHost(bus, recall_tool.RECALL.bind(Memories(memory))):
         return await call_tool(bus, "recall", args, caller=RICHARD)
 
 
-async def test_an_item_says_what_it_is_and_where_it_comes_from(
+async def test_an_item_names_its_kind_and_its_source(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="call-7")]
     (id_,) = (
         await richard.intake.store_conversation(
-            [said(None, "assistant", tool_calls=calls, timestamp=DAY)]
+            [chat_message(None, "assistant", tool_calls=calls, timestamp=DAY)]
         )
     ).ids
 
@@ -84,7 +84,7 @@ async def test_an_item_of_a_fact_has_its_topic_and_type(
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         pytest.param({}, "query", id="no query"),
         pytest.param({"query": ""}, "args.query", id="empty query"),
@@ -113,27 +113,29 @@ async def test_an_item_of_a_fact_has_its_topic_and_type(
     ],
 )
 async def test_wrong_arguments_are_clear_errors(
-    bus: Connection, memory: Memory, args: Json, says: str
+    bus: Connection, memory: Memory, args: Json, message: str
 ) -> None:
     result = await over_the_bus(bus, memory, args)
 
     assert not result.ok
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
-    assert says in result.error.message
+    assert message in result.error.message
 
 
-async def test_top_k_is_five_unless_said(
+async def test_top_k_defaults_to_five(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.intake.store_conversation([said(f"Osmium weighs {n} grams.") for n in range(30)])
+    await richard.intake.store_conversation(
+        [chat_message(f"Osmium weighs {n} grams.") for n in range(30)]
+    )
 
     for args, total in (({}, 5), ({"top_k": 1}, 1), ({"top_k": 20}, 20)):
         result = await over_the_bus(bus, memory, {"query": "osmium", **args})
         assert (result.data["total"], len(result.data["items"])) == (total, total)
 
 
-async def test_nothing_found_is_said(bus: Connection, memory: Memory) -> None:
+async def test_an_empty_result_is_reported(bus: Connection, memory: Memory) -> None:
     result = await over_the_bus(bus, memory, {"query": "osmium", "synthesize": True})
 
     assert result.content.startswith("No memories found.")
@@ -141,10 +143,12 @@ async def test_nothing_found_is_said(bus: Connection, memory: Memory) -> None:
     assert result.data["answer"] == {"text": "", "ids": [], "by_model": False}
 
 
-async def test_without_a_model_the_answer_is_the_best_item_marked_as_such(
+async def test_without_a_model_the_answer_is_the_best_item_and_marked_as_such(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    (id_,) = (await richard.intake.store_conversation([said("Osmium is the densest metal.")])).ids
+    (id_,) = (
+        await richard.intake.store_conversation([chat_message("Osmium is the densest metal.")])
+    ).ids
 
     result = await over_the_bus(bus, memory, {"query": "densest metal", "synthesize": True})
 
@@ -160,9 +164,9 @@ async def test_an_items_shares_add_up_to_its_score(
 ) -> None:
     await richard.intake.store_conversation(
         [
-            said("Which metal is the densest?", name="Ann"),
-            said("Osmium is.", "assistant"),
-            said("Is osmium a rare metal, too?", name="Ann"),
+            chat_message("Which metal is the densest?", name="Ann"),
+            chat_message("Osmium is.", "assistant"),
+            chat_message("Is osmium a rare metal, too?", name="Ann"),
         ]
     )
     fact = Fact(content="The densest metal is osmium.", scope="user", importance=1)
@@ -196,13 +200,13 @@ async def test_an_items_shares_add_up_to_its_score(
         pytest.param({"since": datetime(2026, 6, 1, tzinfo=UTC)}, set(), id="nothing"),
     ],
 )
-async def test_nothing_from_outside_the_times_asked_for_is_found(
+async def test_nothing_outside_the_requested_time_is_found(
     richard: MemoryService, bounds: dict[str, datetime], expected: set[int]
 ) -> None:
-    """Not even as what was said before and after."""
+    """They are not even shown as the neighbours of a message."""
     days = {day: datetime(2026, 5, day, tzinfo=UTC) for day in (1, 2, 3)}
     await richard.intake.store_conversation(
-        [said(f"Osmium, day {day}.", timestamp=moment) for day, moment in days.items()]
+        [chat_message(f"Osmium, day {day}.", timestamp=moment) for day, moment in days.items()]
     )
 
     found = await recall(richard, "osmium", **bounds)
@@ -212,7 +216,7 @@ async def test_nothing_from_outside_the_times_asked_for_is_found(
 
 @pytest.mark.parametrize("hours", [-5, 0, 5])
 async def test_the_offset_of_a_time_changes_nothing(richard: MemoryService, hours: int) -> None:
-    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([chat_message("Osmium.", timestamp=DAY)])
     moment = DAY.astimezone(timezone(timedelta(hours=hours)))
 
     assert await recall(richard, "osmium", since=moment, until=DAY.replace(tzinfo=None))
@@ -224,7 +228,7 @@ async def test_the_offset_of_a_time_changes_nothing(richard: MemoryService, hour
 async def test_times_with_an_offset_are_compared_as_moments(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
-    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([chat_message("Osmium.", timestamp=DAY)])
 
     async def found(**times: str) -> int:
         result = await over_the_bus(bus, memory, {"query": "osmium", **times})
@@ -236,7 +240,7 @@ async def test_times_with_an_offset_are_compared_as_moments(
     assert await found(until="2026-05-02T14:23:00") == 0
 
 
-async def test_a_turn_is_found_as_its_messages_and_not_as_its_episode_as_well(
+async def test_a_turn_is_found_as_its_messages_and_not_also_as_its_episode(
     richard: MemoryService,
 ) -> None:
     calls = [ToolCallRecord(name="weigh", content="Osmium: 22.59 g/cm³", id="c1")]
@@ -248,7 +252,7 @@ async def test_a_turn_is_found_as_its_messages_and_not_as_its_episode_as_well(
     assert sorted(found) == ["How dense is osmium?", "Osmium is densest.", "Osmium: 22.59 g/cm³"]
 
 
-async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
+async def test_a_record_retired_while_the_question_is_embedded_is_not_recalled(
     searchable: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     richard = searchable.of(RICHARD)
@@ -273,16 +277,16 @@ async def test_what_is_retired_while_the_question_is_embedded_is_not_recalled(
     assert "Osmium" not in await recall(richard, "osmium")
 
 
-async def test_texts_that_say_the_same_take_one_place(richard: MemoryService) -> None:
+async def test_equivalent_texts_take_one_place(richard: MemoryService) -> None:
     for session in ("s1", "s2", "s3"):
         await richard.intake.store_conversation(
-            [said("Osmium is the densest of all metals.")], session
+            [chat_message("Osmium is the densest of all metals.")], session
         )
     await richard.intake.store_conversation(
-        [said("OSMIUM is the densest of all metals!", name="Ann")]
+        [chat_message("OSMIUM is the densest of all metals!", name="Ann")]
     )
     await richard.facts.store(Fact(content="Osmium is the densest of all metals", scope="user"))
-    await richard.intake.store_conversation([said("Iridium comes next to osmium.")])
+    await richard.intake.store_conversation([chat_message("Iridium comes next to osmium.")])
 
     found = await recall(richard, "densest metal osmium")
 
@@ -299,9 +303,9 @@ async def test_the_same_words_under_two_topics_are_recalled_as_two_facts(
     assert await recall(richard, "names of mother and daughter") == ["Anna", "Anna"]
 
 
-async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryService) -> None:
+async def test_texts_with_different_numbers_are_not_equivalent(richard: MemoryService) -> None:
     invoices = [f"The invoice {n} for the osmium was paid on Monday." for n in (17, 18)]
-    await richard.intake.store_conversation([said(invoice) for invoice in invoices])
+    await richard.intake.store_conversation([chat_message(invoice) for invoice in invoices])
 
     assert sorted(await recall(richard, "osmium invoice")) == invoices
 
@@ -322,30 +326,32 @@ async def test_texts_with_other_numbers_do_not_say_the_same(richard: MemoryServi
         pytest.param("Osmium 5 g", "Osmium -5 g", id="a sign"),
     ],
 )
-async def test_texts_that_say_the_opposite_do_not_say_the_same(
+async def test_texts_with_opposite_meanings_are_not_equivalent(
     richard: MemoryService, one: str, other: str
 ) -> None:
-    await richard.intake.store_conversation([said(one)], "s1")
-    await richard.intake.store_conversation([said(other)], "s2")
+    await richard.intake.store_conversation([chat_message(one)], "s1")
+    await richard.intake.store_conversation([chat_message(other)], "s2")
 
     assert sorted(await recall(richard, "osmium")) == sorted([one, other])
 
 
-async def test_repetitions_leave_room_for_what_comes_after_them(richard: MemoryService) -> None:
+async def test_repetitions_leave_room_for_the_next_items(richard: MemoryService) -> None:
     for session in range(50):
-        await richard.intake.store_conversation([said("Osmium, osmium, osmium!")], f"s{session}")
+        await richard.intake.store_conversation(
+            [chat_message("Osmium, osmium, osmium!")], f"s{session}"
+        )
     others = [f"Osmium {word}." for word in ("shines", "stinks", "burns", "breaks")]
-    await richard.intake.store_conversation([said(other) for other in others], "others")
+    await richard.intake.store_conversation([chat_message(other) for other in others], "others")
 
     found = await recall(richard, "osmium", top_k=5)
 
     assert sorted(found) == sorted(["Osmium, osmium, osmium!", *others])
 
 
-async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
+async def test_a_record_found_by_words_and_meaning_is_returned_once(searchable: Memory) -> None:
     richard = searchable.of(RICHARD)
     await richard.intake.store_conversation(
-        [said("Osmium is the densest metal."), said("The moon pulls at the sea.")]
+        [chat_message("Osmium is the densest metal."), chat_message("The moon pulls at the sea.")]
     )
     await indexed(searchable)
 
@@ -355,9 +361,9 @@ async def test_words_and_meaning_find_a_record_once(searchable: Memory) -> None:
     assert len(found) == len(set(found))
 
 
-async def test_what_nothing_of_the_question_is_in_is_not_found(searchable: Memory) -> None:
+async def test_a_record_unrelated_to_the_question_is_not_found(searchable: Memory) -> None:
     richard = searchable.of(RICHARD)
-    await richard.intake.store_conversation([said("Osmium is the densest metal.")])
+    await richard.intake.store_conversation([chat_message("Osmium is the densest metal.")])
     await indexed(searchable)
 
     assert await recall(richard, "Which team won the ice hockey final?") == []
@@ -367,7 +373,7 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     await richard.intake.store_conversation(
-        [said(f"Osmium {n} " + "\u8a18\x01" * 100_000) for n in range(8)]
+        [chat_message(f"Osmium {n} " + "\u8a18\x01" * 100_000) for n in range(8)]
     )
 
     result = await over_the_bus(bus, memory, {"query": "osmium", "top_k": 20})
@@ -377,10 +383,10 @@ async def test_messages_of_any_length_are_recalled_and_fit_the_bus(
     assert len(result.content) < 10_000
 
 
-async def test_a_date_is_its_beginning_or_its_end(
+async def test_a_date_means_its_beginning_or_its_end(
     richard: MemoryService, memory: Memory, bus: Connection
 ) -> None:
-    await richard.intake.store_conversation([said("Osmium.", timestamp=DAY)])
+    await richard.intake.store_conversation([chat_message("Osmium.", timestamp=DAY)])
 
     async def found(**times: str) -> int:
         result = await over_the_bus(bus, memory, {"query": "osmium", **times})
@@ -391,22 +397,22 @@ async def test_a_date_is_its_beginning_or_its_end(
     assert await found(until="2026-05-01") == 0
 
 
-async def test_a_task_that_an_agent_stores_counts_less_outside_of_its_session(
+async def test_a_task_stored_by_an_agent_counts_less_outside_its_session(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.facts.store(
         Fact(content="Fix the osmium parser.", scope="user", memory_type="task")
     )
-    elsewhere = memory.of(msgspec.structs.replace(RICHARD, session_id="s2"))
+    in_other_session = memory.of(msgspec.structs.replace(RICHARD, session_id="s2"))
 
-    asked = RecallRequest(query="osmium parser", top_k=5)
-    (here,) = (await richard.recall(asked)).items
-    (there,) = (await elsewhere.recall(asked)).items
+    request = RecallRequest(query="osmium parser", top_k=5)
+    (here,) = (await richard.recall(request)).items
+    (outside,) = (await in_other_session.recall(request)).items
 
-    assert there.score < here.score
+    assert outside.score < here.score
 
 
-async def test_an_argument_that_is_null_is_left_out_if_it_is_known(
+async def test_a_known_argument_that_is_null_is_ignored(
     bus: Connection, memory: Memory, richard: MemoryService
 ) -> None:
     await richard.facts.store(Fact(content="Prefers tea.", scope="user"))

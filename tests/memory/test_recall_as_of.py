@@ -1,4 +1,4 @@
-"""`recall` as at another time, and with nothing but what is near the best: over the bus."""
+"""`recall` as of another time, and with only items near the best, over the bus."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -15,10 +15,10 @@ from local.ledger.records import Fact
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
 from local.tools import recall as recall_tool
-from recalling import said
+from recalling import chat_message
 
 DAYS = (1, 8, 15, 22)
-"""Of May 2026, a Friday each: what was said of the pump, a week apart."""
+"""Days of May 2026, each a Friday, on which messages about the pump were sent."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def host(bus: Connection, memory: Memory) -> AsyncIterator[None]:
         yield
 
 
-async def recalled(bus: Connection, query: str = "the pump", **args: Any) -> list[Any]:
+async def recall_items(bus: Connection, query: str = "the pump", **args: Any) -> list[Any]:
     result = await call_tool(bus, "recall", {"query": query, "top_k": 20, **args}, caller=RICHARD)
     assert result.ok, result.content
     items: list[Any] = result.data["items"]
@@ -41,14 +41,14 @@ async def recalled(bus: Connection, query: str = "the pump", **args: Any) -> lis
 
 
 async def days(bus: Connection, query: str = "the pump", **args: Any) -> list[str]:
-    """On which days of the month it was said, best first."""
-    return [item["content"][-3:-1].strip() for item in await recalled(bus, query, **args)]
+    """Return the days of the month on which the found messages were sent, best first."""
+    return [item["content"][-3:-1].strip() for item in await recall_items(bus, query, **args)]
 
 
-async def say_weekly(service: MemoryService) -> None:
+async def send_weekly(service: MemoryService) -> None:
     await service.intake.store_conversation(
         [
-            said(
+            chat_message(
                 f"The pump was checked, day {day}.",
                 timestamp=datetime(2026, 5, day, 12, tzinfo=UTC),
             )
@@ -70,32 +70,32 @@ async def say_weekly(service: MemoryService) -> None:
         pytest.param({"as_of": "2026-04-01"}, set(), id="before everything"),
     ],
 )
-async def test_what_happened_later_is_not_there_yet(
+async def test_records_of_a_later_time_are_not_found(
     bus: Connection, richard: MemoryService, bounds: dict[str, str], expected: set[str]
 ) -> None:
-    await say_weekly(richard)
+    await send_weekly(richard)
 
     assert set(await days(bus, **bounds)) == expected
 
 
-async def test_what_was_recorded_later_and_happened_before_is_there(
+async def test_a_message_of_an_earlier_time_that_was_ingested_later_is_found(
     bus: Connection, richard: MemoryService
 ) -> None:
-    """A conversation that is ingested afterwards happened when it did."""
-    await say_weekly(richard)
+    """A conversation that is ingested later still happened at its own time."""
+    await send_weekly(richard)
     await richard.facts.store(Fact(content="The pump is blue.", scope="user"))
 
-    assert len(await recalled(bus, as_of="2026-05-31")) == len(DAYS)
-    assert len(await recalled(bus)) == len(DAYS) + 1
+    assert len(await recall_items(bus, as_of="2026-05-31")) == len(DAYS)
+    assert len(await recall_items(bus)) == len(DAYS) + 1
 
 
 @pytest.mark.parametrize(
     ("as_of", "day"), [("2026-05-13", "8"), ("2026-05-20", "15"), ("2026-05-27", "22")]
 )
-async def test_last_week_is_the_week_before_that_time(
+async def test_last_week_is_the_week_before_as_of(
     bus: Connection, richard: MemoryService, as_of: str, day: str
 ) -> None:
-    await say_weekly(richard)
+    await send_weekly(richard)
 
     assert (await days(bus, "Was the pump checked last week?", as_of=as_of))[0] == day
 
@@ -103,20 +103,20 @@ async def test_last_week_is_the_week_before_that_time(
 @pytest.mark.parametrize(
     ("as_of", "day"), [("2026-05-16T23:00Z", "15"), ("2026-05-17T12:00+13:00", "16")]
 )
-async def test_yesterday_is_a_day_of_its_zone(
+async def test_yesterday_is_a_day_in_the_time_zone_of_as_of(
     bus: Connection, richard: MemoryService, as_of: str, day: str
 ) -> None:
-    """Both are the same moment, at which it is Saturday in London, and Sunday in Auckland."""
+    """Both are the same moment, when it is Saturday in London and Sunday in Auckland."""
     times = (datetime(2026, 5, day, 10, tzinfo=UTC) for day in (15, 16))
     await richard.intake.store_conversation(
-        [said(f"The pump was checked, day {time.day}.", timestamp=time) for time in times]
+        [chat_message(f"The pump was checked, day {time.day}.", timestamp=time) for time in times]
     )
 
     assert (await days(bus, "Was the pump checked yesterday?", as_of=as_of))[0] == day
 
 
-async def test_age_counts_up_to_that_time(bus: Connection, richard: MemoryService) -> None:
-    await say_weekly(richard)
+async def test_age_is_counted_up_to_as_of(bus: Connection, richard: MemoryService) -> None:
+    await send_weekly(richard)
 
     def age_of(items: list[Any]) -> float:
         return float(
@@ -125,13 +125,13 @@ async def test_age_counts_up_to_that_time(bus: Connection, richard: MemoryServic
             )
         )
 
-    then = age_of(await recalled(bus, as_of="2026-05-01", explain=True))
-    now = age_of(await recalled(bus, explain=True))
+    age_then = age_of(await recall_items(bus, as_of="2026-05-01", explain=True))
+    now = age_of(await recall_items(bus, explain=True))
 
-    assert then > 0 > now
+    assert age_then > 0 > now
 
 
-async def test_a_beginning_after_that_time_is_refused(bus: Connection) -> None:
+async def test_a_beginning_after_as_of_is_refused(bus: Connection) -> None:
     args = {"query": "pump", "as_of": "2026-05-01", "since": "2026-05-03"}
     refused = await call_tool(bus, "recall", args, caller=RICHARD)
 
@@ -140,7 +140,7 @@ async def test_a_beginning_after_that_time_is_refused(bus: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         ({"as_of": "yesterday"}, "as_of"),
         ({"as_of": "0001-01-01T00:00:00+23:59"}, "as_of"),
@@ -149,29 +149,29 @@ async def test_a_beginning_after_that_time_is_refused(bus: Connection) -> None:
         ({"min_relevance": "0.5"}, "args.min_relevance"),
     ],
 )
-async def test_what_is_no_time_or_share_is_refused_by_name(
-    bus: Connection, args: dict[str, Any], says: str
+async def test_an_invalid_time_or_share_is_refused_by_name(
+    bus: Connection, args: dict[str, Any], message: str
 ) -> None:
     refused = await call_tool(bus, "recall", {"query": "pump", **args}, caller=RICHARD)
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
-    assert says in refused.error.message
+    assert message in refused.error.message
 
 
-async def test_items_far_below_the_best_are_left_out_as_wished(
+async def test_items_far_below_the_best_are_left_out_on_request(
     bus: Connection, searchable: Memory
 ) -> None:
     richard = searchable.of(RICHARD)
     texts = ("The pump of hall 3 leaks oil.", "The pump was painted.", "The hall has two doors.")
     for text in texts:
-        await richard.intake.store_conversation([said(text)], session_id=text)
+        await richard.intake.store_conversation([chat_message(text)], session_id=text)
     await indexed(searchable)
-    whole = await recalled(bus, "Which pump leaks oil in hall 3?")
+    whole = await recall_items(bus, "Which pump leaks oil in hall 3?")
     best = whole[0]["score"]
 
     assert len(whole) == len(texts)
     for least in (0.0, 0.3, 0.6, 1.0):
-        kept = await recalled(bus, "Which pump leaks oil in hall 3?", min_relevance=least)
-        assert kept == [item for item in whole if item["score"] >= least * best]
-    assert len(await recalled(bus, "Which pump leaks oil in hall 3?", min_relevance=1)) == 1
+        returned = await recall_items(bus, "Which pump leaks oil in hall 3?", min_relevance=least)
+        assert returned == [item for item in whole if item["score"] >= least * best]
+    assert len(await recall_items(bus, "Which pump leaks oil in hall 3?", min_relevance=1)) == 1

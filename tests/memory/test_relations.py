@@ -1,4 +1,4 @@
-"""Relations that are stated: once, among what one may see, in the audit, and followed by recall."""
+"""Stated relations: stored once, between visible records, audited, and followed by recall."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import ItemRelation, RelationType
-from recalling import recall, remember, said
+from recalling import chat_message, recall, remember
 
 EVE = Caller(tenant="default", user="eve", agent="robot", session_id="s9")
 TYPES: tuple[RelationType, ...] = (
@@ -35,7 +35,7 @@ def eve(memory: Memory) -> MemoryService:
     return memory.of(EVE)
 
 
-async def audited(database: Database) -> list[tuple[str, ...]]:
+async def audit_rows(database: Database) -> list[tuple[str, ...]]:
     def read(connection: SqlConnection) -> list[tuple[str, ...]]:
         found = connection.execute("SELECT action, record_id, user, agent, detail FROM audit")
         return [tuple(row) for row in found]
@@ -48,17 +48,17 @@ async def found(service: MemoryService, query: str) -> dict[str, RecallItem]:
     return {item.record.content: item for item in recalled.items}
 
 
-async def two(service: MemoryService, **fields: Any) -> tuple[str, str]:
-    """A memory that the tests ask for by its words, and one that only a relation leads to."""
+async def store_two(service: MemoryService, **fields: Any) -> tuple[str, str]:
+    """Store a memory to be found by words, and one to be found by a relation; return their ids."""
     first = await remember(service, "Ann collects osmium.", **fields)
     return first, await remember(service, "The lab is cold.", **fields)
 
 
 @pytest.mark.usefixtures("tools")
-async def test_a_relation_is_stored_once_listed_from_both_sides_and_taken_back(
+async def test_a_relation_is_stored_once_listed_from_both_sides_and_removed(
     bus: Connection, richard: MemoryService, database: Database
 ) -> None:
-    ann, lab = await two(richard)
+    ann, lab = await store_two(richard)
     edge = {"source": ann, "type": "depends_on", "target": lab}
 
     assert [(await call(bus, "relate", edge))["changed"] for _ in range(2)] == [True, False]
@@ -76,17 +76,17 @@ async def test_a_relation_is_stored_once_listed_from_both_sides_and_taken_back(
     assert [one["changed"] for one in undone] == [True, False]
     assert (await answer(bus, "relations", {"id": ann})).content == "No relations."
     detail = f'{{"type":"depends_on","target":"{lab}"}}'
-    assert await audited(database) == [
+    assert await audit_rows(database) == [
         ("related", ann, "richard", "shell", detail),
         ("unrelated", ann, "richard", "shell", detail),
     ]
 
 
 @pytest.mark.usefixtures("tools")
-async def test_messages_and_documents_are_related_as_facts_are(
+async def test_messages_and_documents_are_related_like_facts(
     bus: Connection, richard: MemoryService
 ) -> None:
-    stored = await richard.intake.store_conversation([said("The pump broke.")], "s1")
+    stored = await richard.intake.store_conversation([chat_message("The pump broke.")], "s1")
     await call(bus, "add_document", {"content": "The pump needs oil.", "title": "Manual"})
     (chunk,) = (await found(richard, "oil")).values()
 
@@ -97,16 +97,16 @@ async def test_messages_and_documents_are_related_as_facts_are(
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize("whose", ["source", "target"])
-async def test_what_another_user_owns_is_as_unknown_as_what_never_was(
-    bus: Connection, richard: MemoryService, eve: MemoryService, whose: str
+@pytest.mark.parametrize("end", ["source", "target"])
+async def test_another_users_record_looks_like_one_that_does_not_exist(
+    bus: Connection, richard: MemoryService, eve: MemoryService, end: str
 ) -> None:
-    own, _ = await two(richard)
+    own, _ = await store_two(richard)
     theirs = await remember(eve, "The safe is open.")
 
     refusals = []
     for other in (theirs, "never"):
-        edge = {"source": own, "type": "supports", "target": own, whose: other}
+        edge = {"source": own, "type": "supports", "target": own, end: other}
         refusals.append(await ask(bus, "relate", edge))
         refusals.append(await ask(bus, "relations", {"id": other}))
 
@@ -117,7 +117,7 @@ async def test_what_another_user_owns_is_as_unknown_as_what_never_was(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_a_private_memory_does_not_show_through_one_for_everybody(
+async def test_a_private_memory_is_not_revealed_by_a_shared_one(
     bus: Connection, richard: MemoryService, eve: MemoryService
 ) -> None:
     shared = await remember(eve, "Osmium is for everybody.", scope="tenant")
@@ -131,11 +131,12 @@ async def test_a_private_memory_does_not_show_through_one_for_everybody(
 
 
 @pytest.mark.usefixtures("tools")
-async def test_nobody_supersedes_what_another_stated_or_what_weighs_more(
+async def test_a_record_of_another_user_or_a_stronger_source_cannot_be_superseded(
     bus: Connection, richard: MemoryService, eve: MemoryService
 ) -> None:
     stored = await richard.intake.store_conversation(
-        [said("I moved to Rome."), said("You live in Oslo.", role="assistant")], "s1"
+        [chat_message("I moved to Rome."), chat_message("You live in Oslo.", role="assistant")],
+        "s1",
     )
     user, assistant = stored.ids
     theirs = await remember(eve, "Tea is at four.", scope="tenant")
@@ -166,10 +167,10 @@ async def test_nobody_supersedes_what_another_stated_or_what_weighs_more(
         pytest.param({"user": "eve"}, id="another user"),
     ],
 )
-async def test_what_is_no_relation_is_refused(
+async def test_an_invalid_relation_is_refused(
     bus: Connection, richard: MemoryService, database: Database, edge: dict[str, str]
 ) -> None:
-    ann, lab = await two(richard)
+    ann, lab = await store_two(richard)
 
     refused = await ask(bus, "relate", {"source": ann, "type": "supports", "target": lab, **edge})
     same = await ask(bus, "relate", {"source": ann, "type": "supports", "target": ann})
@@ -177,7 +178,7 @@ async def test_what_is_no_relation_is_refused(
     for one in (refused, same):
         assert one.error
         assert one.error.code == "invalid_arguments"
-    assert await audited(database) == []
+    assert await audit_rows(database) == []
 
 
 @pytest.mark.usefixtures("tools")
@@ -202,12 +203,12 @@ async def test_a_memory_has_a_bounded_number_of_relations(
 
 @pytest.mark.usefixtures("either_size")
 @pytest.mark.parametrize("type_", TYPES)
-async def test_recall_follows_each_type_one_step_at_a_discount(
+async def test_recall_follows_each_type_by_one_step_at_a_discount(
     richard: MemoryService, type_: RelationType
 ) -> None:
-    ann, lab = await two(richard)
+    ann, lab = await store_two(richard)
     further = await remember(richard, "The door is green.")
-    # The newer one stands in the relation's source: what it replaced or denied leads to it.
+    # The newer record is the relation's source; the record it replaced or denied leads to it.
     newer = type_ in {"contradicts", "supersedes"}
     await richard.relations.add(*((lab, type_, ann) if newer else (ann, type_, lab)))
     await richard.relations.add(further, "part_of", lab)
@@ -222,20 +223,22 @@ async def test_recall_follows_each_type_one_step_at_a_discount(
 
 @pytest.mark.usefixtures("either_size")
 @pytest.mark.parametrize("type_", ["contradicts", "supersedes"])
-async def test_what_is_newer_does_not_lift_what_it_replaced_or_denied(
+async def test_a_newer_record_does_not_lift_what_it_replaced_or_denied(
     richard: MemoryService, type_: RelationType
 ) -> None:
-    ann, lab = await two(richard)
+    ann, lab = await store_two(richard)
     await richard.relations.add(ann, type_, lab)
 
     assert await recall(richard, "osmium") == ["Ann collects osmium."]
 
 
 @pytest.mark.usefixtures("either_size")
-async def test_what_several_memories_lead_to_is_found_once_with_what_was_said_around_it(
+async def test_a_record_that_several_memories_lead_to_is_found_once(
     richard: MemoryService,
 ) -> None:
-    talk = [said(f"{word}.") for word in ("Hello", "Look", "Aluminium", "Indeed", "Goodbye")]
+    talk = [
+        chat_message(f"{word}.") for word in ("Hello", "Look", "Aluminium", "Indeed", "Goodbye")
+    ]
     ids = (await richard.intake.store_conversation(talk)).ids
     for name in ("Ann", "Bob"):
         leading = await remember(richard, f"{name} collects osmium.")
@@ -249,12 +252,12 @@ def edges(items: Iterable[RecallItem]) -> list[tuple[ItemRelation, ...]]:
 
 
 @pytest.mark.usefixtures("tools", "either_size")
-async def test_every_item_says_a_few_of_its_relations_those_to_other_items_first(
+async def test_every_item_lists_a_few_relations_those_to_other_items_first(
     bus: Connection, richard: MemoryService
 ) -> None:
-    ann, lab = await two(richard)
+    ann, lab = await store_two(richard)
     await remember(richard, "Bob sleeps.")
-    # Of what contradicts it nothing is found: it leads to none of these.
+    # The contradicting records are not found, since the relation does not lead to them.
     for number in range(6):
         other = await remember(richard, f"Nothing of the kind {number}.")
         await richard.relations.add(ann, "contradicts", other)
@@ -265,19 +268,19 @@ async def test_every_item_says_a_few_of_its_relations_those_to_other_items_first
     assert [one.type for one in first[1:]] == ["contradicts"] * 4
     assert second == (ItemRelation(type="supports", id=ann),)
 
-    over_the_bus = await call(bus, "recall", {"query": "osmium"}, RICHARD)
-    assert over_the_bus["items"][1]["relations"] == [{"type": "supports", "id": ann}]
-    assert over_the_bus["items"][0]["relations"][0]["incoming"]
-    (alone,) = (await call(bus, "recall", {"query": "cold", "top_k": 1}))["items"]
-    assert alone["relations"] == [{"type": "supports", "id": ann}], "and to what is not returned"
+    result = await call(bus, "recall", {"query": "osmium"}, RICHARD)
+    assert result["items"][1]["relations"] == [{"type": "supports", "id": ann}]
+    assert result["items"][0]["relations"][0]["incoming"]
+    (single,) = (await call(bus, "recall", {"query": "cold", "top_k": 1}))["items"]
+    assert single["relations"] == [{"type": "supports", "id": ann}], "and to what is not returned"
     assert "relations" not in (await call(bus, "recall", {"query": "Bob"}))["items"][0]
 
 
 @pytest.mark.usefixtures("tools")
-async def test_a_model_reads_how_items_bear_on_one_another(
+async def test_the_text_for_a_model_states_relations_between_items(
     bus: Connection, richard: MemoryService
 ) -> None:
-    ann, lab = await two(richard)
+    ann, lab = await store_two(richard)
     await richard.relations.add(lab, "contradicts", ann)
     await richard.relations.add(ann, "contradicts", await remember(richard, "Bob sleeps."))
 
@@ -289,7 +292,7 @@ async def test_a_model_reads_how_items_bear_on_one_another(
     assert listed[0].startswith("contradicts: Bob sleeps. [")
 
 
-async def test_what_was_retired_is_no_longer_told_by_recall_but_listed(
+async def test_a_retired_record_is_listed_among_relations_but_not_in_recall(
     richard: MemoryService,
 ) -> None:
     ann = await remember(richard, "Ann collects osmium.")

@@ -1,4 +1,4 @@
-"""What was retired long ago loses its content and its owner; the row and its references stay."""
+"""Records retired long ago lose content and owner; their rows and references stay."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,15 +25,15 @@ from stacks import settings_in, status
 from waiting import eventually
 
 NOW = utc_now().replace(microsecond=0)
-"""Retention counts from when something was noted, which is no earlier than the tests run."""
+"""Retention counts from when a retirement was recorded, which is not before the tests run."""
 EVE = Caller(tenant="default", user="eve", agent="shell")
 NOBODY = Caller(tenant="default", agent="shell")
-OfMode = Callable[..., Retention]
+RetentionInMode = Callable[..., Retention]
 Announced = list[tuple[str, MemoryChange]]
 
 
 @pytest.fixture
-def of_mode(memory: Memory, announced: Announced) -> OfMode:
+def retention_in_mode(memory: Memory, announced: Announced) -> RetentionInMode:
     def announce(subject: str, change: MemoryChange) -> None:
         announced.append((subject, change))
 
@@ -46,8 +46,8 @@ def of_mode(memory: Memory, announced: Announced) -> OfMode:
     return make
 
 
-async def replaced(memory: Memory, *values: str, caller: Caller = RICHARD) -> MemoryService:
-    """A topic with these values, one after the other."""
+async def replace_topic(memory: Memory, *values: str, caller: Caller = RICHARD) -> MemoryService:
+    """Give a topic these values, one after the other; return the memory."""
     memory.clock = lambda: NOW
     service = memory.of(caller)
     for value in values:
@@ -59,18 +59,18 @@ def texts(versions: list[Record]) -> list[str]:
     return [one.content for one in versions]
 
 
-async def test_a_retired_version_is_redacted_after_its_time_and_not_before(
-    memory: Memory, of_mode: OfMode, announced: Announced
+async def test_a_retired_version_is_redacted_after_its_retention_and_not_before(
+    memory: Memory, retention_in_mode: RetentionInMode, announced: Announced
 ) -> None:
-    richard = await replaced(memory, "tea", "water")
+    richard = await replace_topic(memory, "tea", "water")
     old = (await richard.facts.history("user.drink"))[1]
     announced.clear()
 
     memory.clock = lambda: NOW + timedelta(days=29)
-    assert await of_mode("on").run_once() == 0
+    assert await retention_in_mode("on").run_once() == 0
     memory.clock = lambda: NOW + timedelta(days=31)
-    assert await of_mode("on").run_once() == 1
-    assert await of_mode("on").run_once() == 0
+    assert await retention_in_mode("on").run_once() == 1
+    assert await retention_in_mode("on").run_once() == 0
 
     newest, oldest = await richard.facts.history("user.drink")
     assert (newest.content, oldest.content) == ("water", "[REDACTED]")
@@ -80,13 +80,13 @@ async def test_a_retired_version_is_redacted_after_its_time_and_not_before(
     assert await memory.ledger.problems() == []
 
 
-async def test_only_who_may_see_another_version_sees_that_there_was_one(
-    memory: Memory, of_mode: OfMode
+async def test_only_users_who_may_see_another_version_see_a_redacted_one(
+    memory: Memory, retention_in_mode: RetentionInMode
 ) -> None:
-    richard = await replaced(memory, "tea", "water")
+    richard = await replace_topic(memory, "tea", "water")
     old = (await richard.facts.history("user.drink"))[1]
     memory.clock = lambda: NOW + timedelta(days=31)
-    await of_mode("on").run_once()
+    await retention_in_mode("on").run_once()
 
     assert texts(await richard.facts.history(old.id)) == ["water", "[REDACTED]"]
     for other in (EVE, NOBODY):
@@ -94,12 +94,14 @@ async def test_only_who_may_see_another_version_sees_that_there_was_one(
         assert await memory.of(other).facts.history("user.drink") == []
 
 
-async def test_a_dry_run_only_counts(memory: Memory, of_mode: OfMode, announced: Announced) -> None:
-    richard = await replaced(memory, "tea", "water", "milk")
+async def test_a_dry_run_only_counts(
+    memory: Memory, retention_in_mode: RetentionInMode, announced: Announced
+) -> None:
+    richard = await replace_topic(memory, "tea", "water", "milk")
     announced.clear()
     memory.clock = lambda: NOW + timedelta(days=31)
 
-    dry, off = of_mode("dry_run"), of_mode("off")
+    dry, off = retention_in_mode("dry_run"), retention_in_mode("off")
 
     assert (await dry.run_once(), await dry.due(), await off.run_once(), await off.due()) == (
         0,
@@ -111,53 +113,55 @@ async def test_a_dry_run_only_counts(memory: Memory, of_mode: OfMode, announced:
     assert announced == []
 
 
-async def test_other_words_of_it_are_in_no_search_and_its_vector_is_gone(
-    memory: Memory, of_mode: OfMode, database: Database
+async def test_words_and_vector_of_a_redacted_record_are_removed(
+    memory: Memory, retention_in_mode: RetentionInMode, database: Database
 ) -> None:
-    await replaced(memory, "tea from the harbour", "water")
+    await replace_topic(memory, "tea from the harbour", "water")
     memory.clock = lambda: NOW + timedelta(days=31)
-    await of_mode("on").run_once()
+    await retention_in_mode("on").run_once()
 
-    def left(connection: SqlConnection) -> int:
+    def count_traces(connection: SqlConnection) -> int:
         matched = "SELECT count(*) FROM record_text WHERE record_text MATCH 'harbour'"
         vectors = "SELECT count(*) FROM vector JOIN record USING (row) WHERE content LIKE '[%'"
-        kept = "SELECT count(*) FROM feature WHERE stems LIKE '%harbour%'"
-        statements = (matched, vectors.replace("USING (row)", "ON row = record"), kept)
+        features = "SELECT count(*) FROM feature WHERE stems LIKE '%harbour%'"
+        statements = (matched, vectors.replace("USING (row)", "ON row = record"), features)
         return sum(connection.execute(each).fetchone()[0] for each in statements)
 
-    assert await database.read(left) == 0
+    assert await database.read(count_traces) == 0
 
 
-async def test_it_goes_on_after_it_was_stopped_between_two_batches(
-    memory: Memory, of_mode: OfMode, monkeypatch: pytest.MonkeyPatch
+async def test_a_run_stopped_between_two_batches_is_continued(
+    memory: Memory, retention_in_mode: RetentionInMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    richard = await replaced(memory, *map(str, range(6)))
+    richard = await replace_topic(memory, *map(str, range(6)))
     monkeypatch.setattr(retention, "RECORDS_PER_TRANSACTION", 2)
     memory.clock = lambda: NOW + timedelta(days=31)
-    stopped = of_mode("on")
+    stopped = retention_in_mode("on")
 
-    def die(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(stopped, "_announce", die)
+    monkeypatch.setattr(stopped, "_announce", fail)
     with suppress(asyncio.CancelledError):
         await stopped.run_once()
 
     assert texts(await richard.facts.history("user.drink")).count("[REDACTED]") == 2
-    assert await of_mode("on").run_once() == 3
+    assert await retention_in_mode("on").run_once() == 3
     assert texts(await richard.facts.history("user.drink")) == ["5", *["[REDACTED]"] * 5]
 
 
-async def test_a_run_does_at_once_what_is_due(memory: Memory, of_mode: OfMode) -> None:
-    richard = await replaced(memory, "tea", "water")
+async def test_a_run_immediately_redacts_what_is_due(
+    memory: Memory, retention_in_mode: RetentionInMode
+) -> None:
+    richard = await replace_topic(memory, "tea", "water")
     memory.clock = lambda: NOW + timedelta(days=31)
-    running = asyncio.create_task(of_mode("on").run())
+    running = asyncio.create_task(retention_in_mode("on").run())
 
-    async def redacted() -> bool:
+    async def is_redacted() -> bool:
         return "[REDACTED]" in texts(await richard.facts.history("user.drink"))
 
     try:
-        await eventually(redacted)
+        await eventually(is_redacted)
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
@@ -165,7 +169,7 @@ async def test_a_run_does_at_once_what_is_due(memory: Memory, of_mode: OfMode) -
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_stack_says_how_many_it_would_anonymise_and_how_to_have_it_done(
+async def test_a_stack_reports_how_many_records_it_would_anonymise_and_how_to_enable_it(
     tmp_path: Path,
 ) -> None:
     settings = settings_in(tmp_path)
@@ -185,23 +189,23 @@ async def test_a_stack_says_how_many_it_would_anonymise_and_how_to_have_it_done(
     assert "anonymise: on" in str(finding.remedy)
 
 
-async def test_what_was_outdated_long_ago_and_noted_now_has_its_time(
-    memory: Memory, richard: MemoryService, of_mode: OfMode
+async def test_retention_starts_when_a_retirement_is_recorded(
+    memory: Memory, richard: MemoryService, retention_in_mode: RetentionInMode
 ) -> None:
-    """As by a conversation of years ago that is ingested today."""
+    """This happens when a conversation of years ago is ingested today."""
     for value, at in (("Tea", 900), ("Mate", 800)):
         memory.clock = lambda at=at: NOW - timedelta(days=at)  # type: ignore[misc]
         await richard.write_topic("user.drink", value)
     memory.clock = lambda: NOW
 
-    assert await of_mode("on").run_once() == 0
+    assert await retention_in_mode("on").run_once() == 0
     assert texts(await richard.facts.history("user.drink")) == ["Mate", "Tea"]
 
 
-async def test_the_history_of_a_retired_record_holds_nobody_elses(
+async def test_the_history_of_a_retired_record_contains_no_other_users_records(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
-    """Both are retired with nothing in their place."""
+    """Both facts are retired without a successor."""
     mine = await richard.facts.store_topic("user.drink", "Tea")
     await memory.of(EVE).facts.store_topic("user.drink", "Mate")
     await database.write(lambda c: c.execute("UPDATE record SET superseded_by = ''").rowcount)

@@ -1,4 +1,4 @@
-"""What `save_memory` stores is recalled as what it is: an agent's note of the user's."""
+"""A note stored by `save_memory` is recalled as an agent's note of the user."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ from local.protocol.memories import RecalledItem, RecalledItems
 from local.protocol.portable import RecordLine, stored_line
 from local.tools.recall import Recall
 from local.tools.recall import recall as recall_tool
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 
 POSTGRES = "We chose Postgres for the orders."
 MEANT = "Which database stores purchases?"
@@ -29,13 +29,13 @@ async def save(service: MemoryService, text: str = POSTGRES) -> str:
 
 
 async def found(service: MemoryService, query: str = "Postgres", **args: object) -> list[str]:
-    """What recall and search_memory find by words, in this order."""
+    """Return what recall and search_memory find by words, in this order."""
     hits = (await service.search_episodic(query, 20)).hits
     return [*await recall(service, query, **args), *(hit.content for hit in hits)]
 
 
 async def item_of(service: MemoryService, query: str) -> tuple[RecalledItem, str]:
-    """The one item of the tool's answer, and its text."""
+    """Return the one item of the tool's answer, and the answer's text."""
     output = await recall_tool(service, Recall(query=query, explain=True))
     assert isinstance(output.data, RecalledItems)
     (item,) = output.data.items
@@ -43,7 +43,7 @@ async def item_of(service: MemoryService, query: str) -> tuple[RecalledItem, str
 
 
 @pytest.mark.parametrize(("query", "by_words"), [("Postgres orders", True), (MEANT, False)])
-async def test_a_note_is_recalled_by_its_words_and_by_its_meaning_as_what_it_is(
+async def test_a_note_is_recalled_by_words_and_by_meaning_and_marked_as_a_note(
     searchable: Memory, query: str, by_words: bool
 ) -> None:
     richard = searchable.of(RICHARD)
@@ -62,20 +62,24 @@ async def test_a_note_is_recalled_by_its_words_and_by_its_meaning_as_what_it_is(
     assert f"noted by an agent, {item.event_time:%Y-%m-%d}\n   {POSTGRES}" in text
 
 
-async def test_a_note_is_found_in_every_session_where_notes_of_the_user_are_asked_for(
+async def test_a_note_is_found_in_every_session_if_the_users_notes_are_requested(
     memory: Memory, richard: MemoryService
 ) -> None:
     await save(richard)
-    elsewhere = memory.of(msgspec.structs.replace(RICHARD, session_id="s2", agent="desk"))
+    in_other_session = memory.of(msgspec.structs.replace(RICHARD, session_id="s2", agent="desk"))
 
-    for found_in in ({}, {"scope": "user"}, {"kinds": ("note",)}):
-        assert await recall(elsewhere, "Postgres", **found_in) == [POSTGRES]
-    for not_in in ({"scope": "session"}, {"scope": "tenant"}, {"kinds": ("fact", "chat_message")}):
-        assert await recall(richard, "Postgres", **not_in) == []
+    for included in ({}, {"scope": "user"}, {"kinds": ("note",)}):
+        assert await recall(in_other_session, "Postgres", **included) == [POSTGRES]
+    for excluded in (
+        {"scope": "session"},
+        {"scope": "tenant"},
+        {"kinds": ("fact", "chat_message")},
+    ):
+        assert await recall(richard, "Postgres", **excluded) == []
 
 
 @pytest.mark.parametrize("user", ["eve", None])
-async def test_nobody_else_finds_a_note(
+async def test_other_users_do_not_find_a_note(
     memory: Memory, richard: MemoryService, user: str | None
 ) -> None:
     await save(richard)
@@ -84,7 +88,7 @@ async def test_nobody_else_finds_a_note(
     assert await found(richard) == [POSTGRES, POSTGRES]
 
 
-async def test_a_turn_is_recalled_once_beside_a_note_and_searched_with_it(
+async def test_a_turn_and_a_note_are_each_recalled_once_and_found_by_search(
     richard: MemoryService,
 ) -> None:
     turn = Turn(query="What did we choose?", answer="It was Postgres, of course.", at=DAY)
@@ -98,14 +102,14 @@ async def test_a_turn_is_recalled_once_beside_a_note_and_searched_with_it(
     assert sorted(searched) == sorted([f"Q: {turn.query}\nA: {turn.answer}", POSTGRES])
 
 
-async def test_a_note_in_the_words_of_a_message_is_recalled_once(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said(POSTGRES)])
+async def test_a_note_with_the_words_of_a_message_is_recalled_once(richard: MemoryService) -> None:
+    await richard.intake.store_conversation([chat_message(POSTGRES)])
     await save(richard)
 
     assert await recall(richard, "Postgres") == [POSTGRES]
 
 
-async def test_a_note_that_is_an_episode_of_before_is_known_and_searched(
+async def test_a_note_stored_earlier_as_an_episode_is_recognised_and_found(
     memory: Memory, richard: MemoryService
 ) -> None:
     older = new_episode(POSTGRES, {}, RICHARD, DAY)
@@ -117,7 +121,7 @@ async def test_a_note_that_is_an_episode_of_before_is_known_and_searched(
     assert await found(richard) == [POSTGRES]
 
 
-async def test_a_note_is_there_from_when_it_happened(richard: MemoryService) -> None:
+async def test_a_note_is_found_as_of_any_time_after_it_happened(richard: MemoryService) -> None:
     await richard.write_episodic(POSTGRES, {"timestamp_utc": "2026-05-02T14:23:01Z"})
 
     assert await recall(richard, "Postgres", as_of=datetime(2026, 5, 1, tzinfo=UTC)) == []
@@ -125,7 +129,7 @@ async def test_a_note_is_there_from_when_it_happened(richard: MemoryService) -> 
 
 
 @pytest.mark.parametrize("chosen", ["id", "session_id", "everything"])
-async def test_a_note_is_forgotten_with_what_it_is_chosen_by(
+async def test_a_note_is_forgotten_by_its_id_session_or_user(
     searchable: Memory, chosen: str
 ) -> None:
     richard = searchable.of(RICHARD)
@@ -139,7 +143,7 @@ async def test_a_note_is_forgotten_with_what_it_is_chosen_by(
     assert await found(richard) == []
 
 
-async def test_what_a_user_exports_brings_his_notes_back_and_older_ones_as_they_were(
+async def test_a_users_export_restores_notes_and_older_episodes_unchanged(
     memory: Memory, richard: MemoryService
 ) -> None:
     older = new_episode("We chose Postgres in May.", {}, RICHARD, DAY)

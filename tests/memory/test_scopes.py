@@ -11,7 +11,7 @@ from local.protocol.envelope import Caller
 from local.protocol.memories import Kind, Scope
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
-from recalling import DAY, recall, said
+from recalling import DAY, chat_message, recall
 
 RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="now")
 EVE = Caller(tenant="default", user="eve", agent="robot", session_id="now")
@@ -19,17 +19,19 @@ NOBODY = Caller(tenant="default", agent="shell", session_id="now")
 WEIGHTS = Weights.of(MemorySettings())
 
 
-async def everything_of(memory: Memory, caller: Caller, name: str) -> None:
-    """One record of each class that says osmium, in the words of its class."""
+async def store_every_class(memory: Memory, caller: Caller, name: str) -> None:
+    """Store one record of each class about osmium, each naming its class."""
     service = memory.of(caller)
     calls = [{"name": "weigh", "id": f"{name}-call", "content": f"{name} now tool osmium"}]
     await service.intake.store_conversation(
         [
-            said(f"{name} now osmium"),
-            said(None, "assistant", tool_calls=msgspec.convert(calls, list[ToolCallRecord])),
+            chat_message(f"{name} now osmium"),
+            chat_message(
+                None, "assistant", tool_calls=msgspec.convert(calls, list[ToolCallRecord])
+            ),
         ]
     )
-    await service.intake.store_conversation([said(f"{name} past osmium")], "past")
+    await service.intake.store_conversation([chat_message(f"{name} past osmium")], "past")
     await service.intake.store_episode(f"{name} note osmium")
     if caller.user is not None:
         await service.facts.store(Fact(content=f"{name} user osmium", scope="user"))
@@ -38,9 +40,9 @@ async def everything_of(memory: Memory, caller: Caller, name: str) -> None:
 
 @pytest.fixture(autouse=True)
 async def remembered(memory: Memory) -> None:
-    await everything_of(memory, RICHARD, "richard")
-    await everything_of(memory, EVE, "eve")
-    await everything_of(
+    await store_every_class(memory, RICHARD, "richard")
+    await store_every_class(memory, EVE, "eve")
+    await store_every_class(
         memory, Caller(tenant="default", session_id="now", agent="nobody"), "nobody"
     )
     fact = Fact(content="tenant osmium", scope="tenant")
@@ -69,7 +71,7 @@ NOBODYS = {f"nobody {what} osmium" for what in ("now", "now tool", "past", "note
         ("any", SESSION | PAST | USER | AGENT | TENANT),
     ],
 )
-async def test_a_scope_finds_exactly_what_belongs_to_it(
+async def test_a_scope_finds_exactly_its_records(
     memory: Memory, scope: Scope, expected: set[str]
 ) -> None:
     assert set(await recall(memory.of(RICHARD), "osmium", scope=scope)) == expected
@@ -85,17 +87,17 @@ async def test_a_scope_finds_exactly_what_belongs_to_it(
         ("note", {"richard note osmium"}),
     ],
 )
-async def test_a_kind_is_all_that_is_found_where_it_is_asked_for(
+async def test_only_records_of_the_requested_kind_are_found(
     memory: Memory, kind: Kind, expected: set[str]
 ) -> None:
     assert set(await recall(memory.of(RICHARD), "osmium", kinds=(kind,))) == expected
 
 
-async def test_a_kind_that_a_scope_does_not_have_is_nothing(memory: Memory) -> None:
+async def test_a_kind_that_a_scope_does_not_contain_finds_nothing(memory: Memory) -> None:
     assert await recall(memory.of(RICHARD), "osmium", kinds=("fact",), scope="session") == []
 
 
-async def test_a_caller_without_a_user_finds_what_other_such_callers_said(
+async def test_a_caller_without_a_user_finds_records_of_other_such_callers(
     memory: Memory,
 ) -> None:
     found = set(await recall(memory.of(NOBODY), "osmium"))
@@ -103,7 +105,7 @@ async def test_a_caller_without_a_user_finds_what_other_such_callers_said(
     assert found == NOBODYS | AGENT | TENANT
 
 
-async def test_a_caller_who_says_nothing_of_himself_may_ask(memory: Memory) -> None:
+async def test_a_caller_without_any_identity_can_recall(memory: Memory) -> None:
     found = set(await recall(memory.of(Caller(tenant="default")), "osmium"))
 
     assert found == NOBODYS | TENANT
@@ -118,7 +120,7 @@ async def test_a_caller_who_says_nothing_of_himself_may_ask(memory: Memory) -> N
         ("agent", Caller(tenant="default", user="richard", session_id="now"), "source"),
     ],
 )
-async def test_a_scope_whose_identity_is_missing_says_which(
+async def test_a_scope_without_its_identity_is_refused_and_the_error_names_it(
     memory: Memory, scope: Scope, caller: Caller, lacks: str
 ) -> None:
     with pytest.raises(
@@ -127,7 +129,7 @@ async def test_a_scope_whose_identity_is_missing_says_which(
         await recall(memory.of(caller), "osmium", scope=scope)
 
 
-def test_the_weights_are_those_of_the_settings() -> None:
+def test_the_configured_weights_apply() -> None:
     settings = MemorySettings(weight_tenant=0.5)
 
     assert Weights.of(settings) == Weights(
@@ -136,7 +138,7 @@ def test_the_weights_are_those_of_the_settings() -> None:
 
 
 @pytest.mark.parametrize("heavy", Weights.__struct_fields__)
-async def test_the_class_that_weighs_most_comes_first(memory: Memory, heavy: str) -> None:
+async def test_the_class_with_the_highest_weight_is_first(memory: Memory, heavy: str) -> None:
     weights = msgspec.structs.replace(WEIGHTS, **{heavy: 9.0})
     classes = {"session": SESSION, "history": PAST, "user": USER, "agent": AGENT, "tenant": TENANT}
 
@@ -146,7 +148,7 @@ async def test_the_class_that_weighs_most_comes_first(memory: Memory, heavy: str
 
 
 @pytest.mark.parametrize("left_out", Weights.__struct_fields__)
-async def test_a_class_that_weighs_nothing_is_left_out(memory: Memory, left_out: str) -> None:
+async def test_a_class_of_weight_zero_is_left_out(memory: Memory, left_out: str) -> None:
     weights = msgspec.structs.replace(WEIGHTS, **{left_out: 0.0})
     classes = {"session": SESSION, "history": PAST, "user": USER, "agent": AGENT, "tenant": TENANT}
     suppressed = classes.pop(left_out)
@@ -155,11 +157,11 @@ async def test_a_class_that_weighs_nothing_is_left_out(memory: Memory, left_out:
 
     assert found == set.union(*classes.values())
     scope: Scope = left_out  # type: ignore[assignment]
-    asked = await recall(memory.of(RICHARD), "osmium", weights=weights, scope=scope)
-    assert suppressed.isdisjoint(asked)
+    in_scope = await recall(memory.of(RICHARD), "osmium", weights=weights, scope=scope)
+    assert suppressed.isdisjoint(in_scope)
 
 
-async def test_the_current_session_is_no_history_and_the_other_way_round(
+async def test_the_current_session_is_not_part_of_history_and_vice_versa(
     memory: Memory,
 ) -> None:
     other = memory.of(msgspec.structs.replace(RICHARD, session_id="past"))
@@ -186,10 +188,10 @@ async def test_the_users_facts_are_found_by_every_agent_and_an_agents_by_every_u
     assert set(await recall(for_eve, "osmium", scope="agent")) == AGENT
 
 
-async def test_names_of_users_and_agents_that_look_alike_are_kept_apart(
+async def test_similar_names_of_users_and_agents_are_distinguished(
     memory: Memory,
 ) -> None:
-    """An agent called as a user is, and names that only differ in case or in odd letters."""
+    """An agent named like a user, and names that differ only in case or in odd characters."""
     namesake = memory.of(Caller(tenant="default", user="shell", agent="richard", session_id="now"))
     assert set(await recall(namesake, "osmium")) == TENANT
     for user in ("Richard", "richard ", "richárd", "rich*", 'richard" OR "eve', "x" * 256, "\x00"):

@@ -1,4 +1,4 @@
-"""The reference's searches: of the tenant, of an agent, of several scopes; as text for prompts."""
+"""The reference's searches: tenant, agent, several scopes at once, and as text for prompts."""
 
 from collections.abc import Sequence
 
@@ -12,21 +12,21 @@ from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import OwnerScope
-from recalling import contents, remember, said
+from recalling import chat_message, contents, remember
 
 CTO = Caller(tenant="default", user="richard", agent="cto", session_id="s1")
 
 
 class Reversing:
-    """A reranker that turns everything round, or fails."""
+    """A reranker that reverses the order, or fails."""
 
     def __init__(self) -> None:
-        self.asked: list[int] = []
+        self.lengths: list[int] = []
         self.fails = False
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
         assert query
-        self.asked.append(len(documents))
+        self.lengths.append(len(documents))
         if self.fails:
             raise RerankError("Not today.")
         return [RerankedDocument(position, None) for position in reversed(range(len(documents)))]
@@ -44,18 +44,18 @@ def cto(memory: Memory) -> MemoryService:
     return memory.of(CTO)
 
 
-async def state(service: MemoryService, scope: OwnerScope, count: int) -> None:
+async def store_facts(service: MemoryService, scope: OwnerScope, count: int) -> None:
     for number in range(count):
         text = f"Osmium lot {number} of the {scope}."
         await service.facts.store(Fact(content=text, scope=scope))
 
 
-async def test_everybodys_and_an_agents_are_searched_apart(
+async def test_facts_of_the_tenant_and_of_an_agent_are_searched_separately(
     memory: Memory, cto: MemoryService
 ) -> None:
     for scope in ("user", "agent", "tenant"):
-        await state(cto, scope, 1)
-    await cto.intake.store_conversation([said("Osmium is mine.")], "s1")
+        await store_facts(cto, scope, 1)
+    await cto.intake.store_conversation([chat_message("Osmium is mine.")], "s1")
     cfo = memory.of(Caller(tenant="default", user="eve", agent="cfo"))
 
     assert contents(await cto.search_tenant("osmium")) == ["Osmium lot 0 of the tenant."]
@@ -65,11 +65,11 @@ async def test_everybodys_and_an_agents_are_searched_apart(
 
 
 async def test_a_reranker_selects_six_of_twelve(cto: MemoryService, reranker: Reversing) -> None:
-    await state(cto, "tenant", 20)
+    await store_facts(cto, "tenant", 20)
 
     found = await cto.search_tenant("osmium")
 
-    assert reranker.asked == [12]
+    assert reranker.lengths == [12]
     assert found.rerank_used
     assert len(found.items) == 6
     fast = (await cto.search_scopes("osmium", ["tenant"], fast_mode=True)).scopes["tenant"]
@@ -79,20 +79,18 @@ async def test_a_reranker_selects_six_of_twelve(cto: MemoryService, reranker: Re
     ), "it took the last six of the twelve"
 
 
-async def test_what_is_not_more_than_wanted_is_not_reranked(
+async def test_no_more_items_than_requested_are_not_reranked(
     cto: MemoryService, reranker: Reversing
 ) -> None:
-    await state(cto, "tenant", 6)
+    await store_facts(cto, "tenant", 6)
 
     found = await cto.search_tenant("osmium")
 
-    assert (len(found.items), found.rerank_used, reranker.asked) == (6, False, [])
+    assert (len(found.items), found.rerank_used, reranker.lengths) == (6, False, [])
 
 
-async def test_a_reranker_that_fails_leaves_the_order(
-    cto: MemoryService, reranker: Reversing
-) -> None:
-    await state(cto, "tenant", 9)
+async def test_a_failing_reranker_leaves_the_order(cto: MemoryService, reranker: Reversing) -> None:
+    await store_facts(cto, "tenant", 9)
     reranker.fails = True
 
     found = await cto.search_tenant("osmium")
@@ -102,39 +100,39 @@ async def test_a_reranker_that_fails_leaves_the_order(
     assert contents(found) == contents(fast.scopes["tenant"])
 
 
-async def test_several_scopes_are_searched_at_once_and_not_reranked_in_fast_mode(
+async def test_several_scopes_are_searched_together_without_reranking_in_fast_mode(
     cto: MemoryService, reranker: Reversing
 ) -> None:
     for scope in ("agent", "tenant"):
-        await state(cto, scope, 8)
+        await store_facts(cto, scope, 8)
 
     both = await cto.search_scopes("osmium")
-    assert reranker.asked == [8, 8]
+    assert reranker.lengths == [8, 8]
     assert list(both.scopes) == ["tenant", "agent"]
     assert [result.rerank_used for result in both.scopes.values()] == [True, True]
 
     fast = await cto.search_scopes("osmium", fast_mode=True, top_k=3)
-    assert reranker.asked == [8, 8]
+    assert reranker.lengths == [8, 8]
     assert [len(result.items) for result in fast.scopes.values()] == [3, 3]
 
 
-async def test_a_scope_of_nobody_is_refused(memory: Memory) -> None:
-    nobody = memory.of(Caller(tenant="default"))
+async def test_a_scope_without_its_identity_is_refused(memory: Memory) -> None:
+    without_identity = memory.of(Caller(tenant="default"))
 
     with pytest.raises(InvalidArgumentsError, match="source"):
-        await nobody.search_agent("osmium")
+        await without_identity.search_agent("osmium")
     with pytest.raises(InvalidArgumentsError, match="source"):
-        await nobody.search_scopes("osmium")
+        await without_identity.search_scopes("osmium")
 
 
-async def test_a_prompt_gets_a_section_a_scope_with_the_source_of_every_line(
+async def test_a_prompt_has_a_section_per_scope_with_the_source_of_every_line(
     memory: Memory, cto: MemoryService
 ) -> None:
     eve = memory.of(Caller(tenant="default", user="eve", agent="cto"))
     talk = [
-        said("Osmium is mine.", name="Ann"),
-        said("Osmium is heavy.", role="assistant"),
-        said("Osmium: 22.59", role="tool", name="scales"),
+        chat_message("Osmium is mine.", name="Ann"),
+        chat_message("Osmium is heavy.", role="assistant"),
+        chat_message("Osmium: 22.59", role="tool", name="scales"),
     ]
     await cto.intake.store_conversation(talk, "s0")
     await remember(eve, "Osmium is rare.", scope="tenant")
@@ -159,7 +157,7 @@ async def test_a_prompt_gets_a_section_a_scope_with_the_source_of_every_line(
     ], "and none of the agent, who has nothing"
 
 
-async def test_what_is_found_stays_in_its_line_and_nothing_has_no_section(
+async def test_each_item_stays_in_its_line_and_an_empty_scope_has_no_section(
     cto: MemoryService,
 ) -> None:
     assert (await cto.search_scopes("osmium")).text() == ""

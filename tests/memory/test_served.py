@@ -1,4 +1,4 @@
-"""What the memory answered lately is known by whom it was answered to, and by its words."""
+"""The memory recognises its own recent answers, by the caller and the text."""
 
 import pytest
 
@@ -24,7 +24,7 @@ async def call(bus: Connection, tool: str, **args: object) -> ToolResult:
         ("memory_history", {"topic_or_id": "user.language"}),
     ],
 )
-async def test_what_a_tool_showed_is_known_by_its_words(
+async def test_an_answer_of_a_tool_is_recognised_by_its_text(
     bus: Connection, tools: Memory, tool: str, args: dict[str, object]
 ) -> None:
     saved = (await call(bus, "save_topic", topic="user.language", content="Elixir")).data
@@ -35,7 +35,7 @@ async def test_what_a_tool_showed_is_known_by_its_words(
     assert tools.answer_log.shown_to("richard", "s1") == (saved["id"],)
 
 
-async def test_episodes_that_were_found_are_known(bus: Connection, tools: Memory) -> None:
+async def test_episodes_in_an_answer_are_recognised(bus: Connection, tools: Memory) -> None:
     noted = (await call(bus, "save_memory", content="We chose Postgres.")).data
 
     answer = await call(bus, "search_memory", query="Postgres")
@@ -43,14 +43,18 @@ async def test_episodes_that_were_found_are_known(bus: Connection, tools: Memory
     assert tools.answer_log.shown_in("richard", "search_memory", answer.content) == (noted["id"],)
 
 
-async def test_a_failure_of_an_own_tool_is_its_answer_too(bus: Connection, tools: Memory) -> None:
+async def test_a_failure_of_the_memorys_tool_is_also_recognised(
+    bus: Connection, tools: Memory
+) -> None:
     answer = await call(bus, "recall", query=" ")
 
     assert not answer.ok
     assert tools.answer_log.shown_in("richard", "recall", answer.content) == ()
 
 
-async def test_an_answer_is_nobody_elses_and_no_other_tools(bus: Connection, tools: Memory) -> None:
+async def test_an_answer_is_recognised_only_for_its_user_and_tool(
+    bus: Connection, tools: Memory
+) -> None:
     await call(bus, "save_topic", topic="user.language", content="Elixir")
     answer = await call(bus, "recall", query="Elixir")
 
@@ -60,7 +64,7 @@ async def test_an_answer_is_nobody_elses_and_no_other_tools(bus: Connection, too
     assert tools.answer_log.shown_to("eve", "s1") == ()
 
 
-def test_a_result_is_known_cut_and_with_other_white_space() -> None:
+def test_an_answer_is_recognised_cut_and_with_other_white_space() -> None:
     answered = AnswerLog(since=utc_now())
     text = "word " * 3_000
 
@@ -69,7 +73,7 @@ def test_a_result_is_known_cut_and_with_other_white_space() -> None:
     assert answered.shown_in("richard", "recall", "word\n" * 2_000) == ("a",)
 
 
-def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_of_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(echoes, "MAX_RESULTS", 2)
     monkeypatch.setattr(echoes, "MAX_SHOWN", 2)
     answered = AnswerLog(since=utc_now())

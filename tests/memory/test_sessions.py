@@ -1,4 +1,4 @@
-"""Sessions loaded again: what was said in order, calls with their answers, what matters most."""
+"""Loaded sessions: messages in order, calls with their results, and the most important facts."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,7 @@ from local.protocol.answers import SessionContent, SessionMessage
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
 from local.settings import MemorySettings
-from recalling import DAY, said
+from recalling import DAY, chat_message
 
 WEATHER = ToolCallRecord(
     id="call-1", name="weather", args={"city": "Rome"}, content="Rain in Rome."
@@ -34,7 +34,7 @@ async def load(
     return await service.sessions.load(session_id, limit)
 
 
-def told(session: SessionContent) -> list[tuple[str, str]]:
+def roles_and_contents(session: SessionContent) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in session.messages]
 
 
@@ -49,13 +49,13 @@ def turn(number: int, *calls: ToolCallRecord) -> Turn:
     )
 
 
-async def test_turns_come_back_as_messages_in_their_order(richard: MemoryService) -> None:
+async def test_turns_are_loaded_as_messages_in_their_order(richard: MemoryService) -> None:
     for number in (1, 2):
         await richard.intake.store_turn(turn(number))
 
     session = await load(richard)
 
-    assert told(session) == [
+    assert roles_and_contents(session) == [
         ("user", "Question 1?"),
         ("assistant", "Answer 1."),
         ("user", "Question 2?"),
@@ -71,7 +71,7 @@ async def test_turns_come_back_as_messages_in_their_order(richard: MemoryService
     assert (session.session_id, session.earlier) == ("s1", False)
 
 
-async def test_a_turns_tool_results_follow_the_call_that_asked_for_them(
+async def test_a_turns_tool_results_follow_their_calls(
     richard: MemoryService,
 ) -> None:
     clock = ToolCallRecord(id="call-2", name="clock", content="Noon.")
@@ -92,11 +92,11 @@ async def test_a_turns_tool_results_follow_the_call_that_asked_for_them(
     ]
 
 
-async def test_a_message_that_asked_in_words_keeps_its_calls(richard: MemoryService) -> None:
+async def test_a_message_with_text_keeps_its_calls(richard: MemoryService) -> None:
     await richard.intake.store_conversation([
-        said("Rain?", id="m1"),
-        said("Let me look.", "assistant", id="m2", tool_calls=[WEATHER]),
-        said("Yes.", "assistant", id="m3"),
+        chat_message("Rain?", id="m1"),
+        chat_message("Let me look.", "assistant", id="m2", tool_calls=[WEATHER]),
+        chat_message("Yes.", "assistant", id="m3"),
     ])  # fmt: skip
 
     session = await load(richard)
@@ -111,19 +111,19 @@ async def test_a_message_that_asked_in_words_keeps_its_calls(richard: MemoryServ
     assert [call.id for call in session.messages[1].tool_calls] == ["call-1"]
 
 
-async def test_calls_and_answers_in_messages_of_their_own_find_each_other(
+async def test_calls_and_results_in_separate_messages_are_matched(
     richard: MemoryService,
 ) -> None:
     await richard.intake.store_conversation([
-        said("Rain?"),
-        said(None, "assistant", tool_calls=[msgspec.structs.replace(WEATHER, content="")]),
-        said("Rain in Rome.", "tool", tool_call_id="call-1"),
-        said("Yes.", "assistant"),
+        chat_message("Rain?"),
+        chat_message(None, "assistant", tool_calls=[msgspec.structs.replace(WEATHER, content="")]),
+        chat_message("Rain in Rome.", "tool", tool_call_id="call-1"),
+        chat_message("Yes.", "assistant"),
     ])  # fmt: skip
 
     session = await load(richard)
 
-    assert told(session) == [
+    assert roles_and_contents(session) == [
         ("user", "Rain?"),
         ("assistant", ""),
         ("tool", "Rain in Rome."),
@@ -133,7 +133,7 @@ async def test_calls_and_answers_in_messages_of_their_own_find_each_other(
     assert (call.id, call.name, call.args) == ("call-1", "weather", {"city": "Rome"})
 
 
-async def test_arguments_that_are_too_long_are_left_out(richard: MemoryService) -> None:
+async def test_oversized_arguments_are_left_out(richard: MemoryService) -> None:
     long = msgspec.structs.replace(WEATHER, args={"text": "x" * 5_000})
     await richard.intake.store_turn(turn(1, long))
 
@@ -141,20 +141,20 @@ async def test_arguments_that_are_too_long_are_left_out(richard: MemoryService) 
     assert (call.name, call.args) == ("weather", {})
 
 
-async def test_loading_twice_gives_the_same(richard: MemoryService) -> None:
+async def test_loading_a_session_twice_returns_the_same(richard: MemoryService) -> None:
     await richard.intake.store_turn(turn(1, WEATHER))
 
     assert await load(richard) == await load(richard)
 
 
-async def test_the_newest_messages_are_loaded_and_it_is_said_that_there_are_earlier_ones(
+async def test_the_newest_messages_are_loaded_and_earlier_ones_are_indicated(
     richard: MemoryService,
 ) -> None:
     for number in range(1, 6):
         await richard.intake.store_turn(turn(number))
 
     session = await load(richard, 3)
-    assert told(session) == [
+    assert roles_and_contents(session) == [
         ("assistant", "Answer 4."),
         ("user", "Question 5?"),
         ("assistant", "Answer 5."),
@@ -163,7 +163,7 @@ async def test_the_newest_messages_are_loaded_and_it_is_said_that_there_are_earl
     assert not (await load(richard, 10)).earlier
 
 
-async def test_without_messages_there_are_still_notes_and_memories(
+async def test_a_session_without_messages_has_its_notes_and_memories(
     richard: MemoryService,
 ) -> None:
     await richard.intake.store_turn(turn(1))
@@ -176,7 +176,7 @@ async def test_without_messages_there_are_still_notes_and_memories(
 
 
 @pytest.mark.parametrize("limit", range(12))
-async def test_a_limit_never_parts_an_answer_from_its_call(
+async def test_a_limit_never_separates_a_result_from_its_call(
     richard: MemoryService, limit: int
 ) -> None:
     for number in (1, 2):
@@ -186,18 +186,18 @@ async def test_a_limit_never_parts_an_answer_from_its_call(
 
     assert len(session.messages) <= limit
     assert session.earlier == (len(session.messages) < 8)
-    asked: set[str] = set()
+    call_ids: set[str] = set()
     for message in session.messages:
-        asked |= {call.id for call in message.tool_calls}
-        assert message.tool_call_id is None or message.tool_call_id in asked
+        call_ids |= {call.id for call in message.tool_calls}
+        assert message.tool_call_id is None or message.tool_call_id in call_ids
 
 
-async def test_reading_stops_where_there_is_more_than_an_answer_carries(
+async def test_reading_stops_when_the_answer_is_full(
     richard: MemoryService,
 ) -> None:
     size = 50_000
     await richard.intake.store_conversation(
-        [said(f"{number} ".ljust(size, "x"), id=f"m{number}") for number in range(20)]
+        [chat_message(f"{number} ".ljust(size, "x"), id=f"m{number}") for number in range(20)]
     )
 
     session = await load(richard, 1_000)
@@ -208,7 +208,9 @@ async def test_reading_stops_where_there_is_more_than_an_answer_carries(
 
 
 async def test_one_huge_message_leaves_room_for_those_before_it(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("Small.", id="m1"), said("x" * 600_000, id="m2")])
+    await richard.intake.store_conversation(
+        [chat_message("Small.", id="m1"), chat_message("x" * 600_000, id="m2")]
+    )
 
     assert [m.source_ref for m in (await load(richard)).messages] == ["m1", "m2"]
 
@@ -230,13 +232,13 @@ async def test_another_session_of_the_user_is_loaded_by_its_id(
     memory: Memory, richard: MemoryService
 ) -> None:
     await richard.intake.store_turn(turn(1))
-    elsewhere = memory.of(Caller(tenant="default", user="richard", session_id="s2"))
+    in_other_session = memory.of(Caller(tenant="default", user="richard", session_id="s2"))
 
-    assert (await load(elsewhere)).messages == []
-    assert len((await load(elsewhere, session_id="s1")).messages) == 2
+    assert (await load(in_other_session)).messages == []
+    assert len((await load(in_other_session, session_id="s1")).messages) == 2
 
 
-async def test_another_tenants_session_is_another_one(
+async def test_another_tenants_session_is_separate(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
     await richard.intake.store_turn(turn(1))
@@ -248,17 +250,17 @@ async def test_another_tenants_session_is_another_one(
     assert (session.messages, session.memories) == ([], [])
 
 
-async def test_without_any_session_it_is_said_what_is_missing(memory: Memory) -> None:
+async def test_without_a_session_the_error_names_what_is_missing(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="Send session_id"):
         await load(memory.of(Caller(tenant="default", user="richard")))
 
 
-async def test_what_was_retired_is_not_loaded(richard: MemoryService, database: Database) -> None:
+async def test_retired_messages_are_not_loaded(richard: MemoryService, database: Database) -> None:
     await richard.intake.store_turn(turn(1))
     retire = "UPDATE record SET superseded_by = 'x' WHERE content = 'Answer 1.'"
     await database.write(lambda c: c.execute(retire).rowcount)
 
-    assert told(await load(richard)) == [("user", "Question 1?")]
+    assert roles_and_contents(await load(richard)) == [("user", "Question 1?")]
 
 
 async def remember(service: MemoryService, content: str, importance: float, **fields: Any) -> None:
@@ -270,7 +272,7 @@ async def memories(service: MemoryService) -> list[str]:
     return [memory.content for memory in (await load(service)).memories]
 
 
-async def test_the_most_important_facts_come_along_most_important_first(
+async def test_important_facts_are_included_most_important_first(
     richard: MemoryService,
 ) -> None:
     for content, importance in (("Tea.", 0.79), ("Vim.", 0.8), ("Diabetic.", 1), ("Berlin.", 0.9)):
@@ -279,7 +281,7 @@ async def test_the_most_important_facts_come_along_most_important_first(
     assert await memories(richard) == ["Diabetic.", "Berlin.", "Vim."]
 
 
-async def test_of_equally_important_facts_the_newer_ones_come_first(
+async def test_equally_important_facts_are_ordered_newest_first(
     memory: Memory, richard: MemoryService
 ) -> None:
     memory.clock = lambda: DAY
@@ -290,7 +292,7 @@ async def test_of_equally_important_facts_the_newer_ones_come_first(
     assert await memories(richard) == ["Newer.", "Older."]
 
 
-async def test_ten_facts_come_along_the_users_own_first(richard: MemoryService) -> None:
+async def test_ten_facts_are_included_the_users_own_first(richard: MemoryService) -> None:
     for number in range(8):
         for scope in ("agent", "tenant"):
             await remember(richard, f"{scope} {number}", 0.9 + number / 100, scope=scope)
@@ -308,7 +310,7 @@ async def test_ten_facts_come_along_the_users_own_first(richard: MemoryService) 
     assert all(content.startswith("own") for content in await memories(richard))
 
 
-async def test_standing_facts_come_along_below_what_is_important(richard: MemoryService) -> None:
+async def test_standing_facts_are_included_after_important_ones(richard: MemoryService) -> None:
     await remember(richard, "Tea.", 0.5)
     await remember(richard, "Deadline in May.", 0.7, topic="project.deadline", scope="tenant")
     await richard.facts.store(Fact(content="Richard.", topic="user.name", scope="user"))
@@ -321,7 +323,7 @@ async def test_standing_facts_come_along_below_what_is_important(richard: Memory
     assert await memories(richard) == [*own, "No meetings.", "Deadline in May."]
 
 
-async def test_standing_facts_of_others_are_half_of_them_at_most(richard: MemoryService) -> None:
+async def test_at_most_half_of_the_standing_facts_are_shared_ones(richard: MemoryService) -> None:
     for number in range(4):
         await remember(richard, f"Rule {number}.", 0.9, scope="tenant")
         await remember(richard, f"Key {number}.", 0.5, scope="tenant", topic=f"project.n{number}")
@@ -329,7 +331,9 @@ async def test_standing_facts_of_others_are_half_of_them_at_most(richard: Memory
     assert await memories(richard) == ["Rule 3.", "Rule 2.", "Rule 1.", "Rule 0.", "Key 3."]
 
 
-async def test_settings_say_which_and_how_many(memory: Memory, database: Database) -> None:
+async def test_settings_determine_which_facts_are_included_and_how_many(
+    memory: Memory, database: Database
+) -> None:
     for content, importance in (("Tea.", 0.3), ("Vim.", 0.5), ("Rome.", 0.7)):
         await remember(memory.of(RICHARD), content, importance)
 
@@ -344,25 +348,25 @@ async def test_settings_say_which_and_how_many(memory: Memory, database: Databas
     assert await found(preseed_importance=0, preseed_count=0) == []
 
 
-async def test_only_active_facts_come_along(richard: MemoryService) -> None:
+async def test_only_active_facts_are_included(richard: MemoryService) -> None:
     await remember(richard, "Lives in Rome.", 1, topic="user.city")
     await remember(richard, "Lives in Berlin.", 0.9, topic="user.city")
 
     assert await memories(richard) == ["Lives in Berlin."]
 
 
-async def test_nobody_gets_the_facts_of_another(memory: Memory, richard: MemoryService) -> None:
+async def test_other_users_facts_are_not_included(memory: Memory, richard: MemoryService) -> None:
     await remember(richard, "Diabetic.", 1)
     await remember(richard, "Only for the shell.", 1, scope="agent")
     await remember(richard, "For everybody.", 1, scope="tenant")
 
     eve = memory.of(Caller(tenant="default", user="eve", agent="robot", session_id="s1"))
     assert await memories(eve) == ["For everybody."]
-    nobody = memory.of(Caller(tenant="default", session_id="s1"))
-    assert await memories(nobody) == ["For everybody."]
+    without_user = memory.of(Caller(tenant="default", session_id="s1"))
+    assert await memories(without_user) == ["For everybody."]
 
 
-async def test_a_session_that_never_was_has_its_memories_and_nothing_else(
+async def test_an_unknown_session_has_memories_and_nothing_else(
     richard: MemoryService,
 ) -> None:
     await remember(richard, "Diabetic.", 1)
@@ -383,7 +387,7 @@ async def test_a_session_that_never_was_has_its_memories_and_nothing_else(
         ("standing_facts", "record_keyed"),
     ],
 )
-async def test_what_is_read_is_found_by_an_index(
+async def test_every_statement_uses_its_index(
     database: Database, statement: str, index: str
 ) -> None:
     values = dict.fromkeys(
@@ -399,8 +403,10 @@ async def test_what_is_read_is_found_by_an_index(
     assert not [step for step in plan if "SCAN record" in step or "SCAN note" in step]
 
 
-async def test_a_message_says_nothing_that_is_not_known(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("Hello.", id="m1", name="Vera", timestamp=DAY)])
+async def test_a_message_contains_only_known_fields(richard: MemoryService) -> None:
+    await richard.intake.store_conversation(
+        [chat_message("Hello.", id="m1", name="Vera", timestamp=DAY)]
+    )
 
     (message,) = (await load(richard)).messages
     assert isinstance(message, SessionMessage)
@@ -414,7 +420,7 @@ async def test_a_message_says_nothing_that_is_not_known(richard: MemoryService) 
     }
 
 
-async def test_the_ledger_of_records_knows_nothing_of_notes(
+async def test_notes_do_not_count_as_records(
     memory: Memory, richard: MemoryService, database: Database
 ) -> None:
     await richard.sessions.note("Ship on Friday.")

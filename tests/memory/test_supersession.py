@@ -1,4 +1,4 @@
-"""Which facts a judge is asked about, and what its verdicts do; it says what a test tells it to."""
+"""Which facts the judge compares, and the effect of its verdicts; the judge is scripted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -29,24 +29,27 @@ ROME = "We live in Rome now."
 PIANO = "The piano is tuned every October."
 
 
-class ToldJudge(Judge):
-    """Says what it was told to, "unrelated" else, once it may; notes what it is asked."""
+class ScriptedJudge(Judge):
+    """A judge with scripted verdicts, otherwise "unrelated"; it records the facts it compares."""
 
     def __init__(self) -> None:
-        self.told: dict[tuple[str, str], Verdict] = {}
-        self.asked: dict[str, list[str]] = {}
+        self.verdicts_by_pair: dict[tuple[str, str], Verdict] = {}
+        self.compared: dict[str, list[str]] = {}
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
-        self.asked[fact.content] = [record.content for record in older]
+        self.compared[fact.content] = [record.content for record in older]
         await self.may_answer.wait()
-        return [self.told.get((fact.content, record.content), "unrelated") for record in older]
+        return [
+            self.verdicts_by_pair.get((fact.content, record.content), "unrelated")
+            for record in older
+        ]
 
 
 @pytest.fixture
-def judge() -> ToldJudge:
-    return ToldJudge()
+def judge() -> ScriptedJudge:
+    return ScriptedJudge()
 
 
 @pytest.fixture
@@ -55,24 +58,24 @@ def richard(searchable: Memory) -> MemoryService:
 
 
 @pytest.fixture
-def looks(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the vectors were searched for."""
+def searched_texts(searchable: Memory, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts for which the vectors were searched."""
     search = searchable.vectors.search
-    looks: list[str] = []
+    searched_texts: list[str] = []
 
-    async def noted(text: str, limit: int, *, tenant: str) -> VectorHits:
-        looks.append(text)
+    async def record_search(text: str, limit: int, *, tenant: str) -> VectorHits:
+        searched_texts.append(text)
         return await search(text, limit, tenant=tenant)
 
-    monkeypatch.setattr(searchable.vectors, "search", noted)
-    return looks
+    monkeypatch.setattr(searchable.vectors, "search", record_search)
+    return searched_texts
 
 
 @asynccontextmanager
 async def judging(
     memory: Memory, judge: Judge, *, top_k: int = 5, distance: float = 2.0
 ) -> AsyncIterator[None]:
-    """Judge what is remembered in the context, and nothing from before."""
+    """Judge facts stored within the context, and none stored before."""
     closeness = Closeness(top_k=top_k, distance=distance)
     retrieval = Retrieval(memory.ledger, memory.indexer, memory.vectors)
     job = Supersession(memory.ledger, retrieval, memory.changes, judge, closeness)
@@ -85,15 +88,15 @@ async def judging(
             await judging
 
 
-async def judged(memory: Memory) -> None:
-    async def nothing_waits() -> bool:
+async def wait_until_judged(memory: Memory) -> None:
+    async def nothing_is_pending() -> bool:
         return not await unjudged(memory.ledger)
 
-    await eventually(nothing_waits)
+    await eventually(nothing_is_pending)
 
 
 async def successors(service: MemoryService, record_id: str) -> dict[str, str | None]:
-    """By its id, what took the place of each version."""
+    """Return the successor of each version, by its id."""
     return {version.id: version.superseded_by for version in await service.facts.history(record_id)}
 
 
@@ -105,8 +108,8 @@ async def relations(database: Database) -> list[tuple[str, ...]]:
     return await database.read(read)
 
 
-async def test_the_nearest_few_are_compared_and_no_others(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge, embedder: MiniLM
+async def test_only_the_nearest_facts_are_compared(
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge, embedder: MiniLM
 ) -> None:
     older = [
         BERLIN,
@@ -124,37 +127,41 @@ async def test_the_nearest_few_are_compared_and_no_others(
 
     async with judging(searchable, judge, top_k=5):
         await remember(richard, ROME)
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
     nearest = sorted(older, key=lambda content: -cosines[content])[:5]
     assert set(nearest) == set(older[:5])
-    assert {content: sorted(asked) for content, asked in judge.asked.items()} == {
+    assert {content: sorted(older) for content, older in judge.compared.items()} == {
         ROME: sorted(nearest)
     }
 
 
 @pytest.mark.parametrize(
-    ("distance", "asked"),
+    ("distance", "expected"),
     [
         pytest.param(0.3, {BERLIN}, id="near"),
         pytest.param(2.0, {BERLIN, PIANO}, id="any"),
     ],
 )
-async def test_what_is_farther_away_than_the_distance_is_not_compared(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge, distance: float, asked: set[str]
+async def test_facts_beyond_the_distance_are_not_compared(
+    searchable: Memory,
+    richard: MemoryService,
+    judge: ScriptedJudge,
+    distance: float,
+    expected: set[str],
 ) -> None:
     for content in (PIANO, BERLIN):
         await remember(richard, content)
 
     async with judging(searchable, judge, distance=distance):
         await remember(richard, "We live in Berlin now.")
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
-    assert [set(one) for one in judge.asked.values()] == [asked]
+    assert [set(one) for one in judge.compared.values()] == [expected]
 
 
-async def test_facts_of_others_and_of_other_scopes_are_never_compared(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge
+async def test_facts_of_other_users_and_scopes_are_never_compared(
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge
 ) -> None:
     eve = searchable.of(Caller(tenant="default", user="eve", agent="shell"))
     await remember(eve, "We live in Bonn.")
@@ -165,26 +172,26 @@ async def test_facts_of_others_and_of_other_scopes_are_never_compared(
 
     async with judging(searchable, judge):
         await remember(richard, ROME)
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
-    assert judge.asked == {ROME: [BERLIN]}
+    assert judge.compared == {ROME: [BERLIN]}
 
 
-async def test_of_facts_that_are_judged_late_none_is_compared_with_a_newer_one(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge
+async def test_a_fact_that_is_judged_late_is_not_compared_with_a_newer_one(
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge
 ) -> None:
     async with judging(searchable, judge):
         async with paused_indexing(searchable):
             for day, content in enumerate((BERLIN, ROME), start=1):
                 searchable.clock = partial(datetime, 2026, 5, day, tzinfo=UTC)
                 await remember(richard, content)
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
-    assert judge.asked == {ROME: [BERLIN]}
+    assert judge.compared == {ROME: [BERLIN]}
 
 
 async def test_nothing_is_judged_while_a_fact_waits_for_its_vector(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge, looks: list[str]
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge, searched_texts: list[str]
 ) -> None:
     await remember(richard, PIANO)
     await indexed(searchable)
@@ -193,22 +200,22 @@ async def test_nothing_is_judged_while_a_fact_waits_for_its_vector(
     async with judging(searchable, judge):
         async with paused_indexing(searchable):
             await remember(richard, BERLIN)
-            await eventually(lambda: len(looks) > 1)
-            assert judge.asked == {}, "it looked again, and has asked nothing"
-        await judged(searchable)
+            await eventually(lambda: len(searched_texts) > 1)
+            assert judge.compared == {}, "it looked again, and has asked nothing"
+        await wait_until_judged(searchable)
 
-    assert judge.asked == {BERLIN: [PIANO]}
+    assert judge.compared == {BERLIN: [PIANO]}
 
 
 async def test_nothing_is_judged_while_the_vectors_cannot_be_searched(
     searchable: Memory,
     richard: MemoryService,
-    judge: ToldJudge,
-    looks: list[str],
+    judge: ScriptedJudge,
+    searched_texts: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def fail(text: str, *_: object, **__: object) -> VectorHits:
-        looks.append(text)
+        searched_texts.append(text)
         raise VectorError("The vector worker ended.")
 
     await remember(richard, PIANO)
@@ -217,96 +224,98 @@ async def test_nothing_is_judged_while_the_vectors_cannot_be_searched(
             patch.setattr(searchable.vectors, "search", fail)
             await remember(richard, BERLIN)
             await indexed(searchable)
-            before = len(looks)
-            await eventually(lambda: len(looks) > before + 1)
-            assert judge.asked == {}, "it looked again, and has asked nothing"
-        await judged(searchable)
+            before = len(searched_texts)
+            await eventually(lambda: len(searched_texts) > before + 1)
+            assert judge.compared == {}, "it looked again, and has asked nothing"
+        await wait_until_judged(searchable)
 
-    assert judge.asked == {BERLIN: [PIANO]}
+    assert judge.compared == {BERLIN: [PIANO]}
 
 
-async def test_a_fact_that_was_replaced_while_it_was_judged_replaces_nothing(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge
+async def test_a_fact_replaced_while_it_is_judged_replaces_nothing(
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge
 ) -> None:
     berlin = await remember(richard, BERLIN)
-    judge.told[ROME, BERLIN] = "replaces"
+    judge.verdicts_by_pair[ROME, BERLIN] = "replaces"
     judge.may_answer.clear()
 
     async with judging(searchable, judge):
         rome = await remember(richard, ROME, topic="user.city")
-        await eventually(lambda: judge.asked)
+        await eventually(lambda: judge.compared)
         oslo = await remember(richard, "Oslo.", topic="user.city")
         judge.may_answer.set()
-        await eventually(lambda: "Oslo." in judge.asked)
-        await judged(searchable)
+        await eventually(lambda: "Oslo." in judge.compared)
+        await wait_until_judged(searchable)
 
     assert await successors(richard, berlin) == {berlin: None}
     assert await successors(richard, rome) == {oslo: None, rome: oslo}
 
 
-async def test_a_fact_that_was_replaced_meanwhile_is_not_replaced_again(
+async def test_a_fact_replaced_during_judging_is_not_replaced_again(
     searchable: Memory,
     richard: MemoryService,
-    judge: ToldJudge,
+    judge: ScriptedJudge,
     announced: list[tuple[str, MemoryChange]],
 ) -> None:
     berlin = await remember(richard, BERLIN, topic="user.city")
-    judge.told[ROME, BERLIN] = "replaces"
+    judge.verdicts_by_pair[ROME, BERLIN] = "replaces"
     judge.may_answer.clear()
 
     async with judging(searchable, judge):
         await remember(richard, ROME)
-        await eventually(lambda: judge.asked)
+        await eventually(lambda: judge.compared)
         oslo = await remember(richard, "Oslo.", topic="user.city")
         judge.may_answer.set()
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
     assert await successors(richard, berlin) == {oslo: None, berlin: oslo}
-    told = [change.superseded_by for subject, change in announced if subject.endswith("superseded")]
-    assert told == [oslo]
+    successors_announced = [
+        change.superseded_by for subject, change in announced if subject.endswith("superseded")
+    ]
+    assert successors_announced == [oslo]
 
 
-async def test_a_topic_that_was_asked_for_lately_is_gone_once_its_fact_is_retired(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge
+async def test_a_recently_recalled_topic_disappears_when_its_fact_is_retired(
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge
 ) -> None:
     await remember(richard, BERLIN, topic="user.city")
     assert await richard.recall_topic("user.city") == BERLIN
-    judge.told[ROME, BERLIN] = "replaces"
+    judge.verdicts_by_pair[ROME, BERLIN] = "replaces"
 
     async with judging(searchable, judge):
         await remember(richard, ROME)
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
     assert await richard.recall_topic("user.city") is None
 
 
-async def test_facts_that_support_each_other_are_related_and_both_stay(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge, database: Database
+async def test_facts_that_support_each_other_are_related_and_stay_active(
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge, database: Database
 ) -> None:
     berlin = await remember(richard, BERLIN)
     await remember(richard, PIANO)
     mitte = "Our flat is in Mitte."
-    judge.told[mitte, BERLIN] = "supports"
+    judge.verdicts_by_pair[mitte, BERLIN] = "supports"
 
     async with judging(searchable, judge):
         newer = await remember(richard, mitte)
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
     assert await relations(database) == [(newer, "supports", berlin)]
     for record_id in (newer, berlin):
         assert await successors(richard, record_id) == {record_id: None}
 
 
-async def test_of_several_verdicts_each_is_carried_out(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge, database: Database
+async def test_every_one_of_several_verdicts_is_carried_out(
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge, database: Database
 ) -> None:
     bonn = "We live in Bonn."
     ids = {content: await remember(richard, content) for content in (BERLIN, bonn, PIANO)}
-    judge.told = {(ROME, BERLIN): "replaces", (ROME, bonn): "supports"}
+    judge.verdicts_by_pair = {(ROME, BERLIN): "replaces", (ROME, bonn): "supports"}
 
     async with judging(searchable, judge):
         rome = await remember(richard, ROME)
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
     assert await successors(richard, ids[BERLIN]) == {rome: None, ids[BERLIN]: rome}
     assert await successors(richard, ids[bonn]) == {ids[bonn]: None}
@@ -314,36 +323,39 @@ async def test_of_several_verdicts_each_is_carried_out(
     assert await relations(database) == [(rome, "supports", ids[bonn])]
 
 
-async def test_of_facts_told_in_one_moment_the_later_one_stays(
-    searchable: Memory, judge: ToldJudge, richard: MemoryService
+async def test_of_facts_stored_at_the_same_moment_the_later_one_stays(
+    searchable: Memory, judge: ScriptedJudge, richard: MemoryService
 ) -> None:
     searchable.clock = partial(datetime, 2026, 5, 1, tzinfo=UTC)
-    judge.told = {(BERLIN, ROME): "replaces", (ROME, BERLIN): "replaces"}
+    judge.verdicts_by_pair = {(BERLIN, ROME): "replaces", (ROME, BERLIN): "replaces"}
     async with judging(searchable, judge):
         async with paused_indexing(searchable):
             berlin = await remember(richard, BERLIN)
             rome = await remember(richard, ROME)
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
     assert await successors(richard, rome) == {berlin: rome, rome: None}
 
 
-async def test_newer_facts_take_no_place_among_those_a_fact_is_compared_with(
-    searchable: Memory, judge: ToldJudge, richard: MemoryService
+async def test_newer_facts_do_not_displace_those_a_fact_is_compared_with(
+    searchable: Memory, judge: ScriptedJudge, richard: MemoryService
 ) -> None:
     async with judging(searchable, judge, top_k=2):
         await remember(richard, BERLIN)
-        await judged(searchable)
+        await wait_until_judged(searchable)
         async with paused_indexing(searchable):
-            for more in ("", " Near the Tiber.", " Really."):
-                await remember(richard, f"{ROME}{more}")
-        await judged(searchable)
+            for suffix in ("", " Near the Tiber.", " Really."):
+                await remember(richard, f"{ROME}{suffix}")
+        await wait_until_judged(searchable)
 
-    assert judge.asked[ROME] == [BERLIN]
+    assert judge.compared[ROME] == [BERLIN]
 
 
-async def test_a_fact_that_the_model_never_finishes_holds_nobody_up(
-    searchable: Memory, judge: ToldJudge, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
+async def test_a_fact_that_the_model_never_finishes_does_not_delay_others(
+    searchable: Memory,
+    judge: ScriptedJudge,
+    richard: MemoryService,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     verdicts = judge.verdicts
 
@@ -357,7 +369,7 @@ async def test_a_fact_that_the_model_never_finishes_holds_nobody_up(
     async with judging(searchable, judge):
         await remember(richard, BERLIN)
         await remember(eve, BERLIN)
-        await judged(searchable)
+        await wait_until_judged(searchable)
         await remember(richard, PIANO)
         await remember(eve, ROME)
 
@@ -365,18 +377,18 @@ async def test_a_fact_that_the_model_never_finishes_holds_nobody_up(
             return await unjudged(searchable.ledger) == [PIANO]
 
         await eventually(one_waits)
-        assert judge.asked[ROME] == [BERLIN]
+        assert judge.compared[ROME] == [BERLIN]
 
 
-async def test_the_history_of_a_topic_goes_on_behind_a_fact_that_was_replaced_by_one_without(
-    searchable: Memory, judge: ToldJudge, richard: MemoryService
+async def test_a_topics_history_continues_past_a_fact_replaced_by_one_without_a_topic(
+    searchable: Memory, judge: ScriptedJudge, richard: MemoryService
 ) -> None:
-    judge.told[ROME, BERLIN] = "replaces"
+    judge.verdicts_by_pair[ROME, BERLIN] = "replaces"
     async with judging(searchable, judge):
         berlin = await remember(richard, BERLIN, topic="user.city")
-        await judged(searchable)
+        await wait_until_judged(searchable)
         await remember(richard, ROME)
-        await judged(searchable)
+        await wait_until_judged(searchable)
     oslo = await remember(richard, "Oslo", topic="user.city")
 
     versions = await richard.facts.history("user.city")
@@ -385,16 +397,16 @@ async def test_the_history_of_a_topic_goes_on_behind_a_fact_that_was_replaced_by
     assert {oslo, berlin} <= {version.id for version in versions}
 
 
-async def test_what_another_user_stated_is_contradicted_and_stays(
-    searchable: Memory, richard: MemoryService, judge: ToldJudge, database: Database
+async def test_another_users_fact_is_contradicted_but_stays(
+    searchable: Memory, richard: MemoryService, judge: ScriptedJudge, database: Database
 ) -> None:
-    judge.told[(ROME, BERLIN)] = "replaces"
+    judge.verdicts_by_pair[(ROME, BERLIN)] = "replaces"
     eve = searchable.of(Caller(tenant="default", user="eve", agent="shell"))
 
     async with judging(searchable, judge):
         berlin = await remember(richard, BERLIN, scope="tenant")
         rome = await remember(eve, ROME, scope="tenant")
-        await judged(searchable)
+        await wait_until_judged(searchable)
 
     assert await successors(richard, berlin) == {berlin: None}
     assert ("contradicts", berlin) in {

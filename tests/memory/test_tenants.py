@@ -1,4 +1,4 @@
-"""Two tenants share a database and nothing else: whatever finds or changes records, finds none."""
+"""Two tenants share a database and nothing else: none reads or changes another's records."""
 
 import ast
 from pathlib import Path
@@ -31,7 +31,7 @@ from local.memory.upkeep.indexing import Indexer
 from local.protocol.envelope import Caller, new_id
 from local.protocol.vectors import VectorHits
 from local.settings import MemorySettings
-from recalling import DAY, contents, said
+from recalling import DAY, chat_message, contents
 
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
 SOURCE = Path(local.__file__).parent
@@ -39,7 +39,7 @@ QUESTION = "project.deadline user.metal osmium iridium Friday densest metal"
 
 
 class OneIndex(VectorClient):
-    """An index that would tell every tenant what the default one has."""
+    """An index that would return the default tenant's hits to every tenant."""
 
     async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
         del tenant
@@ -47,7 +47,7 @@ class OneIndex(VectorClient):
 
 
 class Trusting(Indexer):
-    """An indexer that trusts its index, and has to ask the ledger whether records wait."""
+    """An indexer that trusts its index, and has to query the ledger for waiting records."""
 
     @property
     def problem(self) -> None:
@@ -55,7 +55,7 @@ class Trusting(Indexer):
 
 
 class Other:
-    """The second tenant on the database, whose namesake of Richard asks."""
+    """The second tenant on the database, with a user of Richard's name."""
 
     def __init__(self, memory: Memory, database: Database, bus: Connection) -> None:
         self.ledger = Ledger(database, "other")
@@ -75,16 +75,16 @@ class Other:
         )
 
     async def recall(self, query: str, **ask: Any) -> RecallResult:
-        asked = RecallRequest(**{"query": query, "top_k": 20, "repetitions": True, **ask})
-        return await self._recaller.recall(NAMESAKE, asked)
+        request = RecallRequest(**{"query": query, "top_k": 20, "repetitions": True, **ask})
+        return await self._recaller.recall(NAMESAKE, request)
 
 
 @pytest.fixture
 async def other(searchable: Memory, database: Database, bus: Connection) -> Other:
-    """With the default tenant's records of every kind in the index."""
+    """The second tenant, with the default tenant's records of every kind in the index."""
     richard = searchable.of(RICHARD)
     await richard.intake.store_conversation(
-        [said("Osmium is the densest metal."), said("And iridium?")]
+        [chat_message("Osmium is the densest metal."), chat_message("And iridium?")]
     )
     await richard.intake.store_episode("Osmium is the densest metal.")
     await richard.write_topic("project.deadline", "Friday")
@@ -96,7 +96,7 @@ async def other(searchable: Memory, database: Database, bus: Connection) -> Othe
 
 
 def message(content: str, **fields: Any) -> NewRecord:
-    """A message in the namesake's session."""
+    """Return a message in the namesake's session."""
     columns = {
         "id": new_id(),
         "kind": "chat_message",
@@ -108,7 +108,7 @@ def message(content: str, **fields: Any) -> NewRecord:
 
 
 async def every_row(database: Database) -> list[tuple[Any, ...]]:
-    """The default tenant's records as they stand."""
+    """Return the default tenant's records, unchanged."""
 
     def read(connection: SqlConnection) -> list[tuple[Any, ...]]:
         found = connection.execute("SELECT * FROM record WHERE tenant = 'default' ORDER BY row")
@@ -133,8 +133,8 @@ async def test_no_episode_of_another_tenant_is_found(other: Other) -> None:
     assert contents(await other.recall("densest metal", kinds=("episode",))) == []
 
 
-async def test_what_is_said_in_sessions_of_one_name_stays_apart(other: Other) -> None:
-    """Its neighbours are its own, and so are the records of its related ids."""
+async def test_sessions_of_the_same_name_are_separate(other: Other) -> None:
+    """Its neighbours and the records of its related ids are the tenant's own."""
     await other.ledger.records.store([message("My osmium.")])
 
     (item,) = (await other.recall(QUESTION)).items
@@ -143,11 +143,11 @@ async def test_what_is_said_in_sessions_of_one_name_stays_apart(other: Other) ->
     assert item.shares.around == 0
 
 
-async def test_what_another_tenant_says_in_between_comes_between_nothing(
+async def test_interleaved_messages_of_another_tenant_are_not_neighbours(
     searchable: Memory, other: Other
 ) -> None:
     await other.ledger.records.store([message("Which one is liquid?")])
-    await searchable.of(RICHARD).intake.store_conversation([said("Not gold.")])
+    await searchable.of(RICHARD).intake.store_conversation([chat_message("Not gold.")])
     await other.ledger.records.store([message("Mercury.")])
 
     found = {item.record.content: item for item in (await other.recall("liquid")).items}
@@ -155,7 +155,7 @@ async def test_what_another_tenant_says_in_between_comes_between_nothing(
     assert found["Mercury."].shares.around > 0
 
 
-async def test_chains_of_ids_that_two_tenants_have_stay_apart(
+async def test_chains_of_ids_shared_by_two_tenants_are_separate(
     searchable: Memory, other: Other
 ) -> None:
     await searchable.of(RICHARD).write_topic("project.deadline", "Monday")
@@ -182,10 +182,10 @@ async def test_relations_of_another_tenant_lead_nowhere(searchable: Memory, othe
     assert contents(await other.recall("tungsten")) == ["My tungsten.", "The lab is cold."]
 
 
-async def test_an_id_in_the_index_is_nothing_but_the_tenants_own_record(
+async def test_an_id_in_the_index_stands_only_for_the_tenants_own_record(
     searchable: Memory, other: Other
 ) -> None:
-    """The index says that the id is near; the ledger, whose it is and what it says."""
+    """The index returns a near id; the ledger determines its owner and its text."""
     found = (
         await searchable.of(RICHARD).recall(RecallRequest(query="densest metal", top_k=20))
     ).items
@@ -195,9 +195,7 @@ async def test_an_id_in_the_index_is_nothing_but_the_tenants_own_record(
     assert set(contents(await other.recall("densest metal"))) <= {"Has Bob slept?"}
 
 
-async def test_ratings_of_another_tenant_count_for_nothing(
-    searchable: Memory, other: Other
-) -> None:
+async def test_ratings_of_another_tenant_have_no_effect(searchable: Memory, other: Other) -> None:
     turn = Turn(query="My osmium?", answer="Yes.", query_id="q1", at=DAY)
     await other.ledger.turns.store(list(records_of_turn(turn, NAMESAKE)))
     rating = Rating(
@@ -213,7 +211,7 @@ async def test_ratings_of_another_tenant_count_for_nothing(
     assert rated.score < unrated.score
 
 
-async def test_what_waits_in_one_tenant_degrades_nothing_in_the_other(
+async def test_waiting_records_of_one_tenant_do_not_degrade_the_other(
     searchable: Memory, other: Other
 ) -> None:
     await other.ledger.records.store([message("My osmium.")])
@@ -224,7 +222,7 @@ async def test_what_waits_in_one_tenant_degrades_nothing_in_the_other(
     ).degraded
 
 
-async def test_topics_histories_and_chains_are_a_tenants_own(
+async def test_topics_histories_and_chains_belong_to_one_tenant(
     searchable: Memory, other: Other
 ) -> None:
     (record,) = await searchable.ledger.facts.history("tenant", "", "project.deadline")
@@ -252,7 +250,7 @@ async def test_the_same_id_in_two_tenants_is_two_records(searchable: Memory, oth
     assert (unchanged.content, unchanged.superseded_by) == ("Friday", None)
 
 
-async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
+async def test_no_operation_of_a_tenant_changes_the_records_of_another(
     searchable: Memory, other: Other, database: Database
 ) -> None:
     before = await every_row(database)
@@ -276,8 +274,8 @@ async def test_nothing_that_a_tenant_does_changes_the_records_of_another(
     assert (missing, sorted(unknown)) == ([], sorted(ids))
 
 
-def test_whoever_forgets_the_tenant_reaches_nobodys_memory() -> None:
-    """Nothing behind the bus has a default for it; one place has the name of the default one."""
+def test_code_that_omits_the_tenant_reaches_no_memory() -> None:
+    """No code behind the bus has a default tenant; the default name is in one place."""
     literals, defaults = set(), []
     behind = [SOURCE / "protocol" / "envelope.py"]
     for room in ("memory", "ledger", "tools", "vectors"):
@@ -286,9 +284,11 @@ def test_whoever_forgets_the_tenant_reaches_nobodys_memory() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.arguments):
                 args = [*node.posonlyargs, *node.args]
-                given = [*args[len(args) - len(node.defaults) :]] if node.defaults else []
-                given += [a for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d]
-                defaults += [path.name for arg in given if arg.arg == "tenant"]
+                defaulted = [*args[len(args) - len(node.defaults) :]] if node.defaults else []
+                defaulted += [
+                    a for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d
+                ]
+                defaults += [path.name for arg in defaulted if arg.arg == "tenant"]
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 defaults += [path.name] if node.target.id == "tenant" and node.value else []
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):

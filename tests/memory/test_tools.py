@@ -1,4 +1,4 @@
-"""The tools of topics and episodes, as a model and a program see their answers."""
+"""The tools for topics and episodes, as a model and a program see their answers."""
 
 from datetime import UTC, datetime
 
@@ -31,14 +31,14 @@ def tool(memory: Memory, name: str) -> Tool:
 
 
 async def call(memory: Memory, name: str, args: Json, caller: Caller = RICHARD) -> ToolOutput:
-    """Run a tool on arguments as they come over the wire."""
+    """Run a tool on arguments as they are sent over the bus."""
     chosen = tool(memory, name)
     request = msgspec.json.encode({"payload": {"args": args}})
     checked = decode(request, ToolRequest[chosen.args]).payload.args  # type: ignore[name-defined]
     return await chosen.run(caller, checked)
 
 
-async def test_a_topic_is_saved_and_recalled_in_the_words_of_the_reference(
+async def test_a_topic_is_saved_and_recalled_with_the_texts_of_the_reference(
     memory: Memory,
 ) -> None:
     topic = {"topic": "user.language_preference"}
@@ -58,7 +58,7 @@ async def test_a_topic_is_saved_and_recalled_in_the_words_of_the_reference(
     }
 
 
-async def test_saving_tells_programs_what_it_replaced(memory: Memory) -> None:
+async def test_saving_returns_the_replaced_record_to_programs(memory: Memory) -> None:
     args = {"topic": "user.name", "content": "Richard"}
 
     first = msgspec.to_builtins((await call(memory, "save_topic", args)).data)
@@ -72,7 +72,7 @@ async def test_saving_tells_programs_what_it_replaced(memory: Memory) -> None:
     assert (other["was_new"], other["superseded"]) == (True, first["id"])
 
 
-async def test_an_unknown_topic_is_no_memory(memory: Memory) -> None:
+async def test_an_unknown_topic_is_reported_as_no_memory(memory: Memory) -> None:
     recalled = await call(memory, "recall_topic", {"topic": "user.name"})
 
     assert recalled.content == "No memories found."
@@ -146,7 +146,7 @@ async def test_several_hits_are_numbered_with_their_days() -> None:
 @pytest.mark.parametrize(
     "filling", [pytest.param("\u8a18", id="CJK"), pytest.param("\x01", id="control characters")]
 )
-async def test_hits_as_large_as_memories_may_be_fit_the_bus_with_their_beginnings(
+async def test_the_largest_hits_are_cut_to_their_beginnings_and_fit_the_bus(
     bus: Connection, memory: Memory, filling: str
 ) -> None:
     notes = [f"Gold note {number} ".ljust(MAX_CONTENT, filling) for number in range(4)]
@@ -170,7 +170,7 @@ async def test_hits_as_large_as_memories_may_be_fit_the_bus_with_their_beginning
 
 
 @pytest.mark.parametrize("budget", [0, 100, 1_000])
-def test_what_is_cut_never_exceeds_the_budget(budget: int) -> None:
+def test_cut_hits_never_exceed_the_budget(budget: int) -> None:
     hits = [
         Hit(
             source_class="asserted",
@@ -184,12 +184,12 @@ def test_what_is_cut_never_exceeds_the_budget(budget: int) -> None:
 
     cut = shortened(hits, budget)
 
-    kept = [hit.content.removesuffix(" …") for hit in cut]
-    assert sum(len(msgspec.json.encode(content)) - 2 for content in kept) <= budget
+    contents = [hit.content.removesuffix(" …") for hit in cut]
+    assert sum(len(msgspec.json.encode(content)) - 2 for content in contents) <= budget
     assert all(hit.content.endswith(" …") for hit in cut)
 
 
-def test_short_hits_are_left_as_they_are() -> None:
+def test_short_hits_are_unchanged() -> None:
     hits = [
         Hit(source_class="asserted", id=str(n), content="Au." * n, score=1, metadata={})
         for n in range(1, 4)
@@ -226,7 +226,7 @@ async def test_top_k_limits_the_hits(memory: Memory) -> None:
     assert [await hits({}), await hits({"top_k": 2}), await hits({"top_k": 20})] == [5, 2, 8]
 
 
-async def test_every_tool_serves_its_caller_only(memory: Memory) -> None:
+async def test_every_tool_serves_only_its_caller(memory: Memory) -> None:
     await call(memory, "save_topic", {"topic": "user.name", "content": "Richard"})
     await call(memory, "save_memory", {"content": "Richard likes gold."})
 
@@ -238,7 +238,7 @@ async def test_every_tool_serves_its_caller_only(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "says"),
+    ("name", "args", "message"),
     [
         pytest.param("save_topic", {"topic": "user.name"}, "`content`", id="save_topic missing"),
         pytest.param("recall_topic", {}, "`topic`", id="recall_topic missing"),
@@ -282,19 +282,19 @@ async def test_every_tool_serves_its_caller_only(memory: Memory) -> None:
     ],
 )
 async def test_wrong_arguments_name_the_field_and_write_nothing(
-    memory: Memory, name: str, args: Json, says: str
+    memory: Memory, name: str, args: Json, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentsError) as caught:
         await call(memory, name, args)
 
-    assert says in caught.value.message
+    assert message in caught.value.message
     assert (await memory.ledger.counts()).records == 0
 
 
 KNOWN_TYPES = {"string", "integer", "number", "boolean", "array", "object"}
 
 
-def test_the_schemas_are_what_models_are_given(memory: Memory) -> None:
+def test_models_receive_these_schemas(memory: Memory) -> None:
     schemas = {tool.name: tool.schema() for tool in memory_tools(Memories(memory))}
 
     assert list(schemas) == [

@@ -1,4 +1,4 @@
-"""Topic keys over the bus: in any script and any case, each shown as it was first written."""
+"""Topic keys over the bus: in any script and case, each shown as first written."""
 
 import pytest
 
@@ -23,7 +23,7 @@ EVE = Caller(tenant="default", user="eve", agent="shell")
         ("Project.締め切り", "project.締め切り"),
     ],
 )
-async def test_one_topic_has_one_value_and_the_key_it_was_first_written_under(
+async def test_a_topic_has_one_value_and_keeps_its_first_spelling(
     bus: Connection,
     announced: list[tuple[str, MemoryChange]],
     first: str,
@@ -68,11 +68,11 @@ async def test_a_fact_of_the_topic_in_another_case_replaces_the_older_one(bus: C
     session = await answer(bus, "load_session", {})
 
     assert recalled.content == "[Memory: User.Editor] Emacs"
-    (known,) = session.data["memories"]
-    assert (known["topic"], known["content"]) == ("User.Editor", "Emacs")
+    (loaded,) = session.data["memories"]
+    assert (loaded["topic"], loaded["content"]) == ("User.Editor", "Emacs")
 
 
-async def test_a_user_topic_is_the_users_own_in_any_case(bus: Connection) -> None:
+async def test_a_user_topic_belongs_to_the_user_in_any_case(bus: Connection) -> None:
     await answer(bus, "save_topic", {"topic": "USER.Name", "content": "Richard"})
 
     theirs = await answer(bus, "recall_topic", {"topic": "User.Name"}, EVE)
@@ -83,7 +83,7 @@ async def test_a_user_topic_is_the_users_own_in_any_case(bus: Connection) -> Non
     assert mine.content == "[Memory: USER.Name] Richard"
 
 
-async def test_what_is_no_key_is_refused_with_the_rule(bus: Connection) -> None:
+async def test_an_invalid_key_is_refused_and_the_error_states_the_rule(bus: Connection) -> None:
     result = await call_tool(bus, "save_topic", {"topic": "name", "content": "x"}, caller=RICHARD)
 
     assert result.error is not None

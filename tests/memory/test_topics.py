@@ -1,4 +1,4 @@
-"""Standing facts: one active version a key, older ones in history, each change audited."""
+"""Standing facts: one active version per key, older ones in history, and every change audited."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ async def test_a_saved_topic_is_recalled(richard: MemoryService) -> None:
     assert await richard.recall_topic(LANGUAGE) == "Elixir"
 
 
-async def test_an_unknown_topic_is_nothing(richard: MemoryService) -> None:
+async def test_an_unknown_topic_returns_nothing(richard: MemoryService) -> None:
     assert await richard.recall_topic("user.shoe_size") is None
 
 
@@ -62,7 +62,7 @@ async def test_saving_the_same_content_again_changes_nothing(
     assert len(announced) == 1
 
 
-async def test_going_back_to_an_older_value_is_a_third_version(
+async def test_returning_to_an_older_value_is_a_third_version(
     memory: Memory, richard: MemoryService
 ) -> None:
     for value in ("Elixir", "Python", "Elixir"):
@@ -71,7 +71,7 @@ async def test_going_back_to_an_older_value_is_a_third_version(
     assert await contents(memory, "user", "richard", LANGUAGE) == ["Elixir", "Python", "Elixir"]
 
 
-async def test_what_was_replaced_leaves_an_audit_row(
+async def test_a_replaced_value_leaves_an_audit_row(
     database: Database, richard: MemoryService
 ) -> None:
     def audit(connection: SqlConnection) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ async def test_changes_are_announced_by_id_without_content(
     ]
 
 
-async def test_a_user_topic_is_the_users_own(richard: MemoryService, eve: MemoryService) -> None:
+async def test_a_user_topic_belongs_to_its_user(richard: MemoryService, eve: MemoryService) -> None:
     await richard.write_topic(LANGUAGE, "Elixir")
     assert await eve.recall_topic(LANGUAGE) is None
 
@@ -113,7 +113,7 @@ async def test_a_user_topic_is_the_users_own(richard: MemoryService, eve: Memory
 
 
 @pytest.mark.parametrize("topic", ["project.deadline", "constraint.no_orms"])
-async def test_the_other_topics_are_everybodys(
+async def test_other_topics_are_shared(
     richard: MemoryService, eve: MemoryService, topic: str
 ) -> None:
     await richard.write_topic(topic, "Friday")

@@ -1,4 +1,4 @@
-"""Whatever an export holds is kept: what is no text beside it, what nobody seeks in its place."""
+"""Everything in an export is stored: other data beside the text, unsearched messages in place."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ async def rows(database: Database) -> list[dict[str, Any]]:
     return await database.read(read)
 
 
-async def test_instructions_blanks_and_calls_stand_in_their_place_and_are_not_recalled(
+async def test_instructions_blanks_and_calls_are_stored_in_place_but_not_recalled(
     bus: Connection,
 ) -> None:
     talk: list[Json] = [
@@ -56,7 +56,7 @@ async def test_instructions_blanks_and_calls_stand_in_their_place_and_are_not_re
     assert [item["content"] for item in recalled["items"]] == ["How heavy is the metal?"]
 
 
-async def test_a_call_gets_its_result_later_and_is_asked_once(bus: Connection) -> None:
+async def test_a_call_whose_result_arrives_later_is_stored_once(bus: Connection) -> None:
     await ingest(bus, {"role": "assistant", "id": "m1", "content": "", "tool_calls": [CALL]})
     await ingest(bus, {"role": "tool", "name": "weigh", "tool_call_id": "c1", "content": "1 g"})
 
@@ -66,7 +66,7 @@ async def test_a_call_gets_its_result_later_and_is_asked_once(bus: Connection) -
     assert (answer["content"], answer["tool_call_id"]) == ("1 g", "c1")
 
 
-async def test_images_are_words_in_the_text_and_kept_beside_it(
+async def test_images_are_named_in_the_text_and_stored_beside_it(
     bus: Connection, database: Database
 ) -> None:
     look = {"type": "text", "text": "Which metal is this?"}
@@ -77,7 +77,7 @@ async def test_images_are_words_in_the_text_and_kept_beside_it(
     assert row["metadata"]["parts"] == [look, IMAGE]
 
 
-async def test_another_image_under_the_same_words_is_a_newer_version(
+async def test_a_different_image_with_the_same_text_is_a_newer_version(
     bus: Connection, database: Database
 ) -> None:
     other = {"type": "image_url", "image_url": {"url": "https://example.org/gold.png"}}
@@ -87,7 +87,7 @@ async def test_another_image_under_the_same_words_is_a_newer_version(
     assert (last["changed"], len(await rows(database))) == (1, 2)
 
 
-async def test_large_data_is_named_by_its_size_and_hash(
+async def test_large_data_is_replaced_by_its_size_and_hash(
     bus: Connection, database: Database
 ) -> None:
     url = "data:image/png;base64," + "A" * 600_000
@@ -101,7 +101,7 @@ async def test_large_data_is_named_by_its_size_and_hash(
     assert part["image_url"]["url"] == f"[not kept: 600022 characters, sha256 {hashed}]"
 
 
-def test_what_is_kept_beside_a_text_is_bounded() -> None:
+def test_data_stored_beside_a_text_is_bounded() -> None:
     many = bounded([{"text": "x" * 9_000}] * 100)
     deep = bounded([str(number) for number in range(100_000)])
 
@@ -110,9 +110,7 @@ def test_what_is_kept_beside_a_text_is_bounded() -> None:
     assert deep.startswith("[not kept: ")
 
 
-async def test_fields_that_nobody_knows_and_roles_of_others_are_kept(
-    bus: Connection, database: Database
-) -> None:
+async def test_unknown_fields_and_roles_are_stored(bus: Connection, database: Database) -> None:
     await ingest(
         bus,
         {"role": "critic", "content": "Too dense.", "score": 0.2, "model": "gemma4"},
@@ -123,24 +121,24 @@ async def test_fields_that_nobody_knows_and_roles_of_others_are_kept(
         {"role": "user", "content": "Good night."},
     )
 
-    kept = {row["content"]: row for row in await rows(database)}
-    assert {row["kind"] for row in kept.values()} == {"chat_message", "tool_output"}
-    assert kept["Too dense."]["metadata"] == {"fields": {"score": 0.2, "model": "gemma4"}}
-    assert kept["Too dense."]["role"] == "critic"
-    assert kept["I cannot do that."]["metadata"] == {"fields": {"refusal": "I cannot do that."}}
-    assert kept["Nobody knows."]["label"] == "recall"
-    hello = kept["Hello."]
+    stored = {row["content"]: row for row in await rows(database)}
+    assert {row["kind"] for row in stored.values()} == {"chat_message", "tool_output"}
+    assert stored["Too dense."]["metadata"] == {"fields": {"score": 0.2, "model": "gemma4"}}
+    assert stored["Too dense."]["role"] == "critic"
+    assert stored["I cannot do that."]["metadata"] == {"fields": {"refusal": "I cannot do that."}}
+    assert stored["Nobody knows."]["label"] == "recall"
+    hello = stored["Hello."]
     assert (hello["role"], hello["source_ref"], hello["event_time"]) == (
         "user", "7", "2026-05-02T14:43:01.000+00:00",
     )  # fmt: skip
-    day, night = kept["Good day."], kept["Good night."]
+    day, night = stored["Good day."], stored["Good night."]
     assert (day["role"], day["source_class"], day["metadata"]) == (
         "user", "stated", {"fields": {"role": "User"}},
     )  # fmt: skip
     assert night["metadata"] == {}
 
 
-async def test_results_of_a_tool_that_is_only_named_as_one_of_the_memorys_are_kept(
+async def test_results_of_a_foreign_tool_named_like_the_memorys_are_stored(
     bus: Connection, database: Database
 ) -> None:
     own = await call_tool(bus, "recall", {"query": "osmium"}, caller=RICHARD)
@@ -167,7 +165,7 @@ async def test_results_of_a_tool_that_is_only_named_as_one_of_the_memorys_are_ke
         pytest.param(None, None, id="nothing"),
     ],
 )  # fmt: skip
-def test_contents_are_read_liberally(content: object, text: str | None) -> None:
+def test_contents_are_read_in_any_form(content: object, text: str | None) -> None:
     assert messages_of({"role": "user", "content": content})[0].content == text
 
 
@@ -175,15 +173,15 @@ def test_contents_are_read_liberally(content: object, text: str | None) -> None:
     ("arguments", "args"),
     [('{"n": 1}', {"n": 1}), ({"n": 1}, {"n": 1}), ("n=1", {"arguments": "n=1"}), (None, {})],
 )
-def test_arguments_are_read_liberally(arguments: object, args: Json) -> None:
+def test_arguments_are_read_in_any_form(arguments: object, args: Json) -> None:
     function = {"name": "weigh", "arguments": arguments}
     (message,) = messages_of({"role": "assistant", "tool_calls": [{"id": 1, "function": function}]})
 
     assert (message.tool_calls[0].args, message.tool_calls[0].id) == (args, "1")
 
 
-def test_a_message_is_read_as_it_was_when_it_is_sent_on() -> None:
-    """`local2 ingest` reads a file, and sends what it read in parts."""
+def test_a_message_that_is_resent_is_read_unchanged() -> None:
+    """`local2 ingest` reads a file, and resends in parts what it read."""
     (first,) = messages_of(
         {"role": "developer", "content": [IMAGE], "tool_calls": [CALL], "x": [1]}
     )
@@ -192,14 +190,14 @@ def test_a_message_is_read_as_it_was_when_it_is_sent_on() -> None:
     assert again == first
 
 
-async def test_what_a_message_holds_beside_calls_with_results_is_kept(
+async def test_data_beside_calls_with_results_is_stored(
     bus: Connection, database: Database
 ) -> None:
     weighed = {"id": "c1", "name": "weigh", "content": "19.3 g"}
     await ingest(bus, {"role": "assistant", "tool_calls": [weighed], "reasoning": "It is heavy."})
 
-    said, result = await rows(database)
-    assert (said["kind"], said["metadata"]["fields"]) == (
+    message, result = await rows(database)
+    assert (message["kind"], message["metadata"]["fields"]) == (
         "transcript",
         {"reasoning": "It is heavy."},
     )

@@ -15,7 +15,7 @@ VIM = {"content": "Edits with Vim.", "scope": "user", "topic": "user.editor"}
 EMACS = {**VIM, "content": "Edits with Emacs."}
 
 
-async def test_a_fact_is_answered_with_its_id_and_whether_it_was_new(bus: Connection) -> None:
+async def test_the_answer_to_a_fact_has_its_id_and_whether_it_is_new(bus: Connection) -> None:
     first = await ask(bus, "remember_fact", VIM)
     again = await ask(bus, "remember_fact", VIM)
 
@@ -24,7 +24,7 @@ async def test_a_fact_is_answered_with_its_id_and_whether_it_was_new(bus: Connec
     assert (first.content, again.content) == ("Fact remembered.", "Fact already known.")
 
 
-async def test_history_lists_versions_newest_first_and_marks_the_replaced(
+async def test_history_lists_versions_newest_first_and_marks_replaced_ones(
     bus: Connection, memory: Memory
 ) -> None:
     old = (await call(bus, "remember_fact", VIM))["id"]
@@ -45,11 +45,11 @@ async def test_history_lists_versions_newest_first_and_marks_the_replaced(
     )
 
 
-async def test_another_users_history_is_no_memory(bus: Connection) -> None:
+async def test_another_users_history_is_reported_as_no_memory(bus: Connection) -> None:
     id_ = (await call(bus, "remember_fact", VIM))["id"]
 
-    for asked in ("user.editor", id_):
-        result = await ask(bus, "memory_history", {"topic_or_id": asked}, EVE)
+    for topic_or_id in ("user.editor", id_):
+        result = await ask(bus, "memory_history", {"topic_or_id": topic_or_id}, EVE)
         nothing = {"versions": [], "total": 0}
         assert (result.content, result.data) == ("No memories found.", nothing)
 
@@ -68,7 +68,7 @@ async def test_a_history_of_long_versions_fits_the_bus_and_a_context(bus: Connec
     ]
 
 
-async def test_a_long_history_is_listed_as_far_as_it_matters(bus: Connection) -> None:
+async def test_a_long_history_lists_only_its_newest_versions(bus: Connection) -> None:
     for number in range(103):
         await call(bus, "remember_fact", {**VIM, "content": f"Version {number}"})
 
@@ -78,7 +78,7 @@ async def test_a_long_history_is_listed_as_far_as_it_matters(bus: Connection) ->
     assert result.content.endswith("(3 older versions are left out.)")
 
 
-async def test_a_conversation_is_answered_with_what_became_of_it(bus: Connection) -> None:
+async def test_the_answer_to_a_conversation_reports_its_outcome(bus: Connection) -> None:
     messages = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
     args: Json = {"messages": messages, "session_id": "s1"}
     first = await ask(bus, "ingest", args)
@@ -100,7 +100,7 @@ def message(**fields: object) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("tool", "args", "says"),
+    ("tool", "args", "expected"),
     [
         pytest.param("remember_fact", {"content": "x"}, "`scope`", id="no scope"),
         pytest.param(
@@ -133,17 +133,17 @@ def message(**fields: object) -> Json:
     ],
 )
 async def test_wrong_arguments_are_clear_errors_and_write_nothing(
-    bus: Connection, memory: Memory, tool: str, args: Json, says: str
+    bus: Connection, memory: Memory, tool: str, args: Json, expected: str
 ) -> None:
     result = await ask(bus, tool, args)
 
     assert result.error is not None
     assert result.error.code == "invalid_arguments"
-    assert says in result.error.message
+    assert expected in result.error.message
     assert (await memory.ledger.counts()).records == 0
 
 
-async def test_a_fact_for_an_identity_that_the_envelope_lacks_is_a_clear_error(
+async def test_a_fact_without_the_identity_of_its_scope_is_a_clear_error(
     bus: Connection,
 ) -> None:
     result = await ask(bus, "remember_fact", VIM, Caller(tenant="default", agent="shell"))

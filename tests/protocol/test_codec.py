@@ -1,4 +1,4 @@
-"""Messages survive the wire, and whatever else comes over it is refused in one way."""
+"""Messages are decoded as they were encoded, and everything else is refused in one way."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,7 +28,7 @@ class Args(msgspec.Struct, forbid_unknown_fields=True):
     topic: str
 
 
-def test_an_envelope_comes_back_as_it_was_sent() -> None:
+def test_an_envelope_is_decoded_as_it_was_encoded() -> None:
     sent = seal(
         Generation(answer="Elixir.", query="Which language?", query_id="q1"),
         type="response",
@@ -43,7 +43,7 @@ def test_an_envelope_comes_back_as_it_was_sent() -> None:
     assert decode(encode(sent), Generation) == sent
 
 
-def test_vectors_come_back_bit_for_bit() -> None:
+def test_vectors_are_decoded_bit_for_bit() -> None:
     vector = bytes(range(256))
     sent = seal(
         VectorUpsert(tenant="default", items=[VectorItem(id="1", vector=vector)]),
@@ -62,7 +62,7 @@ def test_ids_are_unique_and_sorted_by_time() -> None:
 
 
 @given(payload=st.sampled_from(PAYLOADS), data=st.binary())
-def test_random_bytes_are_refused_and_nothing_else(payload: type[Any], data: bytes) -> None:
+def test_random_bytes_are_refused_without_any_other_error(payload: type[Any], data: bytes) -> None:
     with pytest.raises(RequestError):
         decode(data, payload)
 
@@ -99,7 +99,7 @@ def test_random_json_is_decoded_or_refused(payload: type[Any], message: dict[str
         pytest.param(b'{"extra": ' + b"[" * 100_000, id="nested in an unknown field"),
     ],
 )
-def test_json_nested_without_end_is_refused(data: bytes) -> None:
+def test_endlessly_nested_json_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequestError):
         decode(data, ToolRequest[dict[str, Any]])
 
@@ -119,7 +119,7 @@ def test_json_nested_without_end_is_refused(data: bytes) -> None:
         ),
     ],
 )
-def test_what_is_no_request_is_a_bad_request_and_says_where(data: bytes, names: str) -> None:
+def test_an_invalid_request_is_a_bad_request_that_names_the_place(data: bytes, names: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         decode(data, ToolRequest[dict[str, Any]])
 
@@ -150,7 +150,7 @@ def test_an_error_about_a_message_that_calls_no_tool_shows_no_arguments(data: by
         pytest.param(b"[]", "Expected `object`, got `array` - at `args`.", id="a list"),
     ],
 )
-def test_wrong_arguments_are_invalid_and_named(args: bytes, message: str) -> None:
+def test_wrong_arguments_are_refused_by_name(args: bytes, message: str) -> None:
     with pytest.raises(InvalidArgumentsError) as caught:
         decode(b'{"payload": {"args": ' + args + b"}}", ToolRequest[Args])
 

@@ -1,4 +1,4 @@
-"""Turns and ratings in the forms in which other agents publish them."""
+"""Turns and ratings are read in the forms in which other agents publish them."""
 
 import json
 from datetime import UTC, datetime
@@ -71,11 +71,11 @@ def test_a_call_is_the_same_call_in_every_form(reported: dict[str, Any]) -> None
     assert calls([reported]) == calls(reported) == [WEIGHED]
 
 
-def test_a_result_that_is_reported_apart_belongs_to_its_call() -> None:
-    asked = {"type": "tool_use", "id": "c1", "name": "weigh", "input": {"of": "gold"}}
+def test_a_separately_reported_result_belongs_to_its_call() -> None:
+    tool_use = {"type": "tool_use", "id": "c1", "name": "weigh", "input": {"of": "gold"}}
     answered = {"type": "tool_result", "tool_use_id": "c1", "content": "19.3 g"}
 
-    assert calls([asked, answered]) == [WEIGHED]
+    assert calls([tool_use, answered]) == [WEIGHED]
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,7 @@ def test_a_result_that_is_reported_apart_belongs_to_its_call() -> None:
         ),
     ],
 )
-def test_calls_are_read_in_whatever_form_they_come(
-    reported: Any, expected: list[tuple[str, str]]
-) -> None:
+def test_calls_are_read_in_any_form(reported: Any, expected: list[tuple[str, str]]) -> None:
     assert [(call.name, call.content) for call in calls(reported)] == expected
 
 
@@ -124,7 +122,7 @@ def test_calls_are_read_in_whatever_form_they_come(
         pytest.param({"tool": "weigh", "is_error": True, "result": "No scales."}, id="is_error"),
     ],
 )
-def test_a_call_that_failed_says_so(reported: dict[str, Any]) -> None:
+def test_a_failed_call_is_read_as_failed(reported: dict[str, Any]) -> None:
     (call,) = calls([reported])
 
     assert (call.ok, call.content) == (False, "No scales.")
@@ -147,7 +145,7 @@ def test_a_call_that_failed_says_so(reported: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_and_the_turn_is_read(
+def test_unreadable_fields_are_named_and_the_turn_is_read(
     payload: dict[str, Any], unread: str
 ) -> None:
     found = read(payload)
@@ -156,7 +154,7 @@ def test_what_cannot_be_read_is_named_and_the_turn_is_read(
     assert found.envelope.payload.answer == "19.3 g."
 
 
-def test_what_can_be_read_leaves_nothing_to_tell() -> None:
+def test_a_fully_readable_turn_names_no_unread_fields() -> None:
     assert read({"tool_calls": None, "thinking": None, "error": None, "mood": "good"}).unread == ()
 
 
@@ -171,14 +169,14 @@ def test_what_can_be_read_leaves_nothing_to_tell() -> None:
         ({}, None),
     ],
 )
-def test_thinking_is_read_in_whatever_form_it_comes(thinking: Any, expected: str | None) -> None:
+def test_thinking_is_read_in_any_form(thinking: Any, expected: str | None) -> None:
     found = read({"thinking": thinking})
 
     assert (found.envelope.payload.thinking, found.unread) == (expected, ())
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("content", "expected"),
     [
         ([{"type": "text", "text": "19.3 g."}], "19.3 g."),
         ([{"type": "text", "text": "19.3"}, {"type": "image_url"}, "g."], "19.3\n[image]\ng."),
@@ -187,8 +185,8 @@ def test_thinking_is_read_in_whatever_form_it_comes(thinking: Any, expected: str
         ({"role": "model", "parts": [{"text": "19.3 g."}]}, "19.3 g."),
     ],
 )
-def test_query_and_answer_may_be_made_of_parts(said: Any, expected: str) -> None:
-    turn = read({"query": said, "answer": said}).envelope.payload
+def test_query_and_answer_may_be_made_of_parts(content: Any, expected: str) -> None:
+    turn = read({"query": content, "answer": content}).envelope.payload
 
     assert (turn.query, turn.answer) == (expected, expected)
 
@@ -215,9 +213,9 @@ GEMINI = [
         GEMINI,
         {"role": "model", "parts": GEMINI},
     ],
-    ids=["Anthropic's", "in a message", "Gemini's", "in a message of theirs"],
+    ids=["Anthropic's", "in a message", "Gemini's", "in a message of Gemini's"],
 )
-def test_thoughts_and_calls_among_the_blocks_of_an_answer_are_not_said(answer: Any) -> None:
+def test_thoughts_and_calls_among_the_blocks_are_not_part_of_the_answer(answer: Any) -> None:
     found = read({"answer": answer})
     turn = found.envelope.payload
 
@@ -225,14 +223,14 @@ def test_thoughts_and_calls_among_the_blocks_of_an_answer_are_not_said(answer: A
     assert found.unread == ()
 
 
-def test_an_answer_of_calls_only_says_nothing() -> None:
+def test_an_answer_of_only_calls_is_empty() -> None:
     turn = read({"answer": ANTHROPIC[2:], "thinking": "Hm."}).envelope.payload
 
     assert (turn.answer, turn.thinking, turn.tool_calls) == ("", "Hm.", [WEIGHED])
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("content", "expected"),
     [
         (42, "42"),
         (False, "false"),
@@ -241,19 +239,19 @@ def test_an_answer_of_calls_only_says_nothing() -> None:
         ([{"type": "image_url", "image_url": {"url": "data:"}}], "[image]"),
     ],
 )
-def test_what_is_no_text_is_a_query_and_an_answer_all_the_same(said: Any, expected: str) -> None:
-    turn = read({"query": said, "answer": said}).envelope.payload
+def test_a_query_or_answer_that_is_not_text_is_read_as_text(content: Any, expected: str) -> None:
+    turn = read({"query": content, "answer": content}).envelope.payload
 
     assert (turn.query, turn.answer) == (expected, expected)
 
 
 @pytest.mark.parametrize("nothing", [None, [], {}])
-def test_nothing_is_no_answer(nothing: Any) -> None:
+def test_an_empty_value_is_no_answer(nothing: Any) -> None:
     with pytest.raises(BadRequestError, match="answer: expected text"):
         read({"answer": nothing})
 
 
-def test_calls_and_payloads_that_were_encoded_twice_are_read() -> None:
+def test_doubly_encoded_calls_and_payloads_are_read() -> None:
     assert calls(json.dumps([msgspec.to_builtins(WEIGHED)])) == [WEIGHED]
     twice = json.dumps({"payload": json.dumps({"query": "Heavy?", "answer": "Yes."})})
     assert read_generation(twice.encode()).envelope.payload.answer == "Yes."
@@ -268,22 +266,22 @@ def test_calls_and_payloads_that_were_encoded_twice_are_read() -> None:
         {"payload": {"query": "Heavy?", "session_id": "7", "query_id": "1"}, "timestamp_utc": 0},
     ],
 )
-def test_a_question_is_read_in_whatever_form_it_comes(message: dict[str, Any]) -> None:
-    heard = read_query(json.dumps({**message, "id": "e1"}).encode())
+def test_a_question_is_read_in_any_form(message: dict[str, Any]) -> None:
+    query = read_query(json.dumps({**message, "id": "e1"}).encode())
 
-    assert heard.envelope.payload == Query(query="Heavy?", session_id="7", query_id="1")
-    assert (heard.envelope.id, heard.unread) == ("e1", ())
+    assert query.envelope.payload == Query(query="Heavy?", session_id="7", query_id="1")
+    assert (query.envelope.id, query.unread) == ("e1", ())
 
 
-@pytest.mark.parametrize(("sent", "meant"), [(7, "7"), (7.0, "7"), (1.5, "1.5"), ("", None)])
-def test_ids_and_names_may_be_numbers(sent: Any, meant: str | None) -> None:
+@pytest.mark.parametrize(("sent", "expected"), [(7, "7"), (7.0, "7"), (1.5, "1.5"), ("", None)])
+def test_ids_and_names_may_be_numbers(sent: Any, expected: str | None) -> None:
     envelope = read({"session_id": sent, "query_id": sent}, source=sent, user=sent).envelope
 
-    assert (envelope.payload.session_id, envelope.payload.query_id) == (meant, meant)
-    assert (envelope.source, envelope.user or None) == (meant or "", meant)
+    assert (envelope.payload.session_id, envelope.payload.query_id) == (expected, expected)
+    assert (envelope.source, envelope.user or None) == (expected or "", expected)
 
 
-def test_ids_may_stand_in_the_envelope_and_those_of_the_payload_count() -> None:
+def test_ids_are_read_from_the_envelope_unless_the_payload_has_them() -> None:
     above = read({"query_id": "q1"}, session_id=7, query_id="q2").envelope.payload
 
     assert (above.session_id, above.query_id) == ("7", "q1")
@@ -305,7 +303,7 @@ NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
         str(int(NOON.timestamp() * 1000)),
     ],
 )
-def test_a_time_is_read_however_it_is_counted(moment: Any) -> None:
+def test_a_time_is_read_in_any_unit_and_form(moment: Any) -> None:
     found = read({}, timestamp_utc=moment)
 
     assert (found.envelope.timestamp_utc, found.unread) == (NOON, ())
@@ -314,7 +312,7 @@ def test_a_time_is_read_however_it_is_counted(moment: Any) -> None:
 @pytest.mark.parametrize(
     "moment", ["yesterday", "0001-01-01T00:00:00+23:59", [2026], True, 10**400, "9" * 5000, {}]
 )
-def test_a_time_that_is_none_is_left_out(moment: Any) -> None:
+def test_an_invalid_time_is_omitted(moment: Any) -> None:
     found = read({}, timestamp_utc=moment)
 
     assert found.envelope.timestamp_utc is None
@@ -339,9 +337,7 @@ def test_a_turn_needs_no_envelope() -> None:
         (True, "internal", "true"),
     ],
 )
-def test_an_error_says_why_there_is_no_answer_however_it_says_it(
-    error: Any, code: str, message: str
-) -> None:
+def test_an_error_is_read_in_any_form(error: Any, code: str, message: str) -> None:
     turn = read({"answer": None, "error": error}).envelope.payload
 
     assert turn.error is not None
@@ -349,11 +345,11 @@ def test_an_error_says_why_there_is_no_answer_however_it_says_it(
 
 
 @pytest.mark.parametrize("error", [None, "", False, {}, []])
-def test_no_error_is_none(error: Any) -> None:
+def test_an_empty_error_is_none(error: Any) -> None:
     assert read({"error": error}).envelope.payload.error is None
 
 
-def test_nested_without_end_is_refused() -> None:
+def test_an_endlessly_nested_turn_is_refused() -> None:
     for depth in (500, 90_000):
         nested = '{"text":' * depth + "{}" + "}" * depth
         with pytest.raises(BadRequestError):
@@ -409,7 +405,7 @@ ANYTHING = st.recursive(
         st.sampled_from(["source", "user", "session_id", "query_id", "timestamp_utc"]), ANYTHING
     ),
 )
-def test_whatever_a_turn_holds_it_is_read_or_refused_with_a_reason(
+def test_any_turn_is_read_or_refused_with_a_reason(
     payload: dict[str, Any], envelope: dict[str, Any]
 ) -> None:
     refused = ""
@@ -427,5 +423,5 @@ def test_whatever_a_turn_holds_it_is_read_or_refused_with_a_reason(
     ("data", "source"),
     [(b'{"source": "critic"}', "critic"), (b'{"source": {}}', ""), (b"[]", ""), (b"\xff", "")],
 )
-def test_the_source_of_a_broken_message_is_read_where_it_can_be(data: bytes, source: str) -> None:
+def test_the_source_of_a_broken_message_is_read_if_possible(data: bytes, source: str) -> None:
     assert source_of(data) == source

@@ -1,4 +1,4 @@
-"""Bytes that were once on the bus are understood for ever.
+"""Messages of every earlier release are still understood.
 
 A file in `messages/` never changes. When a payload gets a field, its old file stays, and decodes
 to the Struct below with the default of that field.
@@ -303,12 +303,12 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", [name for name in PAYLOADS if PAYLOADS[name][0] is ToolSchema])
-def test_an_old_announcement_is_read_as_what_it_meant(name: str) -> None:
+def test_an_old_announcement_is_read_with_its_meaning(name: str) -> None:
     assert read_schema((MESSAGES / f"{name}.json").read_bytes()) == PAYLOADS[name][1]
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_an_old_message_decodes_to_what_it_meant(name: str) -> None:
+def test_an_old_message_decodes_with_its_meaning(name: str) -> None:
     kind, expected = PAYLOADS[name]
 
     assert decode((MESSAGES / f"{name}.json").read_bytes(), kind).payload == expected
@@ -319,7 +319,7 @@ def test_an_old_message_decodes_to_what_it_meant(name: str) -> None:
     [(name, read_generation) for name in PAYLOADS if name.startswith("response_generation")]
     + [(name, read_feedback) for name in PAYLOADS if name.startswith("response_feedback")],
 )
-def test_an_old_turn_or_rating_is_read_as_what_it_meant(
+def test_an_old_turn_or_rating_is_read_with_its_meaning(
     name: str, read: Callable[[bytes], Reading[Any]]
 ) -> None:
     found = read((MESSAGES / f"{name}.json").read_bytes())
@@ -329,7 +329,7 @@ def test_an_old_turn_or_rating_is_read_as_what_it_meant(
     assert found.envelope.user == "richard"
 
 
-def test_every_kept_message_is_checked() -> None:
+def test_every_stored_message_is_checked() -> None:
     assert {file.stem for file in MESSAGES.iterdir()} == set(PAYLOADS)
 
 
@@ -350,7 +350,7 @@ def test_an_old_envelope_keeps_all_of_its_fields() -> None:
     }
 
 
-def test_the_minimal_request_leaves_the_rest_to_the_host() -> None:
+def test_a_minimal_request_leaves_the_rest_to_the_host() -> None:
     envelope = decode((MESSAGES / "tool_request_minimal.json").read_bytes(), ToolRequest[Args])
 
     assert envelope == Envelope(payload=ToolRequest(args={"topic": "user.name"}))

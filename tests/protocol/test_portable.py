@@ -1,4 +1,4 @@
-"""Lines of an export that the ledger could not store, or not read again, are refused."""
+"""Lines of an export that the ledger could not store or read again are refused."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ def changed(type_: str, **fields: Any) -> bytes:
         ("access", "last"),
     ],
 )
-def test_a_time_that_is_none_is_refused(type_: str, field: str, time: str) -> None:
+def test_an_invalid_time_is_refused(type_: str, field: str, time: str) -> None:
     with pytest.raises(BadRequestError, match=r"^Line 7 is not .*"):
         stored_line(changed(type_, **{field: time}), 7)
 
 
 @pytest.mark.parametrize("time", ["2026", "2026-05-01 12:00:00", "2026-05-01T12:00:00.000+00:00"])
-def test_a_rating_may_have_the_time_that_its_release_stored(time: str) -> None:
+def test_a_rating_may_have_a_time_in_the_form_of_its_release(time: str) -> None:
     assert stored_line(changed("feedback", event_time=time), 7)
 
 
@@ -42,11 +42,11 @@ def test_a_rating_may_have_the_time_that_its_release_stored(time: str) -> None:
     ("type_", "field"),
     [("note", "position"), ("note", "merges"), ("output", "until"), ("access", "times")],
 )
-def test_a_number_that_no_ledger_holds_is_refused(type_: str, field: str) -> None:
+def test_a_number_outside_the_ledgers_range_is_refused(type_: str, field: str) -> None:
     with pytest.raises(BadRequestError, match=field):
         stored_line(changed(type_, **{field: TOO_LARGE}), 7)
 
 
-def test_a_score_lies_between_the_worst_and_the_best() -> None:
+def test_a_score_outside_its_range_is_refused() -> None:
     with pytest.raises(BadRequestError, match="score"):
         stored_line(changed("record", score=1e308), 7)

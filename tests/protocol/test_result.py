@@ -1,4 +1,4 @@
-"""What tools of other teams answer is read, in whatever reasonable form it comes."""
+"""Results of other teams' tools are read in any reasonable form."""
 
 import json
 from typing import Any
@@ -97,22 +97,22 @@ def test_a_result_is_read_in_any_reasonable_form(payload: Any, result: ToolResul
         assert read_result(json.dumps(payload).encode()).payload == result, "without an envelope"
 
 
-def test_text_that_is_no_json_is_a_result() -> None:
+def test_text_that_is_not_json_is_a_result() -> None:
     assert read_result(b"Sunny.").payload == SUNNY
 
 
-def test_a_service_that_failed_says_so_in_its_headers() -> None:
+def test_a_failure_in_the_service_headers_is_an_error_result() -> None:
     read = read_result(b"", {"Nats-Service-Error": "No radar.", "Nats-Service-Error-Code": "503"})
 
     assert read.payload == refused("No radar.")
 
 
-def test_what_is_neither_json_nor_text_is_refused() -> None:
+def test_bytes_that_are_neither_json_nor_text_are_refused() -> None:
     with pytest.raises(BadRequestError, match="neither JSON nor text"):
         read_result(b"\xff\xfe\x00")
 
 
-def test_whom_it_answers_may_stand_in_the_payload() -> None:
+def test_the_call_that_it_answers_may_be_named_in_the_payload() -> None:
     payload = {"result": "Sunny.", "session_id": 7, "query_id": "q1"}
 
     read = read_result(as_bytes(payload, source="weather", timestamp_utc="yesterday"))
@@ -122,7 +122,7 @@ def test_whom_it_answers_may_stand_in_the_payload() -> None:
     assert read.timestamp_utc is None
 
 
-def test_a_result_of_ours_stays_as_it_is() -> None:
+def test_our_own_result_is_unchanged() -> None:
     result = ToolResult(ok=True, content="…", tool_output_key="tout_1", total_chars=9)
     sealed = seal(result, type="result", source="weather", correlation_id="r1")
 

@@ -1,4 +1,4 @@
-"""No tool name brings a wildcard, a dot or a blank onto the bus."""
+"""No tool name puts a wildcard, a dot or a blank into a subject."""
 
 import re
 
@@ -28,13 +28,13 @@ def test_a_tool_has_a_subject_for_requests_and_one_for_results() -> None:
         pytest.param("a" * 65, id="too long"),
     ],
 )
-def test_what_cannot_be_a_token_is_no_tool_name(name: str) -> None:
+def test_a_name_that_is_not_a_subject_token_is_refused(name: str) -> None:
     with pytest.raises(BadRequestError, match="is not a tool name"):
         subjects.tool_request(name)
 
 
 @pytest.mark.parametrize("name", ["get-weather", "getWeather", "2nd_opinion", "a" * 64])
-def test_names_as_apis_of_models_take_them_are_tool_names(name: str) -> None:
+def test_names_that_model_apis_accept_are_tool_names(name: str) -> None:
     assert subjects.tool_request(name) == f"tool.request.{name}"
 
 

@@ -1,4 +1,4 @@
-"""What a tool says of its arguments: whole schemas, and errors that name the choices."""
+"""Tool schemas are complete, and errors in arguments name the choices."""
 
 from typing import Annotated, Literal
 
@@ -54,18 +54,18 @@ def refused(args: bytes) -> InvalidArgumentsError:
         ),
     ],
 )
-def test_what_is_no_choice_comes_with_the_choices(args: bytes, choices: str) -> None:
+def test_an_invalid_choice_is_refused_with_the_choices(args: bytes, choices: str) -> None:
     assert refused(args).remedy == choices
 
 
-def test_other_errors_stay_as_they_are() -> None:
+def test_other_errors_are_unchanged() -> None:
     error = refused(b'{"colour": 7}')
 
     assert "`args.colour`" in error.message
     assert error.remedy is None
 
 
-def test_a_schema_holds_the_structs_in_its_lists_and_an_argument_may_be_called_title() -> None:
+def test_a_schema_includes_nested_structs_and_allows_an_argument_named_title() -> None:
     assert parameters_of(Order)["properties"]["parts"] == {
         "type": "array",
         "description": "What it is made of.",

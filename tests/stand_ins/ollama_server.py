@@ -101,8 +101,12 @@ class OllamaStandIn(StandIn):
 
     def materials(self) -> list[Json]:
         """Return the user messages of chats that requested JSON, decoded, oldest first."""
-        asked = [body["messages"] for body in self.bodies("/api/chat") if "format" in body]
-        return [msgspec.json.decode(messages[1]["content"], type=Json) for messages in asked]
+        messages_of_chats = [
+            body["messages"] for body in self.bodies("/api/chat") if "format" in body
+        ]
+        return [
+            msgspec.json.decode(messages[1]["content"], type=Json) for messages in messages_of_chats
+        ]
 
     def next_failure(self) -> Failure | None:
         return self._failures.popleft() if self._failures else None

@@ -139,15 +139,15 @@ class _Handler(Handler[OpenAIStandIn]):
         stand_in, model = self.stand_in, body.get("model")
         if stand_in.key and self.headers["Authorization"] != f"Bearer {stand_in.key}":
             # Some servers repeat the key that they refuse.
-            given = self.headers["Authorization"]
-            return Failure(status=401, message=f"Incorrect API key provided: {given}")
+            key = self.headers["Authorization"]
+            return Failure(status=401, message=f"Incorrect API key provided: {key}")
         if model is not None and model not in stand_in.models:
             return Failure(
                 status=404, message=f"The model `{model}` does not exist", code="model_not_found"
             )
-        said = _text(body)
+        text = _text(body)
         for refused in stand_in.refuses:
-            if f'"{refused}"' in said:
+            if f'"{refused}"' in text:
                 return Failure(status=400, message=f"Unsupported value: '{refused}'")
         texts = body.get("input", [])
         if sum(map(len, texts)) > (stand_in.most_characters or sys.maxsize):

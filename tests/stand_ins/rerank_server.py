@@ -101,5 +101,5 @@ def _results(answer: Answer, body: Json) -> bytes:
 
 
 def _shared(query: str, document: str) -> float:
-    asked = set(re.findall(r"\w+", query.lower()))
-    return len(asked & set(re.findall(r"\w+", document.lower()))) / max(len(asked), 1)
+    query_words = set(re.findall(r"\w+", query.lower()))
+    return len(query_words & set(re.findall(r"\w+", document.lower()))) / max(len(query_words), 1)

@@ -1,4 +1,4 @@
-"""The stand-in speaks to the real client as Ollama does."""
+"""The stand-in answers the real client as Ollama does."""
 
 from collections.abc import AsyncIterator, Iterator
 from math import hypot
@@ -52,7 +52,7 @@ async def test_embedding_with_a_missing_model_is_a_404(client: AsyncClient) -> N
     assert caught.value.status_code == 404
 
 
-async def test_a_told_failure_happens_once(server: OllamaStandIn, client: AsyncClient) -> None:
+async def test_a_scripted_failure_happens_once(server: OllamaStandIn, client: AsyncClient) -> None:
     server.fail_next(status=503, error="overloaded")
 
     with pytest.raises(ResponseError, match="overloaded"):
@@ -62,7 +62,7 @@ async def test_a_told_failure_happens_once(server: OllamaStandIn, client: AsyncC
     assert [body["input"] for body in server.bodies("/api/embed")] == ["Elixir", "Elixir"]
 
 
-async def test_a_chat_that_asks_for_json_has_a_script_of_its_own(
+async def test_a_chat_that_requests_json_has_a_separate_script(
     server: OllamaStandIn, client: AsyncClient
 ) -> None:
     server.script(Reply(content="Hello."))

@@ -1,4 +1,4 @@
-"""Each check holds when its expectation is met, and fails, saying what came, when it is not."""
+"""A check passes when its expectation is met, and otherwise fails with the actual value."""
 
 from typing import Any
 
@@ -40,8 +40,8 @@ REFUSED = ToolResult(
 TOOLS = ("recall_topic", "save_topic")
 
 
-def check_of(written: dict[str, Any]) -> Check:
-    return msgspec.convert(written, Check)
+def parse_check(fields: dict[str, Any]) -> Check:
+    return msgspec.convert(fields, Check)
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,14 @@ def check_of(written: dict[str, Any]) -> Check:
         ({"tools_include": ["save_topic"]}, TOOLS),
     ],
 )
-def test_a_check_holds_when_its_expectation_is_met(check: dict[str, Any], outcome: Outcome) -> None:
-    assert problems([check_of(check)], outcome) == ()
+def test_a_check_passes_when_its_expectation_is_met(
+    check: dict[str, Any], outcome: Outcome
+) -> None:
+    assert problems([parse_check(check)], outcome) == ()
 
 
 @pytest.mark.parametrize(
-    ("check", "outcome", "came"),
+    ("check", "outcome", "actual"),
     [
         ({"tool_called": {"name": "save_topic"}}, TURN, "recall_topic"),
         ({"tool_called": {"name": "save_topic"}}, Generation(query="q", answer="a"), "no call"),
@@ -102,12 +104,12 @@ def test_a_check_holds_when_its_expectation_is_met(check: dict[str, Any], outcom
         ({"tools_include": ["save_topic"]}, (), "none"),
     ],
 )
-def test_a_check_fails_and_says_what_came_when_it_is_not(
-    check: dict[str, Any], outcome: Outcome, came: str
+def test_a_check_fails_with_the_actual_value_otherwise(
+    check: dict[str, Any], outcome: Outcome, actual: str
 ) -> None:
-    (problem,) = problems([check_of(check)], outcome)
-    assert problem.expected == str(check_of(check))
-    assert came in problem.came
+    (problem,) = problems([parse_check(check)], outcome)
+    assert problem.expected == str(parse_check(check))
+    assert actual in problem.came
 
 
 def test_a_call_must_succeed_unless_its_failure_is_expected() -> None:
@@ -117,7 +119,7 @@ def test_a_call_must_succeed_unless_its_failure_is_expected() -> None:
     assert problems(expected, REFUSED) == ()
 
 
-def test_every_check_is_of_use_to_one_kind_of_outcome() -> None:
+def test_every_check_applies_to_one_kind_of_outcome() -> None:
     groups = (ANSWER_CHECKS, RESULT_CHECKS, DISCOVERY_CHECKS)
     assert sorted(CHECKS) == sorted(Check.__struct_fields__)
     assert sorted(CHECKS) == sorted(name for group in groups for name in group)

@@ -1,4 +1,4 @@
-"""The report shows every step, and what a failed one got instead."""
+"""The report shows every step, and the actual result of a failed one."""
 
 from rich.console import Console
 
@@ -14,7 +14,7 @@ def shown(*steps: StepResult) -> str:
     return captured.get()
 
 
-def test_a_failed_step_shows_what_was_expected_and_what_came() -> None:
+def test_a_failed_step_shows_the_expected_and_the_actual_result() -> None:
     problem = Problem(expected="answer_contains: Elixir", came="I remember nothing.")
     step = StepResult(session="first", step="say: Hi", status="failed", problems=(problem,))
     text = shown(step)
@@ -28,7 +28,7 @@ def test_a_skipped_step_shows_why() -> None:
     assert "not ours" in shown(step)
 
 
-def test_brackets_in_texts_are_shown_as_they_are() -> None:
+def test_brackets_in_texts_are_shown_unchanged() -> None:
     step = StepResult(session="first", step="say: [red]Hi[/red]", status="passed", seconds=0.25)
     text = shown(step)
     assert "[red]Hi[/red]" in text

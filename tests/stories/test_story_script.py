@@ -1,4 +1,4 @@
-"""A story's file becomes Structs; every mistake in it is named with its file and field."""
+"""A story's file is read into Structs, and every error in it is named with file and field."""
 
 from pathlib import Path
 
@@ -120,7 +120,7 @@ def test_a_tool_answers_its_text_or_a_repeated_one() -> None:
     assert StoryTool(name="ring", returns=RepeatedText(repeat="ab", times=3)).answer == "ababab"
 
 
-def test_kept_values_stand_wherever_their_names_do(tmp_path: Path) -> None:
+def test_kept_values_replace_their_names_everywhere(tmp_path: Path) -> None:
     first = "{call: x, keep: {one: data.id}}"
     args = "{id: $one, in: [{s: $session}], text: costs $one}"
     expect = "[{result_data: {id: $one}}, {result_contains: a}]"
@@ -182,7 +182,7 @@ def test_kept_values_stand_wherever_their_names_do(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_mistake_is_named_with_its_file_and_field(
+def test_an_error_is_named_with_its_file_and_field(
     turn: str, complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -217,13 +217,13 @@ def test_a_mistake_is_named_with_its_file_and_field(
         ),
     ],
 )
-def test_a_file_that_is_no_story_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_story_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         load_story(written(tmp_path, text))
     assert "told.yaml" in str(refused.value)
     assert complaint in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing\.yaml"):
         load_story(tmp_path / "missing.yaml")

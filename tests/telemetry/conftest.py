@@ -1,4 +1,4 @@
-"""Exported spans, from every process of a stack that runs in the test's process."""
+"""Spans exported by every process of a stack that runs in the test's process."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -36,12 +36,12 @@ def traced(tmp_path: Path) -> Settings:
 
 def span_paths(spans: Iterable[ReadableSpan]) -> set[tuple[str, ...]]:
     """Return the path of span names from the root of its trace to each span."""
-    known = {span.context.span_id: span for span in spans if span.context}
+    by_id = {span.context.span_id: span for span in spans if span.context}
 
     def path(span: ReadableSpan) -> tuple[str, ...]:
         if span.parent is None:
             return (span.name,)
-        parent = known.get(span.parent.span_id)
+        parent = by_id.get(span.parent.span_id)
         return (*(path(parent) if parent else ("(not exported)",)), span.name)
 
-    return {path(span) for span in known.values()}
+    return {path(span) for span in by_id.values()}

@@ -1,4 +1,4 @@
-"""`memory.ready` says whether the memory serves, `memory.health` also what is missing."""
+"""`memory.ready` reports whether the memory serves, `memory.health` also what is missing."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def agent(bus: Connection, memory: Memory, *, serves: bool = True) -> HealthAgen
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_stack_in_step_is_ready_and_well(tmp_path: Path) -> None:
+async def test_a_stack_without_backlog_is_ready_and_well(tmp_path: Path) -> None:
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         await in_step(stack.bus)
 
@@ -43,7 +43,7 @@ async def test_a_stack_in_step_is_ready_and_well(tmp_path: Path) -> None:
         assert await health_of(stack.bus) == Health(status="ok")
 
 
-async def test_without_a_vector_worker_the_memory_is_ready_and_degraded(
+async def test_without_a_vector_worker_the_memory_is_ready_but_degraded(
     bus: Connection, memory: Memory, start_worker: StartWorker
 ) -> None:
     async with agent(bus, memory):
@@ -54,13 +54,13 @@ async def test_without_a_vector_worker_the_memory_is_ready_and_degraded(
 
         await start_worker()
 
-        async def well() -> bool:
+        async def is_well() -> bool:
             return (await health_of(bus)).status == "ok"
 
-        await eventually(well)
+        await eventually(is_well)
 
 
-async def test_gauges_are_read_although_the_vector_worker_hangs(
+async def test_gauges_are_read_while_the_vector_worker_hangs(
     bus: Connection, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hang(_: BusMessage) -> None: ...
@@ -73,7 +73,7 @@ async def test_gauges_are_read_although_the_vector_worker_hangs(
     assert {("local2_ready", 1), ("local2_degraded", 1), ("local2_tasks_set_aside", 0)} <= read
 
 
-async def test_turns_that_cannot_be_stored_degrade(
+async def test_turns_that_cannot_be_stored_degrade_the_memory(
     bus: Connection, memory: Memory, start_worker: StartWorker
 ) -> None:
     await start_worker()
@@ -82,7 +82,7 @@ async def test_turns_that_cannot_be_stored_degrade(
         assert full in (await health_of(bus)).reasons
 
 
-async def test_a_ledger_that_cannot_be_read_is_not_ready(
+async def test_a_memory_whose_ledger_cannot_be_read_is_not_ready(
     bus: Connection, memory: Memory, database: Database
 ) -> None:
     async with agent(bus, memory):
@@ -96,7 +96,7 @@ async def test_a_ledger_that_cannot_be_read_is_not_ready(
     assert now == Health(status="unavailable", reasons=readiness.reasons)
 
 
-async def test_a_stack_that_does_not_serve_lets_the_one_that_does_answer_first(
+async def test_the_serving_stack_answers_before_one_that_does_not_serve(
     connect_bus: ConnectBus, memory: Memory
 ) -> None:
     bus, other = await connect_bus(), await connect_bus()
@@ -108,7 +108,7 @@ async def test_a_stack_that_does_not_serve_lets_the_one_that_does_answer_first(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_stack_that_lost_its_lease_says_that_it_is_not_ready_until_it_has_it_again(
+async def test_a_stack_without_its_lease_is_not_ready_until_it_regains_it(
     tmp_path: Path, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "RENEWAL_INTERVAL", 0.1)

@@ -1,4 +1,4 @@
-"""Prometheus reads how the memory is and what it did; the dashboard asks for nothing else."""
+"""Prometheus reads the memory's state and activity; the dashboard queries only these metrics."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ SUFFIXES = re.compile(r"_(?:bucket|sum|count|total)$")
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
-async def scraped(port: int) -> str:
+async def scrape(port: int) -> str:
     def read() -> str:
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             text: bytes = answer.read()
@@ -42,10 +42,10 @@ async def scraped(port: int) -> str:
 
 
 async def samples(port: int) -> Samples:
-    """By name and the values of the labels, in the order of their names."""
+    """Return the samples by name and label values, in the order of the labels' names."""
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(await scraped(port))
+        for family in text_string_to_metric_families(await scrape(port))
         for sample in family.samples
         if "le" not in sample.labels
     }
@@ -72,7 +72,7 @@ async def measured_stack(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_the_endpoint_tells_of_requests_errors_ledger_models_cache_and_index(
+async def test_the_endpoint_exports_requests_errors_ledger_models_cache_and_index(
     tmp_path: Path, ollama: OllamaStandIn
 ) -> None:
     async with (
@@ -117,13 +117,13 @@ async def test_the_endpoint_tells_of_requests_errors_ledger_models_cache_and_ind
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_the_dashboard_and_the_manual_name_metrics_that_are_there(tmp_path: Path) -> None:
+async def test_the_dashboard_and_the_manual_name_existing_metrics(tmp_path: Path) -> None:
     async with measured_stack(settings_in(tmp_path)) as (_, port):
-        text = await scraped(port)
+        text = await scrape(port)
     served = {family.name for family in text_string_to_metric_families(text)}
 
     dashboard = json.loads((DOCS / "grafana.json").read_text(encoding="utf-8"))
-    asked = {
+    queried = {
         name
         for panel in dashboard["panels"]
         for target in panel["targets"]
@@ -133,14 +133,14 @@ async def test_the_dashboard_and_the_manual_name_metrics_that_are_there(tmp_path
     monitoring = manual[manual.index("## Monitoring") :].split("\n## ")[0]
     documented = set(NAME.findall(monitoring))
 
-    assert asked
-    assert {name for name in asked | documented if SUFFIXES.sub("", name) not in served} == set()
+    assert queried
+    assert {name for name in queried | documented if SUFFIXES.sub("", name) not in served} == set()
     created = {name for name in served if name.endswith("_created")}
     ours = {name for name in served - created if name.startswith("local2_")}
     assert ours - {SUFFIXES.sub("", name) for name in documented} == set()
 
 
-async def test_a_gauge_that_cannot_be_read_costs_no_counter() -> None:
+async def test_an_unreadable_gauge_does_not_hide_the_counters() -> None:
     async def fail() -> list[GaugeReading]:
         raise OSError
 
@@ -153,7 +153,7 @@ async def test_a_gauge_that_cannot_be_read_costs_no_counter() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.com", ""])  # noqa: S104
-async def test_an_address_that_others_reach_is_refused(host: str) -> None:
+async def test_an_address_that_other_machines_can_reach_is_refused(host: str) -> None:
     settings = TelemetrySettings(metrics_host=host)
 
     with pytest.raises(ConfigError, match="metrics_host") as refused:
@@ -162,14 +162,14 @@ async def test_an_address_that_others_reach_is_refused(host: str) -> None:
     assert "metrics_beyond_loopback" in str(refused.value.remedy)
 
 
-async def test_such_an_address_is_listened_on_where_it_is_allowed() -> None:
+async def test_an_address_that_other_machines_can_reach_can_be_allowed() -> None:
     settings = TelemetrySettings(metrics_host="0.0.0.0", metrics_beyond_loopback=True)  # noqa: S104
 
     async with Meter().serve(settings, {}, _nothing) as port:
-        assert "process_start_time_seconds" in await scraped(port)
+        assert "process_start_time_seconds" in await scrape(port)
 
 
-async def test_a_port_that_is_taken_is_refused() -> None:
+async def test_a_port_in_use_is_refused() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -186,7 +186,7 @@ async def test_by_default_nothing_is_measured(tmp_path: Path) -> None:
         assert telemetry.tracer is None
 
 
-async def test_what_was_switched_on_ends_with_its_context() -> None:
+async def test_metrics_end_with_their_context() -> None:
     with metering(on=True):
         assert telemetry.meter is not None
     assert telemetry.meter is None

@@ -1,4 +1,4 @@
-"""With accounts each tenant has figures of its own, and traces go through its border."""
+"""With accounts, each tenant has separate metrics, and traces cross its border."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ import pytest
 from local.app import open_stack
 from local.settings import TelemetrySettings
 from telemetry.conftest import Spans
-from telemetry.test_metrics import free_port, samples, scraped
+from telemetry.test_metrics import free_port, samples, scrape
 from telemetry.test_traces import PARENT, TRACE
 from tenant_agents import agent, token_for, with_tenants
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_figures_are_of_each_tenant_and_a_trace_goes_through_the_border(
+async def test_metrics_are_per_tenant_and_a_trace_crosses_the_border(
     tmp_path: Path, spans: Spans
 ) -> None:
     port = free_port()
@@ -30,13 +30,13 @@ async def test_figures_are_of_each_tenant_and_a_trace_goes_through_the_border(
         topic = {"topic": "user.cat", "content": "Mia"}
         headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
         assert (await acme.call("save_topic", topic, token=token, headers=headers)).ok
-        figures, said = await samples(port), await scraped(port)
+        figures, exposition = await samples(port), await scrape(port)
 
     assert figures["local2_records", ("acme",)] == 1
     assert figures["local2_records", ("beta",)] == 0
     assert figures["local2_ready", ("beta",)] == 1
     for secret in ('"ada"', "Mia", "user.cat"):
-        assert secret not in said
+        assert secret not in exposition
 
     traced = [one for one in spans() if one.context and f"{one.context.trace_id:032x}" == TRACE]
     handled = [one for one in traced if one.name == "process tool.request.save_topic"]

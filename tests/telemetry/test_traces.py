@@ -1,4 +1,4 @@
-"""A request is one trace through all processes, which holds nothing that anybody said."""
+"""A request is one trace through all processes, which contains no content and no names."""
 
 import subprocess
 import sys
@@ -81,7 +81,7 @@ async def test_a_search_is_one_trace_from_the_client_to_ledger_and_worker(
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_turn_is_one_trace_from_its_question_over_model_and_tools_to_the_ledger(
+async def test_a_turn_is_one_trace_from_question_through_model_and_tools_to_ledger(
     traced: Settings, spans: Spans, ollama: OllamaStandIn
 ) -> None:
     ollama.script(
@@ -99,8 +99,8 @@ async def test_a_turn_is_one_trace_from_its_question_over_model_and_tools_to_the
         (*TURN, "chat gemma4"),
         (*TURN, "execute_tool recall_topic", "process tool.request.recall_topic"),
     } <= {way[:4] for way in span_paths(spans())}
-    asked = next(span for span in spans() if span.name == "chat gemma4")
-    about = dict(asked.attributes or {})
+    chat_span = next(span for span in spans() if span.name == "chat gemma4")
+    about = dict(chat_span.attributes or {})
     assert about.pop("gen_ai.usage.input_tokens")
     assert about.pop("gen_ai.usage.output_tokens")
     assert about == {
@@ -111,7 +111,7 @@ async def test_a_turn_is_one_trace_from_its_question_over_model_and_tools_to_the
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_no_span_holds_what_was_said_or_who_said_it(
+async def test_no_span_contains_content_or_names_of_users(
     traced: Settings, spans: Spans, ollama: OllamaStandIn
 ) -> None:
     caller = Caller(tenant="default", user="mallory", agent="spy", session_id="ocelot")
@@ -140,15 +140,15 @@ async def test_no_span_holds_what_was_said_or_who_said_it(
             stack, {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=zanzibar"}
         )
 
-    said = "\n".join(span.to_json() for span in spans()).casefold()
-    assert [w for w in ("zanzibar", "mallory", "spy", "ocelot", "quokka") if w in said] == []
+    exported = "\n".join(span.to_json() for span in spans()).casefold()
+    assert [w for w in ("zanzibar", "mallory", "spy", "ocelot", "quokka") if w in exported] == []
     errors = {dict(span.attributes or {}).get("error.type") for span in spans()}
     assert {"invalid_arguments", "unavailable"} <= errors
     assert not any(span.events for span in spans())
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_a_client_of_another_kind_is_in_the_trace_that_its_header_names(
+async def test_another_client_joins_the_trace_that_its_header_names(
     traced: Settings, spans: Spans, logs: Path
 ) -> None:
     async with open_stack(traced, with_generator=False) as stack:
@@ -167,7 +167,7 @@ async def test_a_client_of_another_kind_is_in_the_trace_that_its_header_names(
 
 
 async def _request(stack: Stack, headers: dict[str, str]) -> None:
-    """As any client asks, with headers of its own."""
+    """Send a request with these headers, as any client does."""
     client = await nats.connect(stack.url)
     body = b'{"payload":{"args":{"topic":"user.name"}}}'
     answer = await client.request("tool.request.recall_topic", body, timeout=5, headers=headers)
@@ -175,11 +175,11 @@ async def _request(stack: Stack, headers: dict[str, str]) -> None:
     await client.close()
 
 
-async def test_a_message_as_large_as_the_bus_carries_goes_without_the_header(
+async def test_a_message_as_large_as_the_bus_allows_is_sent_without_the_header(
     nats_url: str, listen: Listen, spans: Spans
 ) -> None:
     async with tracing("test", on=True):
-        heard = await listen("test.traced")
+        received = await listen("test.traced")
         async with connect(nats_url, name="test") as bus:
 
             async def answer(_: object) -> None:
@@ -189,27 +189,27 @@ async def test_a_message_as_large_as_the_bus_carries_goes_without_the_header(
             await bus.subscribe("test.ask", instrument("test", "test.ask", answer))
             await bus.flush()
             await bus.publish("test.ask", b"")
-            await eventually(lambda: len(heard) == 2)
+            await eventually(lambda: len(received) == 2)
 
-    assert [set(message.headers or {}) for message in heard] == [{"traceparent"}, set()]
+    assert [set(message.headers or {}) for message in received] == [{"traceparent"}, set()]
     assert [span.name for span in spans()] == ["process test.ask"]
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_switched_off_nothing_is_exported_and_no_header_is_sent(
+async def test_switched_off_tracing_exports_nothing_and_sends_no_header(
     tmp_path: Path, spans: Spans
 ) -> None:
     async with (
         open_stack(settings_in(tmp_path), with_generator=False) as stack,
-        connect(stack.url, name="ears") as ears,
+        connect(stack.url, name="subscriber") as subscriber,
     ):
         headers: list[set[str]] = []
 
-        async def hear(message: object) -> None:
+        async def receive(message: object) -> None:
             headers.append(set(getattr(message, "headers", None) or {}))
 
-        await ears.subscribe(">", hear)
-        await ears.flush()
+        await subscriber.subscribe(">", receive)
+        await subscriber.flush()
         await save(stack.bus, "The cat is called Mia.")
         await in_step(stack.bus)
 
@@ -218,7 +218,7 @@ async def test_switched_off_nothing_is_exported_and_no_header_is_sent(
     assert not any("traceparent" in names for names in headers)
 
 
-def test_switched_off_neither_library_is_imported() -> None:
+def test_switched_off_telemetry_imports_neither_library() -> None:
     heavy = "{'opentelemetry', 'prometheus_client'} & {name.split('.')[0] for name in sys.modules}"
 
     subprocess.run(
@@ -235,7 +235,7 @@ def test_an_exporter_that_is_not_installed_is_refused(monkeypatch: pytest.Monkey
     assert "console" in str(refused.value.remedy)
 
 
-async def test_processes_export_one_trace_to_the_collector_that_the_environment_names(
+async def test_processes_export_one_trace_to_the_collector_in_the_environment(
     traced: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with OtlpStandIn() as collector:
@@ -246,19 +246,19 @@ async def test_processes_export_one_trace_to_the_collector_that_the_environment_
             async with connect(stack.url, name="client") as client:
                 await search(client, "What is the cat called?")
 
-    of = {
+    trace_ids = {
         (service, span.name): span.trace_id
         for service, span in collector.spans
         if service == "local2.vector_worker" or not span.parent_span_id
     }
     assert (
-        of["local2.vector_worker", "process vector.search"]
-        == of["local2", "execute_tool search_memory"]
+        trace_ids["local2.vector_worker", "process vector.search"]
+        == trace_ids["local2", "execute_tool search_memory"]
     )
 
 
 @pytest.mark.timeout(25)
-async def test_a_collector_that_is_not_there_is_logged_and_holds_up_nobody(
+async def test_a_missing_collector_is_logged_and_delays_nothing(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")

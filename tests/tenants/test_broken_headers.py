@@ -1,4 +1,4 @@
-"""Headers without an end, which the server would put its own words into, pass for nobody."""
+"""Unterminated headers, to which the server would append its own, prove no identity."""
 
 import asyncio
 
@@ -22,20 +22,20 @@ SPOOFED = b'Nats-Request-Info: {"user": "UADMIN"}\r\n'
         pytest.param(b"NATS/1.0", id="no line"),
     ],
 )
-async def test_a_request_that_puts_words_into_the_servers_mouth_is_forbidden(
+async def test_a_request_with_forged_server_headers_is_forbidden(
     acme: Agent, headers: bytes
 ) -> None:
-    """No client of NATS sends such headers, so they go over its connection as they are."""
-    came: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+    """No NATS client sends such headers, so they are written directly to its connection."""
+    reply: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
 
-    async def take(message: Msg) -> None:
-        came.set_result(message)
+    async def receive(message: Msg) -> None:
+        reply.set_result(message)
 
     inbox = acme.client.new_inbox()
-    await acme.client.subscribe(inbox, cb=take)
+    await acme.client.subscribe(inbox, cb=receive)
     sizes = b"%d %d" % (len(headers), len(headers) + len(REQUEST))
     address = b"tool.request.save_topic " + inbox.encode()
     await acme.client._send_command(b"HPUB %s %s\r\n%s%s\r\n" % (address, sizes, headers, REQUEST))
     await acme.client.flush()
 
-    assert Answer.of(await asyncio.wait_for(came, 15)).code == "forbidden"
+    assert Answer.of(await asyncio.wait_for(reply, 15)).code == "forbidden"

@@ -1,4 +1,4 @@
-"""With accounts a call is taken back by who asked, as server and token say, not the message."""
+"""With accounts, server and token decide whose calls a cancellation ends, not the message."""
 
 import json
 from typing import NamedTuple
@@ -24,31 +24,33 @@ async def _cancel(agent: Agent, request_id: str, token: str) -> None:
     await agent.client.publish("tool.cancel.recall", json.dumps(claims).encode(), headers=headers)
 
 
-async def test_it_is_who_asked(
+async def test_a_cancellation_has_the_caller_of_its_connection_and_token(
     acme: Agent, beta: Agent, ada: str, bob: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[Cancelled] = []
+    received: list[Cancelled] = []
 
     def cancel(_: RunningCalls, caller: Caller, request_id: str) -> None:
-        heard.append(Cancelled(caller, request_id))
+        received.append(Cancelled(caller, request_id))
 
     monkeypatch.setattr(RunningCalls, "cancel", cancel)
     await _cancel(acme, "one", ada)
     await _cancel(acme, "two", bob)
     await _cancel(beta, "three", ada)
     await _cancel(acme, "four", ada)
-    await eventually(lambda: len(heard) == 3)
+    await eventually(lambda: len(received) == 3)
 
-    assert [(one.caller.tenant, one.caller.user, one.request_id) for one in heard] == [
+    assert [(one.caller.tenant, one.caller.user, one.request_id) for one in received] == [
         ("acme", "ada", "one"),
         ("acme", "bob", "two"),
         ("acme", "ada", "four"),
     ]
 
 
-async def test_nobody_else_hears_of_it(acme: Agent, beta: Agent, ada: str) -> None:
-    heard = [await each.heard("tool.cancel.>") for each in (acme, beta)]
+async def test_a_cancellation_is_not_delivered_to_other_agents(
+    acme: Agent, beta: Agent, ada: str
+) -> None:
+    received = [await each.receive_from("tool.cancel.>") for each in (acme, beta)]
     await _cancel(acme, "one", ada)
     assert (await acme.call("recall_topic", {"topic": "user.x"}, token=ada)).ok
 
-    assert heard == [[], []]
+    assert received == [[], []]

@@ -1,4 +1,4 @@
-"""A tenant with a key: its content is in a file of its own, which says nothing to who lacks it."""
+"""A tenant with a key: its content is in a separate file, unreadable without the key."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ TREASURE = "The treasure lies under the old oak."
 
 
 @pytest.mark.usefixtures("worker_here")
-async def test_what_a_tenant_with_a_key_remembers_is_nowhere_in_plain(tmp_path: Path) -> None:
+async def test_memories_of_a_tenant_with_a_key_are_nowhere_in_plain_text(tmp_path: Path) -> None:
     assert local2(tmp_path, "tenants", "init", "--encrypt").returncode == 0
     assert local2(tmp_path, "tenants", "add", "acme", "--encrypt").returncode == 0
     assert local2(tmp_path, "tenants", "add", "beta").returncode == 0
@@ -25,16 +25,16 @@ async def test_what_a_tenant_with_a_key_remembers_is_nowhere_in_plain(tmp_path: 
         memory=plain.memory,
         generator=plain.generator,
     )
-    said = {"content": TREASURE, "scope": "user"}
+    fact = {"content": TREASURE, "scope": "user"}
     for round_ in range(2):
         async with open_stack(settings, log_folder=tmp_path, with_generator=False) as stack:
             for tenant in ("acme", "beta"):
                 token = token_for(tmp_path, tenant, "ada")
                 async with agent(tmp_path, stack.url, tenant) as connected:
                     if round_ == 0 and tenant == "acme":
-                        assert (await connected.call("remember_fact", said, token=token)).ok
-                    asked = {"query": "Where is the treasure?"}
-                    found = (await connected.call("recall", asked, token=token)).content
+                        assert (await connected.call("remember_fact", fact, token=token)).ok
+                    args = {"query": "Where is the treasure?"}
+                    found = (await connected.call("recall", args, token=token)).content
                     assert ("old oak" in found) is (tenant == "acme")
     files = [one for one in tmp_path.rglob("*") if one.is_file()]
     assert [one for one in files if b"old oak" in one.read_bytes()] == []

@@ -1,4 +1,4 @@
-"""Tenants share a stack, and nothing else: neither memories nor tools, events or queries."""
+"""Tenants share a stack and nothing else: no memories, tools, events or queries."""
 
 import asyncio
 import json
@@ -27,44 +27,44 @@ async def test_a_stock_client_remembers_and_recalls(acme: Agent, ada: str) -> No
 async def test_another_tenant_sees_none_of_it(
     acme: Agent, beta: Agent, folder: Path, ada: str
 ) -> None:
-    said = await acme.call(
+    stored = await acme.call(
         "remember_fact", {"content": "The vault opens with 4711.", "scope": "user"}, token=ada
     )
-    assert said.ok, said.content
+    assert stored.ok, stored.content
     same_name = token_for(folder, "beta", "ada")
     for scope in ("user", "any"):
-        asked = {"query": "What opens the vault?", "scope": scope}
-        mine = await acme.call("recall", asked, token=ada)
-        theirs = await beta.call("recall", asked, token=same_name)
+        args = {"query": "What opens the vault?", "scope": scope}
+        mine = await acme.call("recall", args, token=ada)
+        theirs = await beta.call("recall", args, token=same_name)
         assert "4711" in mine.content
         assert theirs.ok
         assert "4711" not in theirs.content
 
 
-async def test_people_of_one_tenant_have_their_own(acme: Agent, ada: str, bob: str) -> None:
+async def test_users_of_one_tenant_have_separate_memories(acme: Agent, ada: str, bob: str) -> None:
     await acme.call(
         "remember_fact", {"content": "My cat is called Miso.", "scope": "user"}, token=ada
     )
-    asked = {"query": "What is the cat called?"}
-    assert "Miso" in (await acme.call("recall", asked, token=ada)).content
-    assert "Miso" not in (await acme.call("recall", asked, token=bob)).content
-    assert "Miso" not in (await acme.call("recall", asked, user="ada")).content
+    args = {"query": "What is the cat called?"}
+    assert "Miso" in (await acme.call("recall", args, token=ada)).content
+    assert "Miso" not in (await acme.call("recall", args, token=bob)).content
+    assert "Miso" not in (await acme.call("recall", args, user="ada")).content
 
 
 async def test_memories_are_found_by_meaning_in_each_tenant(
     acme: Agent, beta: Agent, folder: Path, ada: str
 ) -> None:
-    said = {"content": "Everybody is given a fortnight of paid holidays."}
-    await acme.call("save_memory", said, token=ada)
-    asked = {"query": "How much vacation do employees get?"}
+    fact = {"content": "Everybody is given a fortnight of paid holidays."}
+    await acme.call("save_memory", fact, token=ada)
+    args = {"query": "How much vacation do employees get?"}
 
     async def found() -> bool:
-        answer = await acme.call("search_memory", asked, token=ada)
+        answer = await acme.call("search_memory", args, token=ada)
         return "fortnight" in answer.content and not answer.data["degraded"]
 
     await eventually(found)
-    elsewhere = await beta.call("search_memory", asked, token=token_for(folder, "beta", "ada"))
-    assert "fortnight" not in elsewhere.content
+    in_beta = await beta.call("search_memory", args, token=token_for(folder, "beta", "ada"))
+    assert "fortnight" not in in_beta.content
 
 
 async def test_a_turn_is_remembered_for_the_person_of_its_token(
@@ -83,16 +83,16 @@ async def test_a_turn_is_remembered_for_the_person_of_its_token(
     )
 
     async def found(token: str) -> bool:
-        asked = {"query": "Where is the spare key?"}
-        return "blue pot" in (await acme.call("recall", asked, token=token)).content
+        args = {"query": "Where is the spare key?"}
+        return "blue pot" in (await acme.call("recall", args, token=token)).content
 
     await eventually(lambda: found(ada))
     assert not await found(bob)
 
 
 async def test_queries_are_answered_within_the_tenant(acme: Agent, beta: Agent, ada: str) -> None:
-    heard = await acme.heard("response.generation")
-    elsewhere = await beta.heard("response.>")
+    received = await acme.receive_from("response.generation")
+    in_beta = await beta.receive_from("response.>")
     query = {"payload": {"query": "Remember that my boat is called Lark."}, "session_id": "boat"}
     accepted = await acme.client.request(
         "query.received",
@@ -101,15 +101,15 @@ async def test_queries_are_answered_within_the_tenant(acme: Agent, beta: Agent, 
         headers={"Authorization": f"Bearer {ada}"},
     )
     assert Answer.of(accepted).ok
-    await eventually(lambda: heard)
-    assert all(ada not in str(message.headers) for message in heard)
+    await eventually(lambda: received)
+    assert all(ada not in str(message.headers) for message in received)
 
     async def remembered() -> bool:
-        asked = {"query": "What is the boat called?"}
-        return "Lark" in (await acme.call("recall", asked, token=ada)).content
+        args = {"query": "What is the boat called?"}
+        return "Lark" in (await acme.call("recall", args, token=ada)).content
 
     await eventually(remembered)
-    assert elsewhere == []
+    assert in_beta == []
 
 
 async def test_tools_of_one_tenant_are_invisible_to_another(acme: Agent, beta: Agent) -> None:
@@ -117,7 +117,7 @@ async def test_tools_of_one_tenant_are_invisible_to_another(acme: Agent, beta: A
         result = b'{"payload": {"ok": true, "content": "sunny"}}'
         await acme.client.publish(message.reply, result)
 
-    announced = await beta.heard("tool.schema")
+    announced = await beta.receive_from("tool.schema")
     await acme.client.subscribe("tool.request.weather", cb=sunny)
     await acme.client.publish("tool.schema", b'{"name": "weather", "description": "The weather."}')
     await acme.client.flush()
@@ -127,11 +127,11 @@ async def test_tools_of_one_tenant_are_invisible_to_another(acme: Agent, beta: A
     assert announced == []
 
 
-async def test_what_changes_is_announced_to_the_tenant_only(
+async def test_changes_are_announced_to_their_tenant_only(
     acme: Agent, beta: Agent, ada: str
 ) -> None:
-    mine, theirs = await acme.heard("memory.>"), await beta.heard("memory.>")
-    results = await beta.heard("tool.result.>")
+    mine, theirs = await acme.receive_from("memory.>"), await beta.receive_from("memory.>")
+    results = await beta.receive_from("tool.result.>")
     await acme.call(
         "remember_fact", {"content": "The pump is serviced in May.", "scope": "user"}, token=ada
     )
@@ -142,10 +142,10 @@ async def test_what_changes_is_announced_to_the_tenant_only(
     assert results == []
 
 
-async def test_late_joiners_ask_for_schemas_and_get_one_announcement_each(
+async def test_late_joiners_request_schemas_and_get_one_announcement_per_tool(
     acme: Agent, beta: Agent
 ) -> None:
-    mine, theirs = await acme.heard("tool.schema"), await beta.heard("tool.schema")
+    mine, theirs = await acme.receive_from("tool.schema"), await beta.receive_from("tool.schema")
     await acme.client.publish("tool.schema.request", b"")
 
     def names() -> list[str]:
@@ -164,24 +164,24 @@ async def test_a_tenant_is_added_while_the_stack_runs(
     assert added.returncode == 0, added.stderr
     async with agent(folder, stack.url, "gamma") as newcomer:
         token = token_for(folder, "gamma", "ada")
-        said = {"content": "The gate code is 9.", "scope": "user"}
-        assert (await newcomer.call("remember_fact", said, token=token)).ok
-        asked = {"query": "gate code"}
-        assert "code is 9" in (await newcomer.call("recall", asked, token=token)).content
-        assert "code is 9" not in (await acme.call("recall", asked, token=ada)).content
+        fact = {"content": "The gate code is 9.", "scope": "user"}
+        assert (await newcomer.call("remember_fact", fact, token=token)).ok
+        args = {"query": "gate code"}
+        assert "code is 9" in (await newcomer.call("recall", args, token=token)).content
+        assert "code is 9" not in (await acme.call("recall", args, token=ada)).content
 
 
-async def test_a_tool_that_is_shared_is_announced_and_answers(
+async def test_a_shared_tool_is_announced_to_the_other_tenant_and_answers(
     folder: Path, acme: Agent, beta: Agent
 ) -> None:
-    results = await beta.heard("tool.result.tides")
-    announced = await beta.heard("tool.schema")
+    results = await beta.receive_from("tool.result.tides")
+    announced = await beta.receive_from("tool.schema")
 
-    async def high(message: Msg) -> None:
+    async def high_tide(message: Msg) -> None:
         await acme.client.publish(message.reply, b'{"payload": {"ok": true, "content": "high"}}')
         await acme.client.publish("tool.result.tides", b'{"payload": {"content": "for acme"}}')
 
-    await acme.client.subscribe("tool.request.tides", cb=high)
+    await acme.client.subscribe("tool.request.tides", cb=high_tide)
     shared = local2(folder, "tenants", "share", "acme", "tides", "beta")
     assert shared.returncode == 0, shared.stderr
 
@@ -205,7 +205,7 @@ async def test_a_tool_that_is_shared_is_announced_and_answers(
     await eventually(refused)
 
 
-async def test_refused_messages_of_a_person_are_erased_with_the_person(
+async def test_refused_messages_of_a_user_are_erased_with_the_user(
     acme: Agent, folder: Path, stack: Stack, ada: str, bob: str
 ) -> None:
     for token in (ada, bob):
@@ -216,7 +216,7 @@ async def test_refused_messages_of_a_person_are_erased_with_the_person(
     async def letters(count: int) -> bool:
         try:
             stream = await stack.bus.client.jsm().stream_info("local2-dead-letters-acme")
-        except ServiceUnavailableError:  # for a moment, while the server reads its accounts anew
+        except ServiceUnavailableError:  # briefly, while the server reads its accounts again
             return False
         return bool(stream.state.messages == count)
 
@@ -242,13 +242,13 @@ async def test_refused_messages_of_a_person_are_erased_with_the_person(
         ("session.clear", {"session_id": "x"}),
     ],
 )
-async def test_whoever_refuses_says_so_in_the_headers_of_nats_services(
+async def test_a_refusal_is_also_in_the_headers_of_nats_services(
     acme: Agent, subject: str, payload: object
 ) -> None:
     request = json.dumps({"payload": payload}).encode()
     headers = {"Authorization": "Bearer forged"}
     answer = await acme.client.request(subject, request, timeout=15, headers=headers)
 
-    said = answer.headers or {}
-    assert said.get("Nats-Service-Error-Code") == "forbidden", answer.data
-    assert "token" in said.get("Nats-Service-Error", "")
+    reply_headers = answer.headers or {}
+    assert reply_headers.get("Nats-Service-Error-Code") == "forbidden", answer.data
+    assert "token" in reply_headers.get("Nats-Service-Error", "")

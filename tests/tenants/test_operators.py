@@ -1,4 +1,4 @@
-"""What an operator does for one tenant of several: status, dead letters, asking as a user."""
+"""What an operator does for one of several tenants: status, dead letters, calls as a user."""
 
 import asyncio
 import json
@@ -22,47 +22,49 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 UNREADABLE = {"source": "critic", "payload": {"query": "What is gold?", "answer": None}}
 
 
-async def commanded(folder: Path, *words: str) -> Any:
-    """What a command prints with --json; the loop is the stack's, so it has a thread."""
+async def run_command(folder: Path, *words: str) -> Any:
+    """Return what a command prints with --json; it needs a thread, since the stack has the loop."""
     return await asyncio.to_thread(answer, folder, *words)
 
 
-async def asked(one: Agent, subject: str, payload: dict[str, Any]) -> dict[str, Any]:
+async def request(one: Agent, subject: str, payload: dict[str, Any]) -> dict[str, Any]:
     message = await one.client.request(subject, json.dumps({"payload": payload}).encode())
     read: dict[str, Any] = json.loads(message.data)["payload"]
     return read
 
 
-async def asked_again(operator: Agent, number: int) -> bool:
-    """Whether what was published again could not be read again, either."""
+async def was_refused_again(operator: Agent, number: int) -> bool:
+    """Whether a republished message was unreadable again."""
     wanted = {"action": "next", "number": number + 1}
-    return (await asked(operator, "memory.dead_letters", wanted))["found"] is not None
+    return (await request(operator, "memory.dead_letters", wanted))["found"] is not None
 
 
-async def test_what_a_tenant_stores_gets_into_the_vector_index(
+async def test_a_tenants_memories_are_added_to_the_vector_index(
     stack: Stack, folder: Path, acme: Agent, ada: str
 ) -> None:
-    said = {"content": "The lighthouse was painted in April.", "scope": "user"}
-    assert (await acme.call("remember_fact", said, token=ada)).ok
+    fact = {"content": "The lighthouse was painted in April.", "scope": "user"}
+    assert (await acme.call("remember_fact", fact, token=ada)).ok
     async with agent(folder, stack.url, "acme", "local2") as operator:
 
         async def indexed() -> bool:
-            status = await asked(operator, "memory.status", {})
+            status = await request(operator, "memory.status", {})
             return not status["waiting"] and 0 < status["indexed"] == status["in_index"]
 
         await eventually(indexed, within=30)
 
 
 @pytest.mark.usefixtures("stack")
-async def test_a_command_asks_for_the_user_that_it_names(folder: Path) -> None:
+async def test_a_command_runs_as_the_user_that_it_names(folder: Path) -> None:
     acme = ("--tenant", "acme", "call")
-    await commanded(folder, *acme, "save_topic", "topic=user.ship", "content=Lark", "--user", "ada")
-    mine = await commanded(folder, *acme, "recall_topic", "topic=user.ship", "--user", "ada")
-    other = await commanded(folder, *acme, "recall_topic", "topic=user.ship", "--user", "bob")
+    await run_command(
+        folder, *acme, "save_topic", "topic=user.ship", "content=Lark", "--user", "ada"
+    )
+    mine = await run_command(folder, *acme, "recall_topic", "topic=user.ship", "--user", "ada")
+    other = await run_command(folder, *acme, "recall_topic", "topic=user.ship", "--user", "bob")
     assert (mine["data"]["content"], other["data"]["found"]) == ("Lark", False)
 
 
-async def test_dead_letters_are_for_admins_of_their_tenant(
+async def test_only_admins_of_a_tenant_read_its_dead_letters(
     stack: Stack, folder: Path, acme: Agent, beta: Agent
 ) -> None:
     await acme.client.publish("response.generation", json.dumps(UNREADABLE).encode())
@@ -73,52 +75,52 @@ async def test_dead_letters_are_for_admins_of_their_tenant(
     ):
 
         async def letter() -> Any:
-            return (await asked(operator, "memory.dead_letters", wanted))["found"]
+            return (await request(operator, "memory.dead_letters", wanted))["found"]
 
         await eventually(letter)
         found = await letter()
         assert json.loads(found["letter"]["message"]) == UNREADABLE
-        assert (await asked(stranger, "memory.dead_letters", wanted))["found"] is None
+        assert (await request(stranger, "memory.dead_letters", wanted))["found"] is None
     for one in (acme, beta):
-        assert (await asked(one, "memory.dead_letters", wanted))["code"] == "forbidden"
+        assert (await request(one, "memory.dead_letters", wanted))["code"] == "forbidden"
 
     number = str(found["sequence"])
     commands = ("--tenant", "acme", "dead-letters")
-    (listed,) = await commanded(folder, *commands, "list")
+    (listed,) = await run_command(folder, *commands, "list")
     assert (str(listed["number"]), listed["source"]) == (number, "critic")
-    (retried,) = await commanded(folder, *commands, "retry", number, "--user", "ada")
+    (retried,) = await run_command(folder, *commands, "retry", number, "--user", "ada")
     assert retried["done"] == "published again"
     async with agent(folder, stack.url, "acme", "local2") as operator:
-        await eventually(lambda: asked_again(operator, int(number)))
-    (dropped,) = await commanded(folder, *commands, "drop", "--all")
+        await eventually(lambda: was_refused_again(operator, int(number)))
+    (dropped,) = await run_command(folder, *commands, "drop", "--all")
     assert (dropped["number"] > int(number), dropped["done"]) == (True, "dropped")
-    assert await commanded(folder, *commands, "list") == []
+    assert await run_command(folder, *commands, "list") == []
 
 
 @pytest.mark.usefixtures("stack")
-async def test_a_health_check_needs_no_tenant_and_asks_for_all(
+async def test_a_health_check_needs_no_tenant_and_covers_all(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await commanded(folder, "doctor", "--ready") == {"ready": True, "reasons": []}
+    assert await run_command(folder, "doctor", "--ready") == {"ready": True, "reasons": []}
 
     async def counts(_: Ledger) -> None:
         raise StorageError("The disk is gone.")
 
     monkeypatch.setattr(Ledger, "counts", counts)
-    refused = await commanded(folder, "doctor", "--ready")
+    refused = await run_command(folder, "doctor", "--ready")
     assert refused == {"ready": False, "reasons": ["The disk is gone."] * 2}
 
 
 @pytest.mark.usefixtures("stack")
-async def test_doctor_without_a_tenant_says_to_name_one(folder: Path) -> None:
-    findings = {one["name"]: one for one in await commanded(folder, "doctor")}
+async def test_doctor_without_a_tenant_asks_for_one(folder: Path) -> None:
+    findings = {one["name"]: one for one in await run_command(folder, "doctor")}
     assert findings["stack"]["verdict"] == "note"
     assert "--tenant" in findings["stack"]["remedy"]
 
 
 @pytest.mark.usefixtures("stack")
-async def test_the_example_of_the_docs_works_for_its_tenant_only(folder: Path, ada: str) -> None:
-    """As a process of its own, in the folder of the stack."""
+async def test_the_example_of_the_docs_works_only_for_its_tenant(folder: Path, ada: str) -> None:
+    """The command is a separate process in the folder of the stack."""
     example = python_in("docs/operations.md", "nats.connect")
     (folder / "example.py").write_text(example, encoding="utf-8")
     process = await asyncio.create_subprocess_exec(
@@ -130,7 +132,7 @@ async def test_the_example_of_the_docs_works_for_its_tenant_only(folder: Path, a
     )
     printed, _ = await process.communicate()
     assert printed == b"Memory saved: user.city\n"
-    asked_for = ("recall_topic", "topic=user.city", "--user", "ada")
-    mine = await commanded(folder, "--tenant", "acme", "call", *asked_for)
-    theirs = await commanded(folder, "--tenant", "beta", "call", *asked_for)
+    words = ("recall_topic", "topic=user.city", "--user", "ada")
+    mine = await run_command(folder, "--tenant", "acme", "call", *words)
+    theirs = await run_command(folder, "--tenant", "beta", "call", *words)
     assert (mine["data"]["content"], theirs["data"]["found"]) == ("Oslo", False)

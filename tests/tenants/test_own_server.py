@@ -1,4 +1,4 @@
-"""A server that the stack does not run: it must have the accounts, and may hear of them late."""
+"""A server that the stack does not run must have the accounts, and may learn of them late."""
 
 import asyncio
 from pathlib import Path
@@ -40,13 +40,13 @@ async def test_a_server_without_the_accounts_is_refused(tmp_path: Path) -> None:
     assert "server-config" in str(refused.value)
 
 
-async def test_a_tenant_that_the_server_hears_of_later_is_served_then(
+async def test_a_tenant_is_served_once_the_server_knows_its_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = with_tenants(tmp_path, "acme")
-    known, log = configured(tmp_path), tmp_path / "log"
+    known_accounts, log = configured(tmp_path), tmp_path / "log"
     async with embedded_server(
-        tmp_path / "bus", host="127.0.0.1", port=-1, accounts=lambda: known
+        tmp_path / "bus", host="127.0.0.1", port=-1, accounts=lambda: known_accounts
     ) as server:
         monkeypatch.setenv("LOCAL2_BUS__URL", server.url)
         own = BusSettings(url=server.url, accounts=tmp_path / ACCOUNTS)
@@ -55,11 +55,11 @@ async def test_a_tenant_that_the_server_hears_of_later_is_served_then(
             async with stack:
                 await asyncio.to_thread(in_a_fork, tmp_path, "tenants", "add", "beta")
                 await eventually(lambda: "tenant_not_opened" in log.read_text())
-                known = configured(tmp_path)
+                known_accounts = configured(tmp_path)
                 await server.reload()
                 async with agent(tmp_path, server.url, "beta") as newcomer:
 
-                    async def generated() -> bool:
+                    async def is_answered() -> bool:
                         try:
                             answer = await newcomer.client.request(
                                 "query.received", HELLO, timeout=5
@@ -68,4 +68,4 @@ async def test_a_tenant_that_the_server_hears_of_later_is_served_then(
                             return False
                         return b'"ok":true' in answer.data
 
-                    await eventually(generated, within=20)
+                    await eventually(is_answered, within=20)

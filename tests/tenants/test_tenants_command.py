@@ -1,4 +1,4 @@
-"""`local2 tenants` without a stack: what it writes, what it leaves, what it refuses."""
+"""`local2 tenants` without a stack: what it writes, keeps and refuses."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_adding_a_tenant_prints_how_its_agent_connects(folder: Path) -> None:
+def test_adding_a_tenant_prints_how_its_agent_connects_to_the_bus(folder: Path) -> None:
     printed = local2(folder, "tenants", "add", "acme").stdout
     seed = ACCOUNTS / "acme" / "agent.nk"
     assert f'nkeys_seed="{seed}", inbox_prefix="_INBOX_agent"' in printed
@@ -23,7 +23,7 @@ def test_adding_a_tenant_prints_how_its_agent_connects(folder: Path) -> None:
     assert (folder / seed).read_text().strip() not in printed
 
 
-def test_a_removed_tenant_keeps_the_key_of_what_it_remembers(folder: Path) -> None:
+def test_a_removed_tenant_keeps_the_key_of_its_memories(folder: Path) -> None:
     local2(folder, "tenants", "add", "acme")
     content_key = folder / ACCOUNTS / "acme" / "content.key"
     content_key.write_text("00" * 32)
@@ -32,7 +32,7 @@ def test_a_removed_tenant_keeps_the_key_of_what_it_remembers(folder: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         pytest.param(["add", "acme"], "already has an agent agent", id="added twice"),
         pytest.param(["add", "Acme"], "is not a tenant name", id="capitals"),
@@ -44,17 +44,21 @@ def test_a_removed_tenant_keeps_the_key_of_what_it_remembers(folder: Path) -> No
         pytest.param(["init"], "There are already accounts in", id="made twice"),
     ],
 )
-def test_wrong_input_is_said_and_changes_nothing(folder: Path, words: list[str], said: str) -> None:
+def test_wrong_input_is_reported_and_changes_nothing(
+    folder: Path, words: list[str], message: str
+) -> None:
     local2(folder, "tenants", "add", "acme")
     before = (folder / ACCOUNTS / "tenants.yaml").read_bytes()
     failed = local2(folder, "tenants", *words)
     assert failed.returncode == 1
-    assert said in failed.stderr.replace("\n", " ")
+    assert message in failed.stderr.replace("\n", " ")
     assert (folder / ACCOUNTS / "tenants.yaml").read_bytes() == before
 
 
-def test_a_server_of_ones_own_keeps_the_tools_of_the_memory_and_no_other_name(folder: Path) -> None:
-    """Roles name services beside tools, and may leave tools out."""
+def test_a_generated_server_config_reserves_the_memorys_tools_and_no_other_name(
+    folder: Path,
+) -> None:
+    """Roles name services besides tools, and may omit tools."""
     local2(folder, "tenants", "add", "acme")
     (folder / "config" / "roles.yaml").write_text("reader: {tools: [status]}")
 
@@ -66,7 +70,7 @@ def test_a_server_of_ones_own_keeps_the_tools_of_the_memory_and_no_other_name(fo
 
 
 @pytest.mark.parametrize("words", [["list"], ["add", "acme"], ["server-config"]])
-def test_without_accounts_each_command_says_how_to_make_them(
+def test_without_accounts_each_command_says_how_to_create_them(
     tmp_path: Path, words: list[str]
 ) -> None:
     failed = local2(tmp_path, "tenants", *words)
@@ -74,7 +78,7 @@ def test_without_accounts_each_command_says_how_to_make_them(
     assert "local2 tenants init" in failed.stderr
 
 
-def test_a_tenant_whose_keys_for_tokens_were_taken_out_gets_another(folder: Path) -> None:
+def test_a_tenant_without_a_signing_key_gets_one_by_rotating(folder: Path) -> None:
     local2(folder, "tenants", "add", "acme")
     entries = folder / ACCOUNTS / "tenants.yaml"
     written = yaml.safe_load(entries.read_text())

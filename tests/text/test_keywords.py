@@ -1,11 +1,11 @@
-"""How much of a question a text answers, by words alone."""
+"""The share of a question's words that a text contains."""
 
 import pytest
 
 from local.text.words import density, stems, terms, words
 
 
-def test_of_a_long_text_the_first_and_the_last_words_count() -> None:
+def test_only_the_first_and_last_words_of_a_long_text_count() -> None:
     every = [f"word{number}" for number in range(100)]
 
     assert terms(" ".join(every)) == [*every[:16], *every[-16:]]
@@ -41,12 +41,14 @@ def test_of_a_long_text_the_first_and_the_last_words_count() -> None:
         pytest.param("größe", "Die Größe ist 42.", 1.0, id="letters beyond ASCII"),
     ],
 )
-def test_the_share_of_the_questions_words(query: str, content: str, share: float) -> None:
-    asked = set(stems(terms(query)))
-    assert len(asked.intersection(stems(words(content)))) / max(len(asked), 1) == share
+def test_a_text_contains_a_share_of_the_questions_words(
+    query: str, content: str, share: float
+) -> None:
+    query_stems = set(stems(terms(query)))
+    assert len(query_stems.intersection(stems(words(content)))) / max(len(query_stems), 1) == share
 
 
-def test_a_possessive_and_what_is_left_of_a_verb_are_no_words() -> None:
+def test_possessive_and_contraction_endings_are_not_words() -> None:
     assert terms("Ann's cat isn\u2019t Bob's") == ["ann", "cat", "isn", "bob"]
 
 
@@ -54,7 +56,7 @@ def test_stems_have_no_accents() -> None:
     assert stems(["caf\u00e9s", "gr\u00f6\u00dfe"]) == ["cafe", "gro\u00dfe"]
 
 
-def test_few_words_are_not_dense() -> None:
+def test_a_text_of_few_words_is_not_dense() -> None:
     assert density([]) == 0
     assert (
         density(["dense", "osmium"]) < density(["dense", "osmium", "shines", "and", "glows"]) < 0.5

@@ -1,4 +1,4 @@
-"""Names: which spellings are one, which statements say so, and where one may be in a text."""
+"""Names: which spellings are equal, which statements are aliases, and where a text may have one."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from local.text.names import MAX_NAME_WORDS, MAX_WORDS, entity_key, name_candida
         ("Stra\u00dfe", "STRASSE"),
     ],
 )
-def test_spellings_of_one_name_are_one(spellings: tuple[str, ...]) -> None:
+def test_spellings_of_one_name_have_the_same_key(spellings: tuple[str, ...]) -> None:
     assert len({entity_key(spelling) for spelling in spellings}) == 1
 
 
@@ -35,7 +35,7 @@ def test_spellings_of_one_name_are_one(spellings: tuple[str, ...]) -> None:
         ("!", "?"),
     ],
 )
-def test_names_that_may_be_of_two_are_two(one: str, other: str) -> None:
+def test_names_of_possibly_different_entities_have_different_keys(one: str, other: str) -> None:
     assert entity_key(one) != entity_key(other)
 
 
@@ -55,7 +55,7 @@ def test_names_that_may_be_of_two_are_two(one: str, other: str) -> None:
         ("Bea", "is", "Beatrix von der Heide"),
     ],
 )
-def test_a_statement_of_another_name_is_one(statement: tuple[str, str, str]) -> None:
+def test_a_statement_of_another_name_is_an_alias(statement: tuple[str, str, str]) -> None:
     assert states_alias(*statement)
 
 
@@ -86,11 +86,11 @@ def test_a_statement_of_another_name_is_one(statement: tuple[str, str, str]) -> 
         ("The plan that we all agreed upon", "is also known as", "Plan B"),
     ],
 )
-def test_what_may_say_something_else_states_no_other_name(statement: tuple[str, str, str]) -> None:
+def test_an_ambiguous_statement_is_not_an_alias(statement: tuple[str, str, str]) -> None:
     assert not states_alias(*statement)
 
 
-def test_what_may_be_a_name_is_read_at_each_word_longest_first() -> None:
+def test_name_candidates_start_at_each_word_longest_first() -> None:
     found = [(run.first, run.end, run.text) for run in name_candidates("Ask J. R. Smith's boss!")]
 
     assert found[:5] == [
@@ -105,7 +105,7 @@ def test_what_may_be_a_name_is_read_at_each_word_longest_first() -> None:
     assert list(name_candidates("")) == []
 
 
-def test_of_a_long_text_the_beginning_is_read() -> None:
+def test_only_the_beginning_of_a_long_text_is_read() -> None:
     found = list(name_candidates("word " * 10 * MAX_WORDS))
 
     assert len(found) <= MAX_WORDS * MAX_NAME_WORDS

@@ -1,4 +1,4 @@
-"""Words of texts without spaces between them are pairs of characters; other texts are untouched."""
+"""In texts without spaces, words are pairs of characters; other texts are unaffected."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from local.text.words import characters_and_pairs, informative_words, words
         pytest.param("день и ночь", ["день", "и", "ночь"], id="Cyrillic"),
     ],
 )
-def test_words(text: str, expected: list[str]) -> None:
+def test_words_of_unspaced_texts_are_pairs_of_characters(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
@@ -38,17 +38,15 @@ def test_words(text: str, expected: list[str]) -> None:
         pytest.param("What did I say?", [], id="English"),
     ],
 )
-def test_a_question_asks_for_what_stands_between_words_of_grammar(
-    question: str, expected: list[str]
-) -> None:
+def test_a_questions_informative_words_exclude_grammar(question: str, expected: list[str]) -> None:
     assert informative_words(question) == expected
 
 
-def test_texts_are_indexed_by_single_characters_too() -> None:
+def test_texts_are_also_indexed_by_single_characters() -> None:
     assert words("深色 theme", characters_and_pairs) == ["深", "色", "深色", "theme"]
 
 
-def test_pairs_are_found_among_stems_in_letters_as_they_are_asked_for() -> None:
+def test_pairs_are_extracted_from_stems_in_normalised_characters() -> None:
     assert pairs_of(" metal=2 深色=1 か\u3099く=1 | 色主=3 ") == "深色 がく 色主"
     assert pairs_of(" metal=2 | dense=1 ") is None
     assert pairs_of(" übung=1 | ") is None

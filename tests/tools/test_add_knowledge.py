@@ -1,4 +1,4 @@
-"""The tool that takes facts in triplets."""
+"""The tool that stores facts given as triplets."""
 
 from typing import Any
 
@@ -18,26 +18,26 @@ BOSS = {"subject": "Zoltan Kiss", "predicate": "runs", "object": "Northwind"}
 
 
 async def add(memory: Memory, *facts: object, **args: Any) -> ToolOutput:
-    """Run the tool on arguments as they come over the wire."""
-    asked = {"facts": facts, "scope": "user", **args}
-    request = msgspec.json.encode({"payload": {"args": asked}})
+    """Run the tool on arguments as they are sent over the bus."""
+    all_args = {"facts": facts, "scope": "user", **args}
+    request = msgspec.json.encode({"payload": {"args": all_args}})
     checked = decode(request, ToolRequest[AddKnowledge]).payload.args
     return await ADD_KNOWLEDGE.bind(Memories(memory)).run(RICHARD, checked)
 
 
-async def test_it_says_what_became_of_each_fact(memory: Memory) -> None:
+async def test_the_answer_reports_the_outcome_for_each_fact(memory: Memory) -> None:
     first = await add(memory, ADA)
     both = await add(memory, ADA, BOSS)
 
-    told, retold = msgspec.to_builtins(first.data), msgspec.to_builtins(both.data)
+    first_data, second_data = msgspec.to_builtins(first.data), msgspec.to_builtins(both.data)
     assert both.content == "Facts stored: 1 new, 1 already known."
-    assert retold["facts"][0] == {**told["facts"][0], "was_new": False}
-    assert retold["facts"][1]["was_new"]
-    assert (told["added"], retold["added"]) == (1, 1)
+    assert second_data["facts"][0] == {**first_data["facts"][0], "was_new": False}
+    assert second_data["facts"][1]["was_new"]
+    assert (first_data["added"], second_data["added"]) == (1, 1)
 
 
 @pytest.mark.parametrize("scope", ["user", "tenant"])
-async def test_the_facts_belong_to_the_scope(memory: Memory, scope: str) -> None:
+async def test_the_facts_belong_to_the_given_scope(memory: Memory, scope: str) -> None:
     data = msgspec.to_builtins((await add(memory, ADA, scope=scope)).data)
 
     (record,) = await memory.of(RICHARD).facts.history(data["facts"][0]["id"])
@@ -66,7 +66,7 @@ async def test_arguments_out_of_bounds_are_refused_and_nothing_is_written(
     assert (await memory.ledger.counts()).records == 0
 
 
-def test_models_are_told_all_three_parts_without_references() -> None:
+def test_the_schema_names_all_three_parts_without_references() -> None:
     parameters = parameters_of(AddKnowledge)
 
     assert parameters["required"] == ["facts", "scope"]

@@ -1,4 +1,4 @@
-"""`read_document`: whole documents by their source, in pieces, as they stand now."""
+"""`read_document` returns the current version of whole documents by source, in pieces."""
 
 import msgspec
 import pytest
@@ -18,7 +18,7 @@ async def store(bus: Connection, content: str = TEXT, source: str = SOURCE) -> N
     await call(bus, "add_document", {"title": "Metals", "source": source, "content": content})
 
 
-async def test_pieces_make_the_whole_again_for_everybody(bus: Connection) -> None:
+async def test_pieces_add_up_to_the_whole_document_for_every_user(bus: Connection) -> None:
     await store(bus)
     read, offset = "", 0
     while True:
@@ -33,7 +33,7 @@ async def test_pieces_make_the_whole_again_for_everybody(bus: Connection) -> Non
     assert read.split() == TEXT.split()
 
 
-async def test_it_is_the_document_as_it_stands(bus: Connection) -> None:
+async def test_the_current_version_is_read(bus: Connection) -> None:
     await store(bus)
     await store(bus, "Only this is left.")
     await store(bus, "Another.", source=f"{SOURCE}#2")
@@ -41,7 +41,7 @@ async def test_it_is_the_document_as_it_stands(bus: Connection) -> None:
     assert (await call(bus, "read_document", {"source": SOURCE}))["content"] == "Only this is left."
 
 
-async def test_behind_its_end_there_is_nothing(bus: Connection) -> None:
+async def test_past_the_end_there_is_nothing(bus: Connection) -> None:
     await store(bus, "Short.")
     piece = await call(bus, "read_document", {"source": SOURCE, "offset": 100})
 
@@ -49,7 +49,7 @@ async def test_behind_its_end_there_is_nothing(bus: Connection) -> None:
 
 
 @pytest.mark.parametrize("source", ["elsewhere", "docs/metals", "docs/%", f"{SOURCE}#1"])
-async def test_a_source_that_is_not_there_is_refused(bus: Connection, source: str) -> None:
+async def test_an_unknown_source_is_refused(bus: Connection, source: str) -> None:
     await store(bus)
     refused = await ask(bus, "read_document", {"source": source})
 

@@ -1,4 +1,4 @@
-"""The tool that reads on where a preview breaks off."""
+"""The tool that continues reading where a preview ends."""
 
 import msgspec
 import pytest
@@ -17,8 +17,8 @@ WHOLE = "".join(PARTS)
 
 
 @pytest.fixture(autouse=True)
-async def kept(memory: Memory) -> None:
-    """An output that came in three parts."""
+async def stored_output(memory: Memory) -> None:
+    """An output that was stored in three parts."""
     outputs, offset = memory.of(RICHARD).outputs, 0
     for text in PARTS:
         await outputs.store_part(
@@ -28,13 +28,13 @@ async def kept(memory: Memory) -> None:
 
 
 async def read(memory: Memory, **args: object) -> ToolOutput:
-    """Run the tool on arguments as they come over the wire."""
+    """Run the tool on arguments as they are sent over the bus."""
     request = msgspec.json.encode({"payload": {"args": {"tool_output_key": KEY, **args}}})
     checked = decode(request, ToolRequest[ReadToolOutput]).payload.args
     return await READ_TOOL_OUTPUT.bind(Memories(memory)).run(RICHARD, checked)
 
 
-async def test_the_first_piece_says_how_to_read_on(memory: Memory) -> None:
+async def test_the_first_piece_says_how_to_continue(memory: Memory) -> None:
     output = await read(memory)
 
     assert output.content == (
@@ -49,7 +49,7 @@ async def test_the_first_piece_says_how_to_read_on(memory: Memory) -> None:
     }
 
 
-async def test_the_last_piece_says_that_it_is(memory: Memory) -> None:
+async def test_the_last_piece_says_that_it_is_the_last(memory: Memory) -> None:
     output = await read(memory, offset=19_000)
 
     data = msgspec.to_builtins(output.data)
@@ -59,7 +59,7 @@ async def test_the_last_piece_says_that_it_is(memory: Memory) -> None:
 
 @pytest.mark.parametrize("offset", [0, 4_999, 5_000, 5_001, 14_999, 15_000, 19_999])
 @pytest.mark.parametrize("limit", [1, 5_000, 64_000])
-async def test_a_piece_is_what_lies_between_its_offsets(
+async def test_a_piece_is_the_text_between_its_offsets(
     memory: Memory, offset: int, limit: int
 ) -> None:
     output = await read(memory, offset=offset, limit=limit)
@@ -90,10 +90,10 @@ async def test_arguments_out_of_bounds_are_refused(memory: Memory, args: Json) -
         await read(memory, **args)
 
 
-async def test_a_key_that_was_never_given_is_refused_with_a_remedy(memory: Memory) -> None:
+async def test_an_unknown_key_is_refused_with_a_remedy(memory: Memory) -> None:
     with pytest.raises(InvalidArgumentsError, match="exactly as the preview names it"):
         await read(memory, tool_output_key="tout_abc")
 
 
-def test_a_model_may_leave_out_all_but_the_key() -> None:
+def test_a_model_may_omit_everything_but_the_key() -> None:
     assert parameters_of(ReadToolOutput)["required"] == ["tool_output_key"]

@@ -1,4 +1,4 @@
-"""The tool `save_memory`: what a note carries besides its words, over the bus."""
+"""The tool `save_memory`: the owner and the metadata of a note, over the bus."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -33,12 +33,12 @@ async def save(bus: Connection, metadata: Json | None, content: str = GOLD) -> T
 
 
 async def hits(bus: Connection) -> list[Any]:
-    """The metadata of everything found."""
+    """Return the metadata of everything found."""
     found = await call_tool(bus, "search_memory", {"query": "symbol of gold"}, caller=RICHARD)
     return [hit["metadata"] for hit in found.data["hits"]]
 
 
-async def test_a_hit_returns_the_metadata_it_was_saved_with(bus: Connection) -> None:
+async def test_a_hit_returns_its_saved_metadata(bus: Connection) -> None:
     own = {"source": "periodic table", "page": 79, "tags": ["metal", {"noble": True}], "user": "x"}
     saved = await save(bus, {**own, "query_id": "q7", "timestamp_utc": "2026-05-02T16:23:01+02:00"})
 
@@ -55,9 +55,7 @@ async def test_a_hit_returns_the_metadata_it_was_saved_with(bus: Connection) -> 
 
 
 @pytest.mark.parametrize("user", ["eve", None])
-async def test_whose_a_note_is_comes_from_the_envelope_alone(
-    bus: Connection, user: str | None
-) -> None:
+async def test_the_owner_of_a_note_is_the_envelopes_user(bus: Connection, user: str | None) -> None:
     await save(bus, {"user": "eve", "tenant": "other", "owner": ""})
 
     other = Caller(tenant="default", user=user, agent="shell")
@@ -68,7 +66,7 @@ async def test_whose_a_note_is_comes_from_the_envelope_alone(
 
 
 @pytest.mark.parametrize(
-    ("metadata", "says"),
+    ("metadata", "message"),
     [
         pytest.param({"session_id": "s2"}, "metadata.session_id", id="another session"),
         pytest.param({"agent": "root"}, "metadata.agent", id="another agent"),
@@ -82,22 +80,22 @@ async def test_whose_a_note_is_comes_from_the_envelope_alone(
         pytest.param([1], "args.metadata", id="no object"),
     ],
 )
-async def test_metadata_that_cannot_be_are_refused_by_name_and_nothing_is_written(
-    bus: Connection, memory: Memory, metadata: Any, says: str
+async def test_invalid_metadata_are_refused_by_name_and_nothing_is_written(
+    bus: Connection, memory: Memory, metadata: Any, message: str
 ) -> None:
     refused = await save(bus, metadata)
 
     assert refused.error is not None
     assert refused.error.code == "invalid_arguments"
-    assert says in refused.error.message
+    assert message in refused.error.message
     assert (await memory.ledger.counts()).records == 0
 
 
-async def test_metadata_may_have_so_many_bytes(bus: Connection) -> None:
+async def test_metadata_are_limited_in_bytes(bus: Connection) -> None:
     assert (await save(bus, {"x": "y" * (MAX_METADATA - len('{"x":""}'))})).ok
 
 
-async def test_the_same_words_with_other_metadata_are_another_memory(bus: Connection) -> None:
+async def test_the_same_words_with_other_metadata_are_a_separate_memory(bus: Connection) -> None:
     for metadata in ({"build": 1, "by": "ci"}, {"build": 2}, None, {"by": "ci", "build": 1}, {}):
         await save(bus, metadata)
 

@@ -17,10 +17,10 @@ from local.protocol.payloads import Json, ToolCallRecord
 from local.protocol.tool import parameters_of
 from local.tools import sessions
 from local.tools.sessions import MAX_LIMIT, MAX_NOTE, MAX_ROLE, LoadSession, MakeNote
-from recalling import DAY, said
+from recalling import DAY, chat_message
 
 WIDE = "\x01"
-"""A character that takes six bytes of JSON."""
+"""A character that takes six bytes in JSON."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ async def tools(bus: Connection, memory: Memory) -> AsyncIterator[None]:
         yield
 
 
-async def test_a_note_is_answered_with_all_notes_of_the_session(bus: Connection) -> None:
+async def test_a_note_is_answered_with_all_notes_of_its_session(bus: Connection) -> None:
     await ask(bus, "note", {"content": "Invoices are checked.", "role": "chief"})
     result = await ask(bus, "note", {"content": "Shipping is open."})
 
@@ -42,7 +42,7 @@ async def test_a_note_is_answered_with_all_notes_of_the_session(bus: Connection)
     assert (result.data["was_new"], result.data["merged"]) == (True, 0)
 
 
-async def test_a_note_made_twice_is_answered_as_known(bus: Connection) -> None:
+async def test_a_repeated_note_is_answered_as_known(bus: Connection) -> None:
     await ask(bus, "note", {"content": "Done."})
     again = await ask(bus, "note", {"content": "Done."})
 
@@ -94,7 +94,7 @@ async def test_arguments_out_of_bounds_are_refused(bus: Connection, tool: str, a
 
 
 @pytest.mark.parametrize(("tool", "args"), [("note", {"content": "x"}), ("load_session", {})])
-async def test_without_a_session_the_error_says_what_to_send(
+async def test_without_a_session_the_error_says_which_field_to_send(
     bus: Connection, tool: str, args: Json
 ) -> None:
     result = await ask(bus, tool, args, Caller(tenant="default", user="richard"))
@@ -104,7 +104,7 @@ async def test_without_a_session_the_error_says_what_to_send(
     assert "session_id" in result.error.message
 
 
-def test_a_model_must_give_the_note_only() -> None:
+def test_a_model_must_provide_only_the_note() -> None:
     assert parameters_of(MakeNote)["required"] == ["content"]
     assert parameters_of(LoadSession)["required"] == []
 
@@ -148,7 +148,7 @@ async def test_a_session_is_loaded_with_its_notes_and_memories(
 
 
 async def test_another_users_session_is_empty(bus: Connection, richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("A secret.")])
+    await richard.intake.store_conversation([chat_message("A secret.")])
     await richard.sessions.note("A secret.")
 
     result = await ask(
@@ -165,7 +165,7 @@ async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
 ) -> None:
     for number in range(60):
         content = f"{number} ".ljust(40_000, filling)
-        await richard.intake.store_conversation([said(content, id=f"m{number}")])
+        await richard.intake.store_conversation([chat_message(content, id=f"m{number}")])
     for number in range(10):
         content = f"{number} ".ljust(60_000, filling)
         await richard.facts.store(Fact(content=content, scope="user", importance=1))
@@ -187,7 +187,9 @@ async def test_the_largest_session_fits_the_bus_with_its_newest_messages(
 async def test_a_message_longer_than_the_rest_is_cut_and_marked(
     bus: Connection, richard: MemoryService
 ) -> None:
-    await richard.intake.store_conversation([said("Small.", id="m1"), said("x" * 300_000, id="m2")])
+    await richard.intake.store_conversation(
+        [chat_message("Small.", id="m1"), chat_message("x" * 300_000, id="m2")]
+    )
 
     small, large = (await ask(bus, "load_session", {})).data["messages"]
 
@@ -195,7 +197,7 @@ async def test_a_message_longer_than_the_rest_is_cut_and_marked(
     assert large["content"] == "x" * 100_000 + " …"
 
 
-async def test_what_the_tools_answer_is_never_recorded(
+async def test_answers_of_these_tools_are_never_recorded(
     memory: Memory, richard: MemoryService
 ) -> None:
     calls = [

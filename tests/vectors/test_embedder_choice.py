@@ -1,4 +1,4 @@
-"""The embedder of a collection stays the one it was built with."""
+"""A collection keeps the embedder that it was built with."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_the_choice_follows_preference_and_record(
     assert isinstance(embedder, MiniLM if chosen == MINILM else OllamaEmbedder)
 
 
-def test_a_new_collection_gets_minilm_where_ollama_lacks_the_model(
+def test_a_new_collection_gets_minilm_if_ollama_lacks_the_model(
     ollama: OllamaStandIn, tmp_path: Path
 ) -> None:
     ollama.models.remove(f"{NOMIC}:latest")
@@ -77,7 +77,7 @@ def test_a_recorded_ollama_model_is_kept_while_ollama_is_down(
         pytest.param("ollama", None, NOMIC, id="configured: Ollama"),
     ],
 )
-def test_an_endpoint_is_asked_where_it_is_configured(
+def test_a_configured_endpoint_is_used(
     preference: EmbedderChoice, recorded: str | None, chosen: str
 ) -> None:
     memory = MemorySettings(embedder=preference, openai_url="http://127.0.0.1:1/v1")
@@ -97,7 +97,7 @@ def test_a_recorded_model_of_an_endpoint_needs_that_endpoint(
         choose("auto", "openai:bge-m3", ollama, tmp_path)
 
 
-def test_an_endpoint_that_is_demanded_and_not_named_is_a_mistake_in_the_settings() -> None:
+def test_demanding_an_endpoint_without_an_address_is_a_config_error() -> None:
     settings = Settings(memory=MemorySettings(embedder="openai"))
     with pytest.raises(ConfigError, match="names no endpoint"):
         WorkerConfig.of(settings, "nats://127.0.0.1", "", None)

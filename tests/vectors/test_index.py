@@ -1,4 +1,4 @@
-"""The index keeps each tenant's vectors, and survives what kills do to its folder."""
+"""The index stores each tenant's vectors, and survives kills and damage to its folder."""
 
 import fcntl
 import os
@@ -60,7 +60,7 @@ def fill_and_close(path: Path, count: int = 20) -> None:
         filled(index, count=count)
 
 
-def test_the_nearest_records_come_first(tmp_path: Path) -> None:
+def test_the_nearest_records_are_first(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)
         queries = vectors(3)
@@ -89,7 +89,7 @@ def test_an_upsert_of_a_known_id_replaces_its_vector(tmp_path: Path) -> None:
         assert index.search("default", moved, 1)[0][0].id == "id-0003"
 
 
-def test_deleted_ids_are_found_no_more(tmp_path: Path) -> None:
+def test_deleted_ids_are_no_longer_found(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)
         index.delete("default", ["id-0003", "never-stored"])
@@ -98,7 +98,7 @@ def test_deleted_ids_are_found_no_more(tmp_path: Path) -> None:
     assert found == set(names(20)) - {"id-0003"}
 
 
-def test_records_whose_vectors_are_gone_are_found_out(tmp_path: Path) -> None:
+def test_records_without_their_vectors_are_detected(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)
         index.upsert("default", ["twin"], vectors(1))
@@ -109,7 +109,7 @@ def test_records_whose_vectors_are_gone_are_found_out(tmp_path: Path) -> None:
         assert index.lost("acme", names(2), vectors(2)) == names(2)
 
 
-def test_ids_come_in_pages_that_cover_all(tmp_path: Path) -> None:
+def test_pages_of_ids_cover_all_records(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)
         pages = [index.ids("default", offset, 8) for offset in (0, 8, 16, 24)]
@@ -117,7 +117,7 @@ def test_ids_come_in_pages_that_cover_all(tmp_path: Path) -> None:
     assert sorted(name for page in pages for name in page) == names(20)
 
 
-def test_an_unknown_tenant_has_nothing(tmp_path: Path) -> None:
+def test_an_unknown_tenant_has_no_vectors(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         assert index.tenants() == []
         assert index.recorded_embedder("acme") is None
@@ -140,7 +140,7 @@ def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
         assert [index.count(tenant) for tenant in index.tenants()] == [4, 0, 3]
 
 
-def test_what_others_keep_in_the_folder_is_no_tenant_and_stays(tmp_path: Path) -> None:
+def test_foreign_collections_in_the_folder_stay_and_are_not_tenants(tmp_path: Path) -> None:
     with chromadb.PersistentClient(tmp_path, Settings(anonymized_telemetry=False)) as client:
         client.create_collection("somebody.else", embedding_function=None)
     with opened(tmp_path) as index:
@@ -148,7 +148,7 @@ def test_what_others_keep_in_the_folder_is_no_tenant_and_stays(tmp_path: Path) -
         assert index.tenants() == []
 
 
-def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
+def test_vectors_survive_closing_and_reopening(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         assert index.opened_clean
         filled(index)
@@ -190,7 +190,7 @@ def test_a_reset_empties_the_collection_and_changes_its_generation(tmp_path: Pat
 
 
 def segments(path: Path) -> list[Path]:
-    """The folders with vector files; Chroma writes them at every thousandth record."""
+    """Return the folders with vector files, which Chroma writes at every thousandth record."""
     return [entry for entry in path.iterdir() if entry.is_dir()]
 
 
@@ -221,12 +221,12 @@ def test_emptying_a_collection_leaves_the_vectors_of_the_others(other: str, tmp_
         filled(index)
         index.reset("default", EMBEDDER, DIMENSIONS)
     with chromadb.PersistentClient(tmp_path, Settings(anonymized_telemetry=False)) as client:
-        kept = client.get_collection(other, embedding_function=None)
-        found = kept.query(query_embeddings=vectors(20), n_results=1)
+        remaining = client.get_collection(other, embedding_function=None)
+        found = remaining.query(query_embeddings=vectors(20), n_results=1)
     assert [ids[0] for ids in found["ids"]] == names(20)
 
 
-def test_what_chroma_refuses_is_a_vector_error(tmp_path: Path) -> None:
+def test_a_refusal_by_chroma_is_a_vector_error(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)
         with pytest.raises(VectorError, match="could not search"):
@@ -235,7 +235,7 @@ def test_what_chroma_refuses_is_a_vector_error(tmp_path: Path) -> None:
             index.ensure("no/tenant", EMBEDDER, DIMENSIONS)
 
 
-def test_an_open_folder_is_refused_to_others(
+def test_an_open_folder_cannot_be_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_folder, "LOCK_WAIT", 0.0)
@@ -244,7 +244,7 @@ def test_an_open_folder_is_refused_to_others(
     opened(tmp_path).close()
 
 
-def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
+def test_failing_to_create_the_folder_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(StorageError, match="cannot be written to"):
@@ -269,7 +269,7 @@ def test_a_killed_owner_leaves_its_vectors_and_an_unclean_folder(tmp_path: Path)
         assert index.opened_clean
 
 
-def test_a_folder_whose_opening_died_is_emptied(tmp_path: Path) -> None:
+def test_a_folder_is_emptied_if_the_process_died_while_opening_it(tmp_path: Path) -> None:
     fill_and_close(tmp_path)
     (tmp_path / ".opening").touch()
     (tmp_path / "notes.txt").write_text("not Chroma's")
@@ -285,7 +285,9 @@ def test_a_folder_whose_opening_died_is_emptied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["chroma.sqlite3", "*/header.bin", "*/index_metadata.pickle"])
 def test_a_folder_that_chroma_cannot_read_is_emptied(file: str, tmp_path: Path) -> None:
-    fill_and_close(tmp_path, count=1100)  # Chroma writes its vector files at every thousandth
+    fill_and_close(
+        tmp_path, count=1100
+    )  # Chroma writes its vector files at every thousandth record
     (damaged,) = tmp_path.glob(file)
     damaged.write_bytes(os.urandom(4096))
     with opened(tmp_path) as index:
@@ -309,7 +311,7 @@ def cut_in_half(file: Path) -> None:
         pytest.param(lambda path: shutil.rmtree(segments(path)[0]), id="vector files are deleted"),
     ],
 )
-def test_damage_under_an_open_index_is_one_error_that_a_reset_mends(
+def test_damage_to_an_open_index_is_one_error_that_a_reset_repairs(
     damage: Callable[[Path], None], tmp_path: Path
 ) -> None:
     folder = tmp_path / "index"
@@ -329,7 +331,7 @@ def test_damage_under_an_open_index_is_one_error_that_a_reset_mends(
         assert (index.opened_clean, index.count("default")) == (True, 1100)
 
 
-def test_an_index_that_cannot_even_be_made_empty_says_so_until_it_can(tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_emptied_fails_until_it_can(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     with opened(folder) as index:
         filled(index)
@@ -359,8 +361,8 @@ def test_a_restored_folder_is_locked_again(tmp_path: Path, monkeypatch: pytest.M
             opened(folder)
 
 
-def test_a_full_disk_is_no_damage() -> None:
-    """Emptying the folder would only lose what it holds."""
+def test_a_full_disk_is_not_treated_as_damage() -> None:
+    """Emptying the folder would only lose its vectors."""
     full = InternalError("Database error: (code: 13) database or disk is full")
     with pytest.raises(VectorError) as caught, translated("store vectors"):
         raise full
@@ -368,7 +370,7 @@ def test_a_full_disk_is_no_damage() -> None:
     assert "the disk's space" in str(caught.value)
 
 
-def test_a_next_collection_takes_the_place_of_the_one_that_serves(tmp_path: Path) -> None:
+def test_a_swap_replaces_the_current_collection_with_the_next(tmp_path: Path) -> None:
     with opened(tmp_path) as index:
         filled(index)
         filled(index, tenant="acme")
@@ -387,7 +389,7 @@ def test_a_next_collection_takes_the_place_of_the_one_that_serves(tmp_path: Path
     assert len(folders) <= 2, "the former one's files are gone"
 
 
-def test_a_swap_that_a_kill_cut_short_is_finished_when_the_folder_is_opened(
+def test_a_swap_interrupted_by_a_kill_is_finished_on_opening(
     tmp_path: Path,
 ) -> None:
     for tenant in ("default", "acme"):

@@ -1,4 +1,4 @@
-"""What is known of an embedding model is found by any spelling of its name; settings go first."""
+"""Known embedding models are found by any spelling of their names; settings take precedence."""
 
 from pathlib import Path
 
@@ -27,23 +27,23 @@ from local.vectors.embedder import DEFAULT_MIN_SCORE, KNOWN_MODELS, known
         ("mixedbread-ai/mxbai-embed-large-v1", "mxbai-embed-large"),
     ],
 )
-def test_a_model_is_known_whatever_its_vendor_and_tag(name: str, model: str) -> None:
+def test_a_model_is_recognised_with_any_vendor_and_tag(name: str, model: str) -> None:
     assert known(name).name == model
 
 
 @pytest.mark.parametrize("name", ["some-embedder", "bge-m31", "my/bge", ""])
-def test_of_other_models_nothing_is_known(name: str) -> None:
+def test_other_models_are_unknown(name: str) -> None:
     model = known(name)
     assert (model.document_prefix, model.query_prefix, model.dimensions) == ("", "", None)
     assert model.min_score == DEFAULT_MIN_SCORE
 
 
-def test_each_model_is_known_once() -> None:
+def test_each_model_is_listed_once() -> None:
     assert len({model.name for model in KNOWN_MODELS}) == len(KNOWN_MODELS)
     assert all(known(model.name) is model for model in KNOWN_MODELS)
 
 
-def test_settings_go_before_what_is_known_of_the_configured_model_only(tmp_path: Path) -> None:
+def test_settings_take_precedence_for_the_configured_model_only(tmp_path: Path) -> None:
     memory = MemorySettings(embedding_model="bge-m3", query_prefix="Q: ", data_dir=tmp_path)
     config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
     assert config.properties_of("bge-m3:latest").query_prefix == "Q: "
@@ -51,7 +51,7 @@ def test_settings_go_before_what_is_known_of_the_configured_model_only(tmp_path:
     assert config.properties_of("nomic-embed-text").query_prefix == "search_query: "
 
 
-def test_a_floor_is_known_and_may_be_configured() -> None:
+def test_a_known_floor_can_be_overridden() -> None:
     assert known("intfloat/multilingual-e5-base").floor > 0.5
     assert known("bge-m3").floor == 0
     memory = MemorySettings(embedding_model="bge-m3", cosine_floor=0.4)
@@ -60,7 +60,7 @@ def test_a_floor_is_known_and_may_be_configured() -> None:
     assert config.properties_of("multilingual-e5-base") == known("multilingual-e5-base")
 
 
-def test_an_empty_setting_takes_a_known_prefix_away() -> None:
+def test_an_empty_setting_removes_a_known_prefix() -> None:
     memory = MemorySettings(document_prefix="")
     config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
     assert config.properties_of("nomic-embed-text").document_prefix == ""

@@ -1,4 +1,4 @@
-"""Calls in a thread of their own: urgent ones first, waiting questions together."""
+"""Calls in a worker thread: urgent ones first, waiting questions together."""
 
 import asyncio
 import threading
@@ -22,15 +22,15 @@ def lane() -> Iterator[WorkerThread]:
 
 
 class Answers:
-    """Answers in capitals, and notes what was asked together."""
+    """Answers in capitals, and records which questions were answered together."""
 
     def __init__(self, lane: WorkerThread, *, limit: int = 16) -> None:
-        self.asked: list[list[str]] = []
+        self.batches: list[list[str]] = []
         self.failure: Exception | None = None
         self.together: Batcher[str, str] = Batcher(lane, self.answer_all, limit=limit)
 
     def answer_all(self, questions: list[str]) -> list[str]:
-        self.asked.append(questions)
+        self.batches.append(questions)
         if self.failure is not None and questions:
             raise self.failure
         return [question.upper() for question in questions]
@@ -44,7 +44,7 @@ class Answers:
 
 @asynccontextmanager
 async def busy(lane: WorkerThread) -> AsyncIterator[None]:
-    """Hold the lane, so that what is asked meanwhile waits together."""
+    """Occupy the lane, so that questions wait together."""
     begun, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -60,48 +60,48 @@ async def busy(lane: WorkerThread) -> AsyncIterator[None]:
         await holding
 
 
-async def waits(answers: Answers, count: int) -> None:
+async def wait_for_questions(answers: Answers, count: int) -> None:
     await eventually(lambda: len(answers.together._waiting) == count)
 
 
-async def test_questions_that_wait_are_answered_together_each_with_its_own_answer(
+async def test_waiting_questions_are_answered_together_each_with_its_own_answer(
     lane: WorkerThread,
 ) -> None:
     answers = Answers(lane)
     async with busy(lane):
         asking = asyncio.create_task(answers.ask_all(5))
-        await waits(answers, 5)
+        await wait_for_questions(answers, 5)
 
     assert await asking == ["Q0", "Q1", "Q2", "Q3", "Q4"]
-    assert answers.asked == [["q0", "q1", "q2", "q3", "q4"]]
+    assert answers.batches == [["q0", "q1", "q2", "q3", "q4"]]
 
 
-async def test_no_more_questions_go_together_than_the_limit(lane: WorkerThread) -> None:
+async def test_no_more_questions_than_the_limit_are_answered_together(lane: WorkerThread) -> None:
     answers = Answers(lane, limit=2)
     async with busy(lane):
         asking = asyncio.create_task(answers.ask_all(5))
-        await waits(answers, 5)
+        await wait_for_questions(answers, 5)
 
     assert await asking == ["Q0", "Q1", "Q2", "Q3", "Q4"]
-    assert answers.asked == [["q0", "q1"], ["q2", "q3"], ["q4"]]
+    assert answers.batches == [["q0", "q1"], ["q2", "q3"], ["q4"]]
 
 
-async def test_a_question_whose_patience_is_over_is_refused_and_not_answered(
+async def test_a_question_that_has_waited_too_long_is_refused(
     lane: WorkerThread,
 ) -> None:
     answers = Answers(lane)
     async with busy(lane):
         late = asyncio.create_task(answers.together.ask("late", patience=0.0, then=str))
         patient = asyncio.create_task(answers.together.ask("patient", patience=PATIENT, then=str))
-        await waits(answers, 2)
+        await wait_for_questions(answers, 2)
 
     with pytest.raises(VectorError, match="overloaded"):
         await late
     assert await patient == "PATIENT"
-    assert [question for batch in answers.asked for question in batch] == ["patient"]
+    assert [question for batch in answers.batches for question in batch] == ["patient"]
 
 
-async def test_a_failure_belongs_to_everybody_who_asked_together_and_to_nobody_later(
+async def test_a_failure_affects_all_questions_of_a_batch_and_none_later(
     lane: WorkerThread,
 ) -> None:
     answers = Answers(lane)
@@ -111,30 +111,30 @@ async def test_a_failure_belongs_to_everybody_who_asked_together_and_to_nobody_l
             asyncio.create_task(answers.together.ask(question, patience=PATIENT, then=str))
             for question in ("one", "two")
         ]
-        await waits(answers, 2)
-    for asked in asking:
+        await wait_for_questions(answers, 2)
+    for batches in asking:
         with pytest.raises(VectorError, match="The model is gone"):
-            await asked
+            await batches
 
     answers.failure = None
     assert await answers.together.ask("three", patience=PATIENT, then=str) == "THREE"
 
 
-async def test_a_question_nobody_waits_for_any_more_does_not_hurt_the_next(
+async def test_a_cancelled_question_does_not_affect_the_next(
     lane: WorkerThread,
 ) -> None:
     answers = Answers(lane)
     async with busy(lane):
         left = asyncio.create_task(answers.together.ask("left", patience=PATIENT, then=str))
         stays = asyncio.create_task(answers.together.ask("stays", patience=PATIENT, then=str))
-        await waits(answers, 2)
+        await wait_for_questions(answers, 2)
         left.cancel()
 
     assert await stays == "STAYS"
     assert await answers.together.ask("next", patience=PATIENT, then=str) == "NEXT"
 
 
-async def test_urgent_calls_go_before_those_that_were_there_first(lane: WorkerThread) -> None:
+async def test_urgent_calls_run_before_earlier_ones(lane: WorkerThread) -> None:
     order: list[str] = []
     async with busy(lane):
         calls = [asyncio.create_task(lane.run(order.append, name)) for name in ("first", "second")]
@@ -145,7 +145,7 @@ async def test_urgent_calls_go_before_those_that_were_there_first(lane: WorkerTh
     assert order == ["urgent", "first", "second"]
 
 
-async def test_closing_finishes_what_is_queued() -> None:
+async def test_closing_finishes_queued_calls() -> None:
     lane = WorkerThread("test")
     done: list[int] = []
     async with busy(lane):
@@ -159,7 +159,7 @@ async def test_closing_finishes_what_is_queued() -> None:
     assert done == [0, 1, 2]
 
 
-async def test_what_is_done_with_an_answer_is_done_in_the_lane(lane: WorkerThread) -> None:
+async def test_the_callback_for_an_answer_runs_in_the_lane(lane: WorkerThread) -> None:
     answers = Answers(lane)
 
     def where(_: str) -> str:
@@ -168,7 +168,7 @@ async def test_what_is_done_with_an_answer_is_done_in_the_lane(lane: WorkerThrea
     assert await answers.together.ask("q", patience=PATIENT, then=where) == "test"
 
 
-async def test_failing_with_one_answer_fails_no_other(lane: WorkerThread) -> None:
+async def test_a_failing_callback_fails_no_other_question(lane: WorkerThread) -> None:
     answers = Answers(lane)
 
     def refuse(_: str) -> str:

@@ -1,4 +1,4 @@
-"""The vectors of MiniLM are those of the original model, however the texts are put together."""
+"""MiniLM's vectors equal those of the original model, however texts are batched."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture
 def without_package(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Tokenizer:
-    """Look as if the package with the weights had not been installed; its tokenizer is left."""
+    """Act as if the package with the weights were not installed; its tokenizer remains."""
     monkeypatch.setattr(weights, "MODULE", "no_such_package")
     return tokenizer
 
@@ -49,9 +49,9 @@ def test_vectors_equal_those_of_the_original_model(embedder: MiniLM) -> None:
     vectors = embedder.embed_queries(SENTENCES)
     expected = [sentence["first_components"] for sentence in REFERENCE["sentences"]]
     np.testing.assert_allclose(vectors[:, : len(expected[0])], expected, atol=1e-5)
-    for known in REFERENCE["cosines"]:
-        first, second = known["pair"]
-        assert vectors[first] @ vectors[second] == pytest.approx(known["cosine"], abs=1e-5)
+    for entry in REFERENCE["cosines"]:
+        first, second = entry["pair"]
+        assert vectors[first] @ vectors[second] == pytest.approx(entry["cosine"], abs=1e-5)
 
 
 def test_vectors_have_unit_length(embedder: MiniLM) -> None:
@@ -80,15 +80,13 @@ def test_no_texts_give_no_vectors(embedder: MiniLM) -> None:
     assert list(embedder.embed_documents([])) == []
 
 
-def test_what_lies_behind_the_last_token_does_not_count(embedder: MiniLM) -> None:
+def test_text_after_the_last_token_does_not_count(embedder: MiniLM) -> None:
     beginning = "word " * 300
     first, second = embedder.embed_queries([beginning, beginning + "elephants " * 50_000])
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
-def test_weights_that_are_not_the_official_ones_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unofficial_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "damaged_weights"
     (package / "model").mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -101,7 +99,7 @@ def test_weights_that_are_not_the_official_ones_are_refused(
 
 
 @pytest.mark.usefixtures("without_package")
-def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failed_download_names_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
     with pytest.raises(VectorError, match="could not be downloaded") as caught:
         MiniLM.load(tmp_path)
@@ -122,14 +120,14 @@ def test_a_download_is_announced_with_its_size_and_place(
     assert event["to"] == str(tmp_path / minilm.MODEL)
 
 
-def test_what_is_announced_is_what_chroma_downloads() -> None:
+def test_the_announced_file_is_the_one_that_chroma_downloads() -> None:
     assert weights.ARCHIVE_URL == ONNXMiniLM_L6_V2.MODEL_DOWNLOAD_URL
     assert weights.ARCHIVE_SHA256 == ONNXMiniLM_L6_V2._MODEL_SHA256
     assert weights.ARCHIVE == ONNXMiniLM_L6_V2.ARCHIVE_FILENAME
     assert weights.UNPACKED == ONNXMiniLM_L6_V2.EXTRACTED_FOLDER_NAME
 
 
-def test_an_archive_that_was_put_there_needs_no_network(
+def test_an_archive_in_place_needs_no_network(
     without_package: Tokenizer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     words = np.random.default_rng(1).standard_normal((30522, 384)).astype(np.float32)
@@ -153,7 +151,7 @@ def test_an_archive_that_was_put_there_needs_no_network(
 def test_a_downloaded_model_is_pooled_over_the_tokens_and_not_the_padding(
     without_package: Tokenizer, tmp_path: Path
 ) -> None:
-    """A model that only looks its tokens up shows what is done with them afterwards."""
+    """A model that only looks tokens up shows how its output is pooled."""
     words = np.random.default_rng(1).standard_normal((30522, 384)).astype(np.float32)
     write_lookup_model(tmp_path / minilm.MODEL / "onnx", words, without_package)
     vectors = MiniLM.load(tmp_path).embed_queries(SENTENCES)

@@ -1,4 +1,4 @@
-"""Texts become vectors at an Ollama server, and every way it fails is a VectorError."""
+"""Texts are embedded by an Ollama server, and every failure of it is a VectorError."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ def inputs(ollama: OllamaStandIn) -> list[list[str]]:
     return [body["input"] for body in ollama.bodies("/api/embed")]
 
 
-def test_nomic_is_told_queries_from_documents(
+def test_nomic_gets_different_prefixes_for_queries_and_documents(
     ollama: OllamaStandIn, embedder: OllamaEmbedder
 ) -> None:
     embedder.embed_queries(["Who?"])
@@ -32,7 +32,7 @@ def test_nomic_is_told_queries_from_documents(
     assert inputs(ollama) == [["search_query: Who?"], ["search_document: Richard."]]
 
 
-def test_other_models_get_the_text_as_it_is(ollama: OllamaStandIn) -> None:
+def test_other_models_get_the_unchanged_text(ollama: OllamaStandIn) -> None:
     ollama.models.append("bge-m3:latest")
     embedder = OllamaEmbedder(ollama.url, "bge-m3")
     embedder.embed_queries(["Who?"])
@@ -40,7 +40,7 @@ def test_other_models_get_the_text_as_it_is(ollama: OllamaStandIn) -> None:
     assert inputs(ollama) == [["Who?"]]
 
 
-def test_documents_go_in_batches_of_32_shortest_first(
+def test_documents_are_sent_in_batches_of_32_shortest_first(
     ollama: OllamaStandIn, embedder: OllamaEmbedder
 ) -> None:
     texts = ["x" * (70 - index) for index in range(70)]
@@ -61,14 +61,12 @@ def test_queries_keep_their_order(embedder: OllamaEmbedder) -> None:
     np.testing.assert_allclose(embedder.embed_queries(texts), expected, atol=1e-6)
 
 
-def test_no_texts_ask_for_nothing_but_the_dimensions(embedder: OllamaEmbedder) -> None:
+def test_embedding_no_texts_requests_only_the_dimensions(embedder: OllamaEmbedder) -> None:
     assert list(embedder.embed_documents([])) == []
     assert embedder.embed_queries([]).shape == (0, embedder.dimensions)
 
 
-def test_dimensions_are_asked_of_the_model_once(
-    ollama: OllamaStandIn, embedder: OllamaEmbedder
-) -> None:
+def test_dimensions_are_requested_once(ollama: OllamaStandIn, embedder: OllamaEmbedder) -> None:
     assert embedder.dimensions == embedder.dimensions == len(embed("any"))
     assert len(inputs(ollama)) == 1
 
@@ -80,15 +78,13 @@ def test_vectors_are_scaled_to_unit_length(
     np.testing.assert_allclose(embedder.embed_queries(["x"]), [[0.6, 0.8]], atol=1e-6)
 
 
-def test_a_tag_of_latest_is_no_other_name(ollama: OllamaStandIn) -> None:
+def test_the_tag_latest_does_not_change_the_name(ollama: OllamaStandIn) -> None:
     embedder = OllamaEmbedder(ollama.url, f"{MODEL}:latest")
     embedder.close()
     assert embedder.name == MODEL
 
 
-def test_a_model_that_is_missing_can_be_pulled(
-    ollama: OllamaStandIn, embedder: OllamaEmbedder
-) -> None:
+def test_a_missing_model_can_be_pulled(ollama: OllamaStandIn, embedder: OllamaEmbedder) -> None:
     ollama.models.clear()
     with pytest.raises(VectorError, match="not found") as caught:
         embedder.embed_queries(["x"])
@@ -110,7 +106,7 @@ def test_a_server_that_is_down_is_an_error_until_it_answers_again(
 
 
 @pytest.mark.parametrize("answer", [[], [[1.0], [1.0]]], ids=["none", "too many"])
-def test_another_number_of_vectors_than_texts_is_refused(
+def test_a_different_number_of_vectors_than_texts_is_refused(
     answer: list[list[float]], embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def send_answer(handler: Any, _: object) -> None:
@@ -133,7 +129,7 @@ def test_another_number_of_vectors_than_texts_is_refused(
         pytest.param(b"1.0", id="no list"),
     ],
 )
-def test_embeddings_that_are_no_vectors_are_one_line_and_make_no_vector(
+def test_invalid_embeddings_are_a_one_line_error(
     vector: bytes, embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def send_answer(handler: Any, body: Any) -> None:
@@ -148,7 +144,7 @@ def test_embeddings_that_are_no_vectors_are_one_line_and_make_no_vector(
     assert "Update Ollama" in str(caught.value.remedy)
 
 
-def test_vectors_of_another_length_than_before_are_refused(
+def test_vectors_of_a_different_length_than_before_are_refused(
     embedder: OllamaEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert embedder.dimensions == len(embed("any"))

@@ -1,4 +1,4 @@
-"""Texts become vectors at OpenAI-compatible endpoints, and every failure is a VectorError."""
+"""Texts are embedded by OpenAI-compatible endpoints, and every failure is a VectorError."""
 
 import struct
 from base64 import b64encode
@@ -42,14 +42,14 @@ def inputs(openai: OpenAIStandIn) -> list[list[str]]:
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, *vectors: Any) -> None:
-    """Let the stand-in answer with these."""
+    """Make the stand-in answer with these embeddings."""
     data = [{"embedding": vector} for vector in vectors]
     monkeypatch.setattr(
         "stand_ins.openai_server._embeddings", lambda *_, **__: {"object": "list", "data": data}
     )
 
 
-def test_a_known_model_gets_its_prefixes_and_others_the_text_as_it_is(
+def test_a_known_model_gets_its_prefixes_and_others_the_unchanged_text(
     openai: OpenAIStandIn, embedder: OpenAIEmbedder
 ) -> None:
     embedder.embed_queries(["Who?"])
@@ -68,7 +68,7 @@ def test_a_known_model_gets_its_prefixes_and_others_the_text_as_it_is(
 
 
 @pytest.mark.parametrize("in_base64", [True, False])
-def test_vectors_come_in_base64_or_as_numbers(
+def test_vectors_are_read_from_base64_or_numbers(
     openai: OpenAIStandIn, embedder: OpenAIEmbedder, in_base64: bool
 ) -> None:
     openai.speaks_base64 = in_base64
@@ -77,7 +77,7 @@ def test_vectors_come_in_base64_or_as_numbers(
     np.testing.assert_allclose(embedder.embed_queries(texts), expected, atol=1e-6)
 
 
-def test_an_endpoint_that_refuses_base64_is_asked_for_numbers_from_then_on(
+def test_an_endpoint_that_refuses_base64_is_then_only_asked_for_numbers(
     openai: OpenAIStandIn, embedder: OpenAIEmbedder
 ) -> None:
     openai.refuses = {"base64"}
@@ -88,7 +88,7 @@ def test_an_endpoint_that_refuses_base64_is_asked_for_numbers_from_then_on(
     assert forms == ["base64", "float", "float"]
 
 
-def test_documents_go_in_batches_of_the_configured_size_shortest_first(
+def test_documents_are_sent_in_batches_of_the_configured_size_shortest_first(
     openai: OpenAIStandIn,
 ) -> None:
     embedder = make(openai, batch=20)
@@ -104,16 +104,14 @@ def test_documents_go_in_batches_of_the_configured_size_shortest_first(
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_dimensions_are_asked_of_the_model_once(
-    openai: OpenAIStandIn, embedder: OpenAIEmbedder
-) -> None:
+def test_dimensions_are_requested_once(openai: OpenAIStandIn, embedder: OpenAIEmbedder) -> None:
     assert embedder.dimensions == embedder.dimensions == len(embed("any"))
     assert embedder.embed_queries([]).shape == (0, embedder.dimensions)
     assert list(embedder.embed_documents([])) == []
     assert len(inputs(openai)) == 1
 
 
-def test_vectors_are_scaled_and_put_into_the_order_of_their_texts(
+def test_vectors_are_scaled_and_returned_in_the_order_of_their_texts(
     embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = [{"index": 1, "embedding": [0, 2]}, {"index": 0, "embedding": [3, 4]}]
@@ -138,7 +136,7 @@ def test_a_batch_that_is_too_large_is_halved_and_a_text_that_is_too_long_is_cut(
     assert len(inputs(openai)) == before + 1
 
 
-def test_what_passes_is_asked_again(openai: OpenAIStandIn, embedder: OpenAIEmbedder) -> None:
+def test_a_temporary_failure_is_retried(openai: OpenAIStandIn, embedder: OpenAIEmbedder) -> None:
     openai.fail_next(
         Failure(status=503), Failure(status=429, headers={"Retry-After-Ms": "20"}), Failure()
     )
@@ -147,7 +145,7 @@ def test_what_passes_is_asked_again(openai: OpenAIStandIn, embedder: OpenAIEmbed
     assert len(openai.requests) == 4
 
 
-def test_a_long_pause_is_an_error_at_once_and_nothing_is_sent_until_then(
+def test_a_long_pause_is_an_immediate_error_and_nothing_is_sent_until_it_ends(
     openai: OpenAIStandIn, embedder: OpenAIEmbedder
 ) -> None:
     openai.headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m"}
@@ -160,7 +158,7 @@ def test_a_long_pause_is_an_error_at_once_and_nothing_is_sent_until_then(
 
 
 @pytest.mark.parametrize(
-    ("failure", "kind", "says"),
+    ("failure", "kind", "message"),
     [
         pytest.param(Failure(status=401), VectorError, "refused the key", id="wrong key"),
         pytest.param(
@@ -178,25 +176,25 @@ def test_a_long_pause_is_an_error_at_once_and_nothing_is_sent_until_then(
         ),
     ],
 )
-def test_what_will_not_pass_is_one_clear_error_and_is_not_asked_again(
+def test_a_permanent_failure_is_one_clear_error_without_a_retry(
     openai: OpenAIStandIn,
     embedder: OpenAIEmbedder,
     failure: Failure,
     kind: type[VectorError],
-    says: str,
+    message: str,
 ) -> None:
     openai.fail_next(failure)
     with pytest.raises(VectorError, match=f"{MODEL} did not embed 1 text: ") as caught:
         list(embedder.embed_documents(["x"]))
     assert type(caught.value) is kind
-    assert says in caught.value.message
+    assert message in caught.value.message
     assert caught.value.remedy
     assert "sk-mark" not in str(caught.value)
     assert len(openai.requests) == 1
     assert len(embedder.embed_queries(["x"])) == 1
 
 
-def test_an_endpoint_that_hangs_is_given_up_after_its_time(
+def test_an_endpoint_that_hangs_times_out(
     openai: OpenAIStandIn, embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapter, "QUERY_SECONDS", 0.2)
@@ -218,10 +216,10 @@ def test_an_endpoint_too_slow_for_a_batch_gets_smaller_ones(
     assert [len(batch) for batch in inputs(openai)] == [32, 16, 16, 8]
 
 
-def test_of_texts_under_way_none_is_left_out_when_batches_become_smaller(
+def test_no_text_is_lost_when_batches_shrink_while_others_are_embedded(
     openai: OpenAIStandIn, embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tenants' texts are embedded by turns, so another's may be too slow meanwhile."""
+    """Tenants' texts are embedded in turn, so a batch may shrink while another one is sent."""
     under_way = embedder.embed_documents(["x"] * 80)
     positions, _ = next(under_way)
     monkeypatch.setattr(adapter, "DOCUMENT_SECONDS", 0.2)
@@ -268,7 +266,7 @@ def packed(*numbers: float) -> str:
         pytest.param([7, 7], id="no lists"),
     ],
 )
-def test_embeddings_that_are_no_vectors_are_one_line_and_make_no_vector(
+def test_invalid_embeddings_are_a_one_line_error(
     vectors: list[Any], embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_with(monkeypatch, *vectors)
@@ -278,7 +276,7 @@ def test_embeddings_that_are_no_vectors_are_one_line_and_make_no_vector(
     assert caught.value.remedy
 
 
-def test_vectors_of_another_length_than_before_are_refused(
+def test_vectors_of_a_different_length_than_before_are_refused(
     embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert embedder.dimensions == len(embed("any"))

@@ -1,4 +1,4 @@
-"""What the vector store refuses, rather than storing part of it; and who waits for whom."""
+"""The vector store refuses incomplete batches, and questions do not wait for a hanging server."""
 
 import asyncio
 import threading
@@ -16,13 +16,13 @@ from local.vectors.store import VectorStore
 
 
 class LosesTheLast(ToyEmbedder):
-    """A vector for each text but the last."""
+    """An embedder that returns a vector for each text but the last."""
 
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
         yield from super().embed_documents(texts[:-1])
 
 
-async def test_texts_without_a_vector_are_refused_and_none_is_stored(tmp_path: Path) -> None:
+async def test_a_batch_with_a_missing_vector_is_refused_as_a_whole(tmp_path: Path) -> None:
     items = [VectorItem(id=name, text=name) for name in ("one", "two", "three")]
     with VectorIndex.open(tmp_path, "local2.memory") as index:
         store = VectorStore(index, LosesTheLast())
@@ -35,21 +35,21 @@ async def test_texts_without_a_vector_are_refused_and_none_is_stored(tmp_path: P
 
 
 class Hangs(ToyEmbedder):
-    """A server that does not answer to a batch for now."""
+    """An embedder whose server does not answer a batch until it is released."""
 
     is_served = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked, self.answers = threading.Event(), threading.Event()
+        self.called, self.answers = threading.Event(), threading.Event()
 
     def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
-        self.asked.set()
+        self.called.set()
         self.answers.wait()
         yield from super().embed_documents(texts)
 
 
-async def test_a_question_does_not_wait_for_a_batch_to_which_a_server_does_not_answer(
+async def test_a_question_does_not_wait_for_a_batch_on_a_hanging_server(
     tmp_path: Path,
 ) -> None:
     embedder = Hangs()
@@ -58,7 +58,7 @@ async def test_a_question_does_not_wait_for_a_batch_to_which_a_server_does_not_a
         items = [VectorItem(id="one", text="one")]
         batch = asyncio.create_task(store.upsert(VectorUpsert(items=items, tenant="default")))
         try:
-            await asyncio.to_thread(embedder.asked.wait)
+            await asyncio.to_thread(embedder.called.wait)
             async with asyncio.timeout(30):
                 hits = await store.search(VectorSearch(text="one", limit=1, tenant="default"))
                 status = await store.status(TenantOnly(tenant="default"))

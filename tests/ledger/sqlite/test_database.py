@@ -1,4 +1,4 @@
-"""What queues together commits together, and nothing acknowledged is lost."""
+"""Writes that queue together commit together, and no acknowledged write is lost."""
 
 import asyncio
 import sqlite3
@@ -37,12 +37,12 @@ def add(text: str) -> Callable[[SqlConnection], int]:
     return lambda c: c.execute("INSERT INTO note VALUES (?)", (text,)).rowcount
 
 
-def every(connection: SqlConnection) -> list[str]:
+def all_notes(connection: SqlConnection) -> list[str]:
     return [row["text"] for row in connection.execute("SELECT text FROM note ORDER BY rowid")]
 
 
 def on_disk(file: Path) -> list[str]:
-    """What another process would see."""
+    """Return what another process would see."""
     connection = sqlite3.connect(file)
     try:
         return [text for (text,) in connection.execute("SELECT text FROM note ORDER BY rowid")]
@@ -51,14 +51,14 @@ def on_disk(file: Path) -> list[str]:
 
 
 class Gate:
-    """A write that holds the writer's thread until `open`; what is written meanwhile queues."""
+    """A write that occupies the writer's thread until `open`; writes queue in the meantime."""
 
     def __init__(self, notes: Database) -> None:
         self._reached = threading.Event()
         self._may_pass = threading.Event()
         self._held = asyncio.create_task(notes.write(self._hold))
 
-    async def closed(self) -> None:
+    async def close(self) -> None:
         await eventually(self._reached.is_set)
 
     async def open(self) -> None:
@@ -79,19 +79,19 @@ async def test_a_write_is_on_disk_when_it_returns(notes: Database, file: Path) -
 async def test_a_read_sees_every_write_that_returned(notes: Database) -> None:
     for number in range(50):
         await notes.write(add(str(number)))
-        assert len(await notes.read(every)) == number + 1
+        assert len(await notes.read(all_notes)) == number + 1
 
 
 async def test_writes_that_queued_together_commit_together(notes: Database, file: Path) -> None:
     gate = Gate(notes)
-    await gate.closed()
+    await gate.close()
     seen: list[int] = []
 
-    def look(_: SqlConnection) -> None:
+    def count_on_disk(_: SqlConnection) -> None:
         seen.append(len(on_disk(file)))
 
     writes = [asyncio.create_task(notes.write(add(str(n)))) for n in range(9)]
-    last = asyncio.create_task(notes.write(look))
+    last = asyncio.create_task(notes.write(count_on_disk))
     await asyncio.sleep(0)
     await gate.open()
     await asyncio.gather(*writes, last)
@@ -100,38 +100,38 @@ async def test_writes_that_queued_together_commit_together(notes: Database, file
     assert len(on_disk(file)) == 9
 
 
-async def test_a_batch_has_an_end(notes: Database) -> None:
+async def test_more_writes_than_fit_a_batch_are_all_written(notes: Database) -> None:
     gate = Gate(notes)
-    await gate.closed()
+    await gate.close()
     writes = [asyncio.create_task(notes.write(add(str(n)))) for n in range(2 * BATCH_LIMIT + 1)]
     await asyncio.sleep(0)
     await gate.open()
     await asyncio.gather(*writes)
 
-    assert await notes.read(every) == [str(n) for n in range(2 * BATCH_LIMIT + 1)]
+    assert await notes.read(all_notes) == [str(n) for n in range(2 * BATCH_LIMIT + 1)]
 
 
-async def test_owners_take_turns_and_the_writes_of_each_stay_in_their_order(
+async def test_owners_take_turns_and_each_owners_writes_stay_in_order(
     notes: Database,
 ) -> None:
     gate = Gate(notes)
-    await gate.closed()
+    await gate.close()
     names = [*(f"a{n}" for n in range(4)), "b0", "c0", "b1"]
     writes = [asyncio.create_task(notes.write(add(name), owner=name[0])) for name in names]
     await asyncio.sleep(0)
     await gate.open()
     await asyncio.gather(*writes)
 
-    assert await notes.read(every) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+    assert await notes.read(all_notes) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
 
 
-async def test_a_slow_owners_reads_do_not_hold_up_anothers(notes: Database) -> None:
+async def test_slow_reads_of_one_owner_do_not_delay_another(notes: Database) -> None:
     begun: list[str] = []
-    first, may_go_on = threading.Event(), threading.Event()
+    first, may_finish = threading.Event(), threading.Event()
 
     def hold(_: SqlConnection) -> None:
         first.set()
-        may_go_on.wait()
+        may_finish.wait()
 
     def note(name: str) -> Callable[[SqlConnection], None]:
         return lambda _: begun.append(name)
@@ -142,15 +142,15 @@ async def test_a_slow_owners_reads_do_not_hold_up_anothers(notes: Database) -> N
         for name in (*(f"a{n}" for n in range(200)), "b"):
             reads.create_task(notes.read(note(name), owner=name[0]))
         await asyncio.sleep(0)
-        may_go_on.set()
+        may_finish.set()
 
     assert begun[:3] == ["a0", "b", "a1"]
     assert begun[3:] == [f"a{n}" for n in range(2, 200)]
 
 
-async def test_a_failing_write_does_not_hurt_its_neighbours(notes: Database) -> None:
+async def test_a_failing_write_does_not_affect_the_rest_of_its_batch(notes: Database) -> None:
     gate = Gate(notes)
-    await gate.closed()
+    await gate.close()
 
     def half(connection: SqlConnection) -> None:
         add("half done")(connection)
@@ -169,21 +169,21 @@ async def test_a_failing_write_does_not_hurt_its_neighbours(notes: Database) -> 
 
     assert isinstance(refused, BadRequestError)
     assert isinstance(repeated, StorageError)
-    assert await notes.read(every) == ["before", "after"]
+    assert await notes.read(all_notes) == ["before", "after"]
 
 
-async def test_what_sqlite_refuses_is_a_storage_error(notes: Database) -> None:
+async def test_a_statement_that_sqlite_refuses_is_a_storage_error(notes: Database) -> None:
     with pytest.raises(StorageError, match=r"refused: .*NOT NULL"):
         await notes.write(lambda c: c.execute("INSERT INTO note VALUES (NULL)"))
     with pytest.raises(StorageError, match="no such table"):
         await notes.read(lambda c: c.execute("SELECT * FROM absent"))
 
 
-async def test_a_mistake_in_the_work_comes_back_as_it_is(notes: Database) -> None:
+async def test_an_exception_in_the_work_is_raised_unchanged(notes: Database) -> None:
     with pytest.raises(ZeroDivisionError):
         await notes.read(lambda _: 1 // 0)
 
-    assert await notes.read(every) == [], "the reader goes on"
+    assert await notes.read(all_notes) == [], "the reader goes on"
 
 
 def _leave_room_for_one_page(connection: SqlConnection) -> None:
@@ -197,13 +197,13 @@ async def test_a_full_disk_fails_the_write_and_the_next_one_works(notes: Databas
         await notes.write(add("x" * 100_000))
     await notes.write(add("short"))
 
-    assert await notes.read(every) == ["short"]
+    assert await notes.read(all_notes) == ["short"]
 
 
 async def test_a_full_disk_fails_the_whole_batch(notes: Database, file: Path) -> None:
     await notes.write(_leave_room_for_one_page)
     gate = Gate(notes)
-    await gate.closed()
+    await gate.close()
     outcomes = asyncio.gather(
         notes.write(add("short")), notes.write(add("x" * 100_000)), return_exceptions=True
     )
@@ -216,7 +216,7 @@ async def test_a_full_disk_fails_the_whole_batch(notes: Database, file: Path) ->
 
 async def test_a_cancelled_caller_does_not_undo_its_write(notes: Database) -> None:
     gate = Gate(notes)
-    await gate.closed()
+    await gate.close()
     write = asyncio.create_task(notes.write(add("Elixir")))
     await asyncio.sleep(0)
     write.cancel()
@@ -224,13 +224,13 @@ async def test_a_cancelled_caller_does_not_undo_its_write(notes: Database) -> No
     await notes.write(add("Python"))
 
     assert write.cancelled()
-    assert await notes.read(every) == ["Elixir", "Python"]
+    assert await notes.read(all_notes) == ["Elixir", "Python"]
 
 
-async def test_closing_finishes_what_is_queued(file: Path, schema: Sequence[Path]) -> None:
+async def test_closing_finishes_queued_writes(file: Path, schema: Sequence[Path]) -> None:
     async with Database.open(file, schema) as notes:
         gate = Gate(notes)
-        await gate.closed()
+        await gate.close()
         writes = [asyncio.create_task(notes.write(add(str(n)))) for n in range(20)]
         opening = asyncio.create_task(gate.open())
         await asyncio.sleep(0)
@@ -241,13 +241,13 @@ async def test_closing_finishes_what_is_queued(file: Path, schema: Sequence[Path
         await notes.write(add("too late"))
 
 
-async def test_a_folder_that_is_missing_is_a_storage_error(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"absent.*unable to open"):
         async with Database.open(tmp_path / "absent" / "notes.sqlite3"):
             pass
 
 
-async def test_a_file_that_is_no_database_is_a_storage_error(file: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_a_storage_error(file: Path) -> None:
     file.write_bytes(b"not a database " * 100)
 
     with pytest.raises(StorageError, match="not a database"):
@@ -265,8 +265,8 @@ def _shape(connection: SqlConnection) -> list[tuple[str, str]]:
 async def test_a_fresh_schema_equals_the_migrated_one(tmp_path: Path) -> None:
     every_migration = migrations()
     migrated = tmp_path / "migrated.sqlite3"
-    for known in range(1, len(every_migration) + 1):
-        async with Database.open(migrated, every_migration[:known]):
+    for count in range(1, len(every_migration) + 1):
+        async with Database.open(migrated, every_migration[:count]):
             pass
     async with (
         Database.open(migrated, every_migration) as old,
@@ -289,7 +289,7 @@ async def test_a_new_migration_keeps_the_rows_of_the_old_schema(
     assert row == ("Elixir", "today")
 
 
-async def test_a_migration_that_fails_leaves_the_schema_as_it_was(
+async def test_a_failing_migration_leaves_the_schema_unchanged(
     file: Path, schema: list[Path], tmp_path: Path
 ) -> None:
     async with Database.open(file, schema) as notes:
@@ -325,7 +325,7 @@ async def test_every_commit_reaches_the_disk(notes: Database) -> None:
     assert await notes.write(pragmas) == ("wal", full)
 
 
-async def test_a_write_that_is_cancelled_ends_when_it_is_written(database: Database) -> None:
+async def test_a_cancelled_write_ends_once_it_is_written(database: Database) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
     def slow(connection: SqlConnection) -> None:

@@ -1,4 +1,4 @@
-"""Nothing of SQLite passes the ledger's door, and a search asks its reader seldom."""
+"""The ledger's interface exposes nothing of SQLite, and a search makes few reads."""
 
 import inspect
 import sqlite3
@@ -14,7 +14,7 @@ from local.ledger.sqlite.database import Database
 
 
 def operations(ledger: Ledger) -> Iterator[tuple[str, Any]]:
-    """Every public method of the ledger and of its parts; opening it is no operation."""
+    """Return every public method of the ledger and of its parts, except opening it."""
     parts = {name: part for name, part in vars(ledger).items() if not name.startswith("_")}
     for name, part in {"": ledger, **parts}.items():
         for method, function in inspect.getmembers(part, inspect.ismethod):
@@ -23,14 +23,14 @@ def operations(ledger: Ledger) -> Iterator[tuple[str, Any]]:
 
 
 def classes_in(hint: Any) -> Iterator[type]:
-    """Those that a type is made of."""
+    """Return the classes that a type is made of."""
     if isinstance(hint, type):
         yield hint
     for part in hint if isinstance(hint, list) else get_args(hint):
         yield from classes_in(part)
 
 
-async def test_no_operation_takes_or_returns_what_is_sqlites(database: Database) -> None:
+async def test_no_operation_takes_or_returns_sqlite_types(database: Database) -> None:
     every = dict(operations(Ledger(database, "default")))
 
     theirs = [
@@ -47,11 +47,11 @@ async def test_no_operation_takes_or_returns_what_is_sqlites(database: Database)
 @pytest.mark.parametrize(
     ("most", "reads"),
     [
-        pytest.param(working_sets.MAX_RECORDS, 3, id="whole, of which one looks for what is new"),
+        pytest.param(working_sets.MAX_RECORDS, 3, id="whole, with one read for new rows"),
         pytest.param(-1, 2, id="candidates"),
     ],
 )
-async def test_a_search_of_a_memory_that_is_known_takes_two_reads(
+async def test_a_repeated_search_takes_two_or_three_reads(
     database: Database, monkeypatch: pytest.MonkeyPatch, most: int, reads: int
 ) -> None:
     monkeypatch.setattr(working_sets, "MAX_RECORDS", most)

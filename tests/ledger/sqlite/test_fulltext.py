@@ -1,4 +1,4 @@
-"""Full-text search: which rows are scored, by which words, and which columns have them."""
+"""Full-text search: which rows are scored, by which words, and which columns contain them."""
 
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import ToolCallRecord
-from recalling import recall, said
+from recalling import chat_message, recall
 
 RICHARD = Caller(tenant="default", user="richard")
 MESSAGES = reach("history", RECALLED_KINDS, RICHARD, EQUAL_WEIGHTS).places
@@ -30,7 +30,7 @@ BOTH, RARE, COMMON = "Iridium and osmium.", "Iridium and nothing.", "Osmium and 
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    """His words are all that is searched by: nobody serves vectors."""
+    """Richard's memory without a vector worker, so only words are searched."""
     return memory.of(RICHARD)
 
 
@@ -40,34 +40,38 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fulltext, "PROBE", FEW)
 
 
-async def talk(service: MemoryService, *texts: str, about_osmium: int = 0, rows: int = 0) -> None:
-    """Say the texts, then so many messages, of which every second is about osmium at first."""
+async def store_messages(
+    service: MemoryService, *texts: str, about_osmium: int = 0, rows: int = 0
+) -> None:
+    """Store the texts, then this many messages, of which every second is at first about osmium."""
     osmium = [
         f"{COMMON[:-1]} {n}." if n % 2 else f"Bob sleeps, {n}." for n in range(2 * about_osmium)
     ]
     filler = [f"Ann walks, {n}." for n in range(rows - len(texts) - len(osmium))]
-    await service.intake.store_conversation([said(text) for text in (*texts, *osmium, *filler)])
+    await service.intake.store_conversation(
+        [chat_message(text) for text in (*texts, *osmium, *filler)]
+    )
 
 
 async def search(memory: Memory, full_text: FullText, question: str) -> list[str]:
-    """What is found, best first."""
+    """Return the contents found, best first."""
     query = analyse(question, NOW)
-    asked = Search(text=question, terms=query.terms, phrases=query.phrases, places=MESSAGES)
-    filter_ = Filter.of("default", asked)
+    request = Search(text=question, terms=query.terms, phrases=query.phrases, places=MESSAGES)
+    filter_ = Filter.of("default", request)
 
     def find(connection: SqlConnection) -> list[str]:
-        found = full_text.search(connection, asked, filter_, limit=99)
-        said = dict(connection.execute("SELECT row, content FROM record").fetchall())
-        return [said[row] for row in found]
+        found = full_text.search(connection, request, filter_, limit=99)
+        contents = dict(connection.execute("SELECT row, content FROM record").fetchall())
+        return [contents[row] for row in found]
 
     return await memory.ledger._rows.read(find)
 
 
 @pytest.mark.usefixtures("few_are_many")
-async def test_rows_with_a_rare_word_are_ranked_with_the_common_ones_too(
+async def test_rows_with_a_rare_word_are_also_ranked_by_the_common_ones(
     memory: Memory, richard: MemoryService
 ) -> None:
-    await talk(richard, RARE, BOTH, about_osmium=15, rows=50)
+    await store_messages(richard, RARE, BOTH, about_osmium=15, rows=50)
 
     found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
 
@@ -75,11 +79,11 @@ async def test_rows_with_a_rare_word_are_ranked_with_the_common_ones_too(
 
 
 @pytest.mark.usefixtures("few_are_many")
-async def test_where_every_word_is_common_the_rarest_is_looked_for(
+async def test_if_every_word_is_common_the_rarest_is_searched(
     memory: Memory, richard: MemoryService
 ) -> None:
     nothing = [f"Iridium and nothing {n}." for n in range(12)]
-    await talk(richard, BOTH, *nothing, about_osmium=15, rows=60)
+    await store_messages(richard, BOTH, *nothing, about_osmium=15, rows=60)
 
     found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
 
@@ -91,17 +95,17 @@ async def test_where_every_word_is_common_the_rarest_is_looked_for(
 async def test_a_word_that_no_row_has_does_not_hide_the_others(
     memory: Memory, richard: MemoryService
 ) -> None:
-    await talk(richard, about_osmium=15, rows=50)
+    await store_messages(richard, about_osmium=15, rows=50)
 
     found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
 
     assert len(found) == 15
 
 
-async def test_a_few_rows_are_all_ranked_whatever_their_words(
+async def test_a_small_number_of_rows_is_ranked_completely(
     memory: Memory, richard: MemoryService
 ) -> None:
-    await talk(richard, RARE, BOTH, about_osmium=15, rows=50)
+    await store_messages(richard, RARE, BOTH, about_osmium=15, rows=50)
 
     found = await search(memory, FullText(memory.ledger._rows, Budgets()), "osmium iridium")
 
@@ -110,13 +114,13 @@ async def test_a_few_rows_are_all_ranked_whatever_their_words(
 
 
 @pytest.mark.usefixtures("few_are_many")
-async def test_words_are_counted_again_as_the_table_grows(
+async def test_words_are_recounted_as_the_table_grows(
     memory: Memory, richard: MemoryService
 ) -> None:
     full_text = FullText(memory.ledger._rows, Budgets())
-    await talk(richard, RARE, BOTH, COMMON, rows=12)
+    await store_messages(richard, RARE, BOTH, COMMON, rows=12)
     before = await search(memory, full_text, "osmium iridium")
-    await talk(richard, RARE, BOTH, COMMON, about_osmium=15, rows=60)
+    await store_messages(richard, RARE, BOTH, COMMON, about_osmium=15, rows=60)
 
     after = await search(memory, full_text, "osmium iridium")
 
@@ -124,12 +128,12 @@ async def test_words_are_counted_again_as_the_table_grows(
     assert set(after) == {BOTH, RARE}, "osmium has become common"
 
 
-async def test_a_message_is_found_by_the_day_it_was_said(richard: MemoryService) -> None:
+async def test_a_message_is_found_by_its_date(richard: MemoryService) -> None:
     days = [(2023, 5, 8), (2023, 7, 9), (2021, 12, 31)]
     for number, day in enumerate(days):
         moment = datetime(*day, 12, tzinfo=UTC)
         await richard.intake.store_conversation(
-            [said(f"Ann walks, {number}.", timestamp=moment)], f"s{number}"
+            [chat_message(f"Ann walks, {number}.", timestamp=moment)], f"s{number}"
         )
 
     assert await recall(richard, "8 May 2023") == ["Ann walks, 0.", "Ann walks, 1."]
@@ -137,10 +141,12 @@ async def test_a_message_is_found_by_the_day_it_was_said(richard: MemoryService)
     assert await recall(richard, "on 31 December") == ["Ann walks, 2."]
 
 
-async def test_names_that_stand_in_no_content_are_found(richard: MemoryService) -> None:
+async def test_names_that_no_content_contains_are_found(richard: MemoryService) -> None:
     weighed = [ToolCallRecord(name="scales", content="22.59 g", id="c1")]
-    await richard.intake.store_conversation([said("Only iridium.", name="Melanie")], "s1")
-    await richard.intake.store_conversation([said(None, "assistant", tool_calls=weighed)], "s2")
+    await richard.intake.store_conversation([chat_message("Only iridium.", name="Melanie")], "s1")
+    await richard.intake.store_conversation(
+        [chat_message(None, "assistant", tool_calls=weighed)], "s2"
+    )
     await richard.facts.store(Fact(content="Vim", scope="user", topic="user.editor"))
     await richard.documents.store(
         Document(title="Gardening", source="a.md", content=f"# Ficus\n\n{'Water it. ' * 200}")
@@ -155,16 +161,16 @@ async def test_names_that_stand_in_no_content_are_found(richard: MemoryService) 
         assert any(heading not in content for content in found)
 
 
-async def test_what_comes_together_is_written_into_the_index_at_once(memory: Memory) -> None:
-    """FTS5 has a row of its own for whatever it writes out."""
+async def test_records_stored_together_are_indexed_in_one_write(memory: Memory) -> None:
+    """FTS5 stores a separate row for each write to the index."""
 
     def count(connection: SqlConnection) -> tuple[int, int]:
         (written,) = connection.execute("SELECT count(*) FROM record_text_data").fetchone()
         (staged,) = connection.execute("SELECT count(*) FROM temp.new_record").fetchone()
         return int(written), int(staged)
 
-    await talk(memory.of(RICHARD), BOTH)
+    await store_messages(memory.of(RICHARD), BOTH)
     before, _ = await memory.ledger._rows.write(count)
-    await talk(memory.of(RICHARD), rows=20)
+    await store_messages(memory.of(RICHARD), rows=20)
 
     assert await memory.ledger._rows.write(count) == (before + 1, 0)

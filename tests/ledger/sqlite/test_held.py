@@ -1,4 +1,4 @@
-"""What is held in memory of a ledger's file is bounded for all its tenants together."""
+"""Data cached from a ledger's file is bounded for all its tenants together."""
 
 import pytest
 
@@ -10,17 +10,17 @@ from local.ledger.sqlite.working_sets import Budget, budgets_of
 TENANTS = [f"tenant{n}" for n in range(10)]
 
 
-def test_beyond_the_budget_what_was_used_longest_ago_goes() -> None:
-    budget, gone = Budget(10), list[str]()
+def test_beyond_the_budget_the_least_recently_used_entry_is_dropped() -> None:
+    budget, dropped = Budget(10), list[str]()
     for name, size in (("a", 4), ("b", 4), ("a", 4), ("c", 4)):
-        budget.use(name, size, lambda name=name: gone.append(name))  # type: ignore[misc]
+        budget.use(name, size, lambda name=name: dropped.append(name))  # type: ignore[misc]
 
-    assert gone == ["b"]
+    assert dropped == ["b"]
     budget.forget("a")
-    budget.use("d", 6, lambda: gone.append("d"))
-    assert gone == ["b"]
-    budget.use("large", 99, lambda: gone.append("large"))
-    assert gone == ["b", "c", "d"]
+    budget.use("d", 6, lambda: dropped.append("d"))
+    assert dropped == ["b"]
+    budget.use("large", 99, lambda: dropped.append("large"))
+    assert dropped == ["b", "c", "d"]
 
 
 async def test_memories_and_facts_of_many_tenants_share_one_budget(

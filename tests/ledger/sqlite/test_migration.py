@@ -1,4 +1,4 @@
-"""A ledger of the first release opens, keeps everything, and is searched as a new one is."""
+"""A ledger of the first release opens, keeps everything, and is searched like a new one."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -87,7 +87,7 @@ async def migrated(old: Path) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def memory(bus: Connection, migrated: Database) -> Memory:
-    """Over the migrated ledger; neither worker nor indexer runs."""
+    """A memory over the migrated ledger, without vector worker and indexer."""
 
     def announce(subject: str, change: MemoryChange) -> None:
         del subject, change
@@ -105,21 +105,21 @@ def richard(memory: Memory) -> MemoryService:
     return memory.of(Caller(tenant="default", user="richard", agent="shell", session_id="s2"))
 
 
-KEPT = (
+ALL_RECORDS = (
     "SELECT id, kind, owner, topic, content, metadata, agent, session_id, query_id,"
     " superseded_by, index_state FROM record ORDER BY row"
 )
 
 
-async def test_everything_is_kept(migrated: Database) -> None:
-    assert await contents_of(migrated, KEPT) == ROWS
+async def test_migration_keeps_every_record(migrated: Database) -> None:
+    assert await contents_of(migrated, ALL_RECORDS) == ROWS
     vectors = await contents_of(migrated, "SELECT embedder, data FROM vector")
     assert vectors == [("none", b"\x00\x00\x80?")] * len(ROWS)
     assert await contents_of(migrated, "SELECT query_id, score FROM feedback") == [("q1", 0.5)]
     assert await contents_of(migrated, "SELECT record_id FROM audit") == [("f1",)]
 
 
-async def test_topics_are_where_they_were(memory: Memory, richard: MemoryService) -> None:
+async def test_topics_survive_the_migration(memory: Memory, richard: MemoryService) -> None:
     assert await richard.recall_topic("user.metal") == "Osmium"
     assert await richard.recall_topic("project.deadline") == "Friday"
     assert await memory.of(Caller(tenant="default")).recall_topic("user.metal") == "Iridium"
@@ -160,13 +160,13 @@ async def test_old_episodes_are_searched_with_their_ratings_by_their_owner(
     assert eves.content == "Eve sells osmium."
 
 
-async def test_what_waited_for_the_index_still_waits(memory: Memory) -> None:
+async def test_records_waiting_for_the_index_still_wait(memory: Memory) -> None:
     counts = await memory.ledger.counts()
 
     assert (counts.records, counts.waiting, counts.indexed) == (6, 2, 3)
 
 
-async def test_features_are_read_in_the_background_and_change_nothing_that_is_found(
+async def test_features_are_computed_in_the_background_without_changing_results(
     memory: Memory, migrated: Database, richard: MemoryService
 ) -> None:
     ask = RecallRequest(query="metal: gold, osmium or iridium?", top_k=20)
@@ -187,7 +187,7 @@ async def test_features_are_read_in_the_background_and_change_nothing_that_is_fo
     assert await contents_of(migrated, "SELECT DISTINCT stems FROM feature") == [(" | ",)]
 
 
-async def test_a_migrated_schema_is_that_of_a_new_ledger(
+async def test_a_migrated_schema_equals_that_of_a_new_ledger(
     migrated: Database, tmp_path: Path
 ) -> None:
     async with Database.open(tmp_path / "new.sqlite3", migrations()) as new:
@@ -218,7 +218,7 @@ async def test_full_text_and_records_agree_after_every_kind_of_change(
     await migrated.write(lambda c: c.execute(check).rowcount)
 
 
-async def test_a_database_opened_again_is_not_migrated_again(old: Path) -> None:
+async def test_a_reopened_database_is_not_migrated_again(old: Path) -> None:
     for _ in range(2):
         async with Database.open(old, migrations()) as database:
             assert await contents_of(database, "PRAGMA user_version") == [(len(migrations()),)]
@@ -236,7 +236,7 @@ WAITING = [
 ]
 
 
-def _let_wait(connection: SqlConnection) -> int:
+def _add_pending_work(connection: SqlConnection) -> int:
     return connection.executemany(
         "INSERT INTO record (tenant, id, kind, content, superseded_by, index_state, unjudged,"
         " scope, owner, event_time) VALUES ('default', ?1, ?2, ?1, ?3, ?4, ?5, 'user', 'richard',"
@@ -245,11 +245,11 @@ def _let_wait(connection: SqlConnection) -> int:
     ).rowcount
 
 
-async def test_what_an_older_ledger_had_yet_to_do_are_tasks(tmp_path: Path) -> None:
+async def test_pending_work_of_an_older_ledger_becomes_tasks(tmp_path: Path) -> None:
     file = tmp_path / "waiting.sqlite3"
     before = [migration for migration in migrations() if migration.name < "0011"]
     async with Database.open(file, before) as database:
-        await database.write(_let_wait)
+        await database.write(_add_pending_work)
 
     async with Database.open(file, migrations()) as database:
         ledger = Ledger(database, "default")
@@ -274,8 +274,8 @@ TURN_RECORDS = [
     ("m2", "chat_message", "Osmium.", "assistant", None, "q1:agent"),
     ("e2", "episode", "Q: Light?\nA: Lithium.", None, None, None),
 ]
-"""Of two turns of one query id, the second of which lost its messages to the first."""
-ASKED = Turn(
+"""Two turns with one query id, of which the second took messages of the first."""
+KNOWN_TURN = Turn(
     query="Dense?",
     answer="Osmium.",
     at=datetime(2026, 5, 2, 14, 23, 1, tzinfo=UTC),
@@ -301,7 +301,7 @@ def _remember_turns(connection: SqlConnection) -> int:
 
 @pytest.fixture
 async def with_turns(tmp_path: Path) -> Path:
-    """A ledger from before turns had names, with turns in it."""
+    """A ledger written before turns had names, with turns in it."""
     file = tmp_path / "turns.sqlite3"
     before = [migration for migration in migrations() if migration.name < "0007"]
     async with Database.open(file, before) as database:
@@ -309,7 +309,7 @@ async def with_turns(tmp_path: Path) -> Path:
     return file
 
 
-async def test_turns_of_older_ledgers_are_known_again_and_can_be_revised(
+async def test_turns_of_older_ledgers_are_recognised_and_can_be_revised(
     bus: Connection, with_turns: Path
 ) -> None:
     def announce(subject: str, change: MemoryChange) -> None:
@@ -323,10 +323,10 @@ async def test_turns_of_older_ledgers_are_known_again_and_can_be_revised(
         )
         turns = await contents_of(database, "SELECT id, turn, score FROM record ORDER BY row")
         rated = await contents_of(database, "SELECT answer, score FROM feedback")
-        await richard.intake.store_turn(ASKED)
+        await richard.intake.store_turn(KNOWN_TURN)
         again = await contents_of(database, "SELECT id, turn, score FROM record ORDER BY row")
-        later = ASKED.at + timedelta(minutes=1)
-        await richard.intake.store_turn(replace(ASKED, answer="Iridium.", at=later))
+        later = KNOWN_TURN.at + timedelta(minutes=1)
+        await richard.intake.store_turn(replace(KNOWN_TURN, answer="Iridium.", at=later))
         loaded = await richard.sessions.load("s1", 100)
 
     of_turns = [("e1", "m1"), ("m1", "m1"), ("t1", "m1"), ("m2", "m1"), ("e2", None)]
@@ -348,7 +348,7 @@ STATED = [
     ("shared", "fact", "tenant", "", None, None, '{"stated_by":"ada","kept":1}', None),
     ("of old", "fact", "agent", "shell", None, None, "{}", None),
 ]
-"""In a ledger of before records knew who stated them."""
+"""Records of a ledger written before records named who stated them."""
 
 
 def _state(connection: SqlConnection) -> int:
@@ -364,7 +364,7 @@ def _state(connection: SqlConnection) -> int:
     ).rowcount
 
 
-async def test_records_of_older_ledgers_know_who_stated_them_and_when_they_were_replaced(
+async def test_records_of_older_ledgers_get_their_author_and_time_of_replacement(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "stated.sqlite3"

@@ -1,4 +1,4 @@
-"""Full text of texts without spaces: in older ledgers, and without effect on others' scores."""
+"""Pairs for texts without spaces: added to older ledgers, without effect on other scores."""
 
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ BEFORE = [file for file in migrations() if file.name < "0016"]
 
 
 def insert(connection: SqlConnection, *texts: str) -> int:
-    """As an older local2 did: features of whole runs, and no pairs."""
+    """Insert records as an older local2 did: with features of whole runs, and without pairs."""
     for number, text in enumerate(texts):
         connection.execute(
             "INSERT INTO record (tenant, id, kind, scope, owner, content, event_time)"
@@ -34,7 +34,7 @@ def insert(connection: SqlConnection, *texts: str) -> int:
 
 
 def scores(connection: SqlConnection, query: str) -> list[tuple[int, float]]:
-    """As `search_text` asks for them."""
+    """Return the scores that `search_text` uses."""
     return [
         (row, score)
         for row, score in connection.execute(
@@ -45,7 +45,9 @@ def scores(connection: SqlConnection, query: str) -> list[tuple[int, float]]:
     ]
 
 
-async def test_an_older_ledger_has_its_pairs_once_its_features_are_read(tmp_path: Path) -> None:
+async def test_an_older_ledger_gets_its_pairs_when_its_features_are_recomputed(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "old.sqlite3"
     async with Database.open(file, BEFORE) as old:
         await old.write(lambda c: insert(c, CHINESE, ENGLISH))
@@ -60,11 +62,11 @@ async def test_an_older_ledger_has_its_pairs_once_its_features_are_read(tmp_path
 
         assert [row for row, _ in found] == [1]
         assert " 主题=1 " in stems[0]
-        assert stems[1] == " old=1 | "  # a dash is no run: nothing is read again
+        assert stems[1] == " old=1 | "  # a dash is not a run, so its text is not read again
         assert await ledger.problems() == []
 
 
-async def test_a_record_that_was_erased_meanwhile_gets_no_pairs(tmp_path: Path) -> None:
+async def test_a_record_erased_during_the_update_gets_no_pairs(tmp_path: Path) -> None:
     async with Database.open(tmp_path / "new.sqlite3", migrations()) as database:
         await database.write(lambda c: insert(c, CHINESE))
         rows = Ledger(database, "default")._rows
@@ -73,7 +75,7 @@ async def test_a_record_that_was_erased_meanwhile_gets_no_pairs(tmp_path: Path) 
         assert await rows.change("keep_pairs", **erased) == 0
 
 
-async def test_a_record_that_was_erased_meanwhile_gets_no_features(tmp_path: Path) -> None:
+async def test_a_record_erased_during_the_update_gets_no_features(tmp_path: Path) -> None:
     async with Database.open(tmp_path / "new.sqlite3", migrations()) as database:
         await database.write(lambda c: insert(c, CHINESE))
         rows = Ledger(database, "default")._rows
@@ -86,7 +88,7 @@ async def test_a_record_that_was_erased_meanwhile_gets_no_features(tmp_path: Pat
         assert await rows.change("keep_features", **read) == 1
 
 
-async def test_scores_of_texts_with_spaces_are_what_they_were(tmp_path: Path) -> None:
+async def test_scores_of_texts_with_spaces_are_unchanged(tmp_path: Path) -> None:
     async with (
         Database.open(tmp_path / "old.sqlite3", BEFORE) as old,
         Database.open(tmp_path / "new.sqlite3", migrations()) as new,
@@ -95,7 +97,7 @@ async def test_scores_of_texts_with_spaces_are_what_they_were(tmp_path: Path) ->
             await database.write(lambda c: insert(c, *TEXTS))
 
         for query in QUERIES:
-            asked = partial(scores, query=query)
-            before, after = [await database.read(asked) for database in (old, new)]
+            query_scores = partial(scores, query=query)
+            before, after = [await database.read(query_scores) for database in (old, new)]
             assert before, query
             assert after == before

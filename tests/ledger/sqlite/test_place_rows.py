@@ -1,4 +1,4 @@
-"""The rows of places in memory are those of the ledger, however it grows meanwhile."""
+"""The cached rows of places equal those of the ledger, however it grows."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from local.protocol.envelope import new_id
 from recalling import DAY
 
 
-async def written(memory: Memory, owner: str, count: int) -> None:
+async def store_notes(memory: Memory, owner: str, count: int) -> None:
     records = [
         NewRecord(id=new_id(), kind="episode", owner=owner, content=f"Note {n}.", event_time=DAY)
         for n in range(count)
@@ -21,7 +21,7 @@ async def written(memory: Memory, owner: str, count: int) -> None:
 
 
 async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
-    """For both users and for nobody: how many of the ledger's rows are theirs, and should be."""
+    """Return actual and expected row counts for both users, for nobody, and for all."""
 
     def count(connection: SqlConnection) -> list[tuple[int, int]]:
         found: list[Row] = connection.execute("SELECT row, owner, place FROM record").fetchall()
@@ -35,16 +35,16 @@ async def counted(memory: Memory, rows: PlaceRows) -> list[tuple[int, int]]:
     return await memory.ledger._rows.read(count)
 
 
-@pytest.mark.parametrize("few", [0, 5_000], ids=["read anew", "read on"])
-@pytest.mark.parametrize("kept", [1, 2_000_000], ids=["one place at a time", "all"])
-async def test_each_place_has_its_own_rows_and_those_that_come(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch, few: int, kept: int
+@pytest.mark.parametrize("max_new_rows", [0, 5_000], ids=["read again", "read further"])
+@pytest.mark.parametrize("budget", [1, 2_000_000], ids=["one place at a time", "all"])
+async def test_each_place_has_its_own_rows_including_new_ones(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, max_new_rows: int, budget: int
 ) -> None:
-    monkeypatch.setattr(working_sets, "MAX_NEW_ROWS", few)
-    rows = PlaceRows(memory.ledger._rows, Budget(kept))
+    monkeypatch.setattr(working_sets, "MAX_NEW_ROWS", max_new_rows)
+    rows = PlaceRows(memory.ledger._rows, Budget(budget))
     for count in (3, 1, 20):
-        await written(memory, "ada", count)
-        await written(memory, "eve", 2 * count)
+        await store_notes(memory, "ada", count)
+        await store_notes(memory, "eve", 2 * count)
 
         results = await counted(memory, rows)
 

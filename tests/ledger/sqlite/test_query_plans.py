@@ -1,6 +1,6 @@
-"""What runs for a question, a write or a batch finds its rows, however many the ledger has.
+"""Statements for questions, writes and batches find their rows in ledgers of any size.
 
-Nothing here depends on the data: without statistics SQLite plans by the schema alone.
+Nothing here depends on data: without statistics SQLite plans by the schema alone.
 """
 
 import re
@@ -20,7 +20,7 @@ WHOLE = {
     "could_be_chosen": "a restore, after which something was forgotten",
     "lacks_features": "a start, until every record has its features",
 }
-"""Statements that read all of a tenant, and when."""
+"""Statements that read all of a tenant, and the occasion."""
 
 STATEMENTS = statements()
 ALL_OF_IT = re.compile(

@@ -1,4 +1,4 @@
-"""The facts kept in memory are never older than the ledger."""
+"""The cached facts are never older than the ledger."""
 
 import asyncio
 import threading
@@ -44,7 +44,7 @@ async def recalled(ledger: Ledger) -> str | None:
 
 
 async def read_without_reader(ledger: Ledger, database: Database) -> Record | None:
-    """Ask for the fact while the database answers nobody."""
+    """Read the fact while the database answers nobody."""
     begun, may_end = threading.Event(), threading.Event()
 
     def hold(_: SqlConnection) -> None:
@@ -61,7 +61,7 @@ async def read_without_reader(ledger: Ledger, database: Database) -> Record | No
         await holding
 
 
-async def test_a_fact_that_was_asked_for_is_recalled_without_the_database(
+async def test_a_recently_recalled_fact_is_recalled_without_the_database(
     ledger: Ledger, database: Database
 ) -> None:
     await ledger.facts.store(fact("Elixir"))
@@ -73,17 +73,17 @@ async def test_a_fact_that_was_asked_for_is_recalled_without_the_database(
     assert record.content == "Elixir"
 
 
-async def test_a_new_value_is_recalled_at_once_after_the_old_one_was_kept(ledger: Ledger) -> None:
+async def test_a_new_value_replaces_the_cached_one_immediately(ledger: Ledger) -> None:
     for value in ("Elixir", "Python", "Elixir"):
         await ledger.facts.store(fact(value))
         assert await recalled(ledger) == value
         assert await recalled(ledger) == value
 
 
-async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
+async def test_a_read_that_began_before_a_write_does_not_cache_the_old_value(
     ledger: Ledger, database: Database
 ) -> None:
-    """The reader has the old row in its hands while the writer commits the new one."""
+    """The reader has read the old row when the writer commits the new one."""
     await ledger.facts.store(fact("Elixir"))
     has_read, may_answer = threading.Event(), threading.Event()
     read = database.read
@@ -110,7 +110,7 @@ async def test_a_read_that_began_before_a_write_does_not_put_the_old_value_back(
     assert await recalled(ledger) == "Python"
 
 
-async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
+async def test_a_refused_write_leaves_the_value_of_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
     await ledger.facts.store(fact("Elixir"))
@@ -128,7 +128,7 @@ async def test_a_refused_write_leaves_the_value_that_is_in_the_ledger(
     assert await recalled(ledger) == "Elixir"
 
 
-async def test_a_fact_too_large_to_keep_is_recalled_from_the_ledger(
+async def test_a_fact_too_large_for_the_cache_is_recalled_from_the_ledger(
     ledger: Ledger, database: Database
 ) -> None:
     await ledger.facts.store(fact("x" * (LARGEST_HELD + 1)))
@@ -154,26 +154,26 @@ def record(topic: str, *, scope: OwnerScope = "user", owner: str = OWNER) -> Rec
     )
 
 
-def test_no_more_facts_are_kept_than_fit_and_those_asked_for_stay() -> None:
-    kept = RecentTopics(Budget(3))
+def test_the_least_recently_used_fact_is_evicted() -> None:
+    topics = RecentTopics(Budget(3))
     for name in ("user.a", "user.b", "user.c"):
-        kept.keep(record(name))
+        topics.keep(record(name))
 
-    assert kept.get(("user", OWNER, "user.a")) is not None
-    kept.keep(record("user.d"))
+    assert topics.get(("user", OWNER, "user.a")) is not None
+    topics.keep(record("user.d"))
 
-    left = [n for n in "abcd" if kept.get(("user", OWNER, f"user.{n}")) is not None]
+    left = [n for n in "abcd" if topics.get(("user", OWNER, f"user.{n}")) is not None]
     assert left == ["a", "c", "d"], "b had not been asked for the longest"
 
 
-def test_forgetting_one_fact_leaves_the_others_and_those_of_others() -> None:
-    kept = RecentTopics(Budget(3))
-    kept.keep(record("user.a"))
-    kept.keep(record("user.b"))
+def test_evicting_a_fact_leaves_other_facts_and_those_of_other_owners() -> None:
+    topics = RecentTopics(Budget(3))
+    topics.keep(record("user.a"))
+    topics.keep(record("user.b"))
 
-    kept.forget(record("user.a"))
-    kept.forget(record("user.b", owner="eve"))
-    kept.forget(record("user.b", scope="agent"))
+    topics.forget(record("user.a"))
+    topics.forget(record("user.b", owner="eve"))
+    topics.forget(record("user.b", scope="agent"))
 
-    assert kept.get(("user", OWNER, "user.a")) is None
-    assert kept.get(("user", OWNER, "user.b")) is not None
+    assert topics.get(("user", OWNER, "user.a")) is None
+    assert topics.get(("user", OWNER, "user.b")) is not None

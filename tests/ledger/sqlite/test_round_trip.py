@@ -1,4 +1,4 @@
-"""What is exported and imported into an empty ledger is the same ledger, row by row."""
+"""Exporting a ledger and importing it into an empty one reproduces it, row by row."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from local.ledger.sqlite.sql import migrations
 from local.ledger.transfer import ExportFilter
 
 DERIVED = {"index_state", "unjudged", "revision", "retired_noted_at"}
-"""Columns: the first two are read no more, the third only ever compared with itself, and retention
+"""Columns: the first two are no longer read, the third is only compared with itself, and retention
 counts from when a ledger itself noted that something was retired."""
 TABLES = {
     "record": "row",
@@ -28,19 +28,19 @@ TABLES = {
     "item": "rowid",
 }
 NOT_CARRIED = {"task", "tombstone", "erasure", "consolidation", "tally", "usage"}
-"""Tasks are made anew; what was erased, consolidated, committed and counted is a ledger's own
-business."""
+"""Tables: tasks are created anew; what a ledger erased, consolidated, committed and counted is its
+own history."""
 
 
 @pytest.fixture
 async def source(database: Database) -> Database:
     await fill(Ledger(database, "default"))
     await fill(Ledger(database, "other"))
-    await database.write(_note_what_is_noted_elsewhere)
+    await database.write(_fill_remaining_columns)
     return database
 
 
-def _note_what_is_noted_elsewhere(connection: SqlConnection) -> int:
+def _fill_remaining_columns(connection: SqlConnection) -> int:
     at = "2026-05-01T12:00:00.000+00:00"
     connection.execute("UPDATE audit SET run = 'r1', reason = 'stale', agent = 'a', user = 'ada'")
     return connection.execute(
@@ -55,7 +55,7 @@ async def target(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 async def rows(database: Database, tenant: str = "default") -> dict[str, list[Any]]:
-    """Every row of a tenant, but for what is derived."""
+    """Return every row of a tenant, without derived columns."""
 
     def read(connection: SqlConnection) -> dict[str, list[Any]]:
         return {table: list(_rows(connection, table, tenant)) for table in TABLES}
@@ -72,7 +72,9 @@ def _rows(connection: SqlConnection, table: str, tenant: str) -> Any:
         yield {name: row[name] for name in row.keys() if name not in DERIVED}  # noqa: SIM118
 
 
-async def test_a_whole_ledger_is_the_same_row_by_row(source: Database, target: Database) -> None:
+async def test_an_imported_ledger_equals_its_source_row_by_row(
+    source: Database, target: Database
+) -> None:
     report = await copy(
         Ledger(source, "default"), Ledger(target, "default"), ExportFilter(vectors=True)
     )
@@ -85,10 +87,10 @@ async def test_a_whole_ledger_is_the_same_row_by_row(source: Database, target: D
     assert report.new["record"] == len(before["record"])
 
 
-async def test_another_tenants_rows_among_them_change_nothing(
+async def test_interleaved_rows_of_another_tenant_change_nothing(
     source: Database, target: Database
 ) -> None:
-    """Rows are others where they come second; the order in sessions is the same."""
+    """Row numbers differ in the tenant imported second; the order in sessions is the same."""
     await copy(Ledger(source, "other"), Ledger(target, "other"))
 
     def order(connection: SqlConnection) -> list[str]:
@@ -112,8 +114,8 @@ async def test_importing_twice_changes_nothing(source: Database, target: Databas
     assert (second.replaced, second.unplaced, second.conflicts) == (0, 0, [])
 
 
-async def test_every_table_is_carried_or_known_to_be_derived(source: Database) -> None:
-    """A migration that adds one must say which."""
+async def test_every_table_is_exported_or_known_to_be_derived(source: Database) -> None:
+    """A migration that adds a table must say which."""
 
     def tables(connection: SqlConnection) -> set[str]:
         found = connection.execute(
@@ -125,8 +127,8 @@ async def test_every_table_is_carried_or_known_to_be_derived(source: Database) -
     assert await source.read(tables) == set(TABLES) | NOT_CARRIED
 
 
-async def test_every_column_has_a_value_in_the_ledger_that_is_copied(source: Database) -> None:
-    """Else a column that an export leaves out would not be missed above."""
+async def test_every_column_has_a_value_in_the_source_ledger(source: Database) -> None:
+    """Otherwise the test above would not notice a column that an export leaves out."""
     empty = {None, "", "[]", "{}", 0}
     computed = {"firsthand", "timed", "wish"}
 
@@ -135,7 +137,7 @@ async def test_every_column_has_a_value_in_the_ledger_that_is_copied(source: Dat
         assert without <= computed, table
 
 
-async def test_a_ledger_that_was_imported_is_sound(source: Database, target: Database) -> None:
+async def test_an_imported_ledger_passes_its_checks(source: Database, target: Database) -> None:
     copied = Ledger(target, "default")
     await copy(Ledger(source, "default"), copied)
 

@@ -1,4 +1,4 @@
-"""Statements have names of their own."""
+"""SQL statements have unique names."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from local.ledger.sqlite.sql import named
 ONE = "-- name: one\nSELECT 1;\n\n-- Why there are two.\n-- name: two\nSELECT 2;\n"
 
 
-def test_statements_are_known_by_their_names() -> None:
+def test_statements_are_found_by_their_names() -> None:
     assert set(named([ONE, "-- name: three\nSELECT 3;"])) == {"one", "two", "three"}
     assert named([ONE])["two"] == "SELECT 2;"
 
 
 @pytest.mark.parametrize("texts", [[ONE + ONE], [ONE, "-- name: two\nSELECT 3;"]])
-def test_a_name_that_is_given_twice_is_refused(texts: list[str]) -> None:
+def test_a_duplicate_name_is_refused(texts: list[str]) -> None:
     with pytest.raises(ValueError, match=r"Two statements are named (one|two)\."):
         named(texts)

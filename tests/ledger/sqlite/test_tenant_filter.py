@@ -1,7 +1,7 @@
-"""The tenant filter stands in one place that nothing goes around.
+"""Every SQL statement is filtered by tenant, in one place that nothing bypasses.
 
-Every named statement demands `:tenant` of each table it reads or writes, or is listed here with the
-reason; `TenantRows` binds it, whatever it is given; and nobody else executes SQL.
+Every named statement requires `:tenant` of each table that it reads or writes, or is listed here
+with the reason; `TenantRows` always binds it; and no other module executes SQL.
 """
 
 import ast
@@ -35,7 +35,7 @@ UNFILTERED = {
 
 EXECUTING = {"execute", "executemany", "executescript"}
 TENANT_ROWS = {"self._rows", "rows", "self"}
-OTHERS = {
+EXEMPT_MODULES = {
     "ledger/sqlite/rows.py": "TenantRows itself",
     "ledger/sqlite/ledger.py": "check_full_text and count_rows, of the whole file",
     "ledger/sqlite/database/__init__.py": "a pragma",
@@ -45,12 +45,12 @@ OTHERS = {
     "ledger/sqlite/database/copies.py": "migrations and pages of the whole file",
     "ledger/sqlite/copies.py": "what a copy of the whole file holds",
 }
-"""Modules that execute SQL on a connection, and which."""
+"""Modules that execute SQL on a connection, and which connection."""
 SOURCE = Path(local.__file__).parent
 
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
-def test_a_statement_reads_and_writes_rows_of_the_bound_tenant_only(name: str) -> None:
+def test_a_statement_reads_and_writes_only_rows_of_the_bound_tenant(name: str) -> None:
     found = unfiltered(STATEMENTS[name])
 
     assert bool(found) == (name in UNFILTERED), f"{found} of {STATEMENTS[name]}"
@@ -82,11 +82,11 @@ def test_a_statement_reads_and_writes_rows_of_the_bound_tenant_only(name: str) -
         ("SELECT data FROM vector WHERE record = :row", ["vector"]),
     ],
 )
-def test_a_statement_that_lacks_the_filter_is_found(statement: str, tables: list[str]) -> None:
+def test_a_statement_without_the_filter_is_detected(statement: str, tables: list[str]) -> None:
     assert unfiltered(statement) == tables
 
 
-async def test_no_value_that_is_given_takes_the_place_of_the_tenant(database: Database) -> None:
+async def test_no_passed_value_overrides_the_bound_tenant(database: Database) -> None:
     ledgers = [Ledger(database, name) for name in ("acme", "other")]
     rows = [TenantRows(database, ledger.tenant) for ledger in ledgers]
     for each in rows:
@@ -107,7 +107,7 @@ async def test_no_value_that_is_given_takes_the_place_of_the_tenant(database: Da
     assert found == [["t"], [], [], ["t"]]
 
 
-def test_nobody_executes_sql_but_through_the_rows_of_a_tenant() -> None:
+def test_sql_is_executed_only_through_the_rows_of_a_tenant() -> None:
     executing: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -116,5 +116,7 @@ def test_nobody_executes_sql_but_through_the_rows_of_a_tenant() -> None:
                 if receiver not in TENANT_ROWS:
                     executing.setdefault(str(file.relative_to(SOURCE)), set()).add(receiver)
 
-    assert {name: whose for name, whose in executing.items() if name not in OTHERS} == {}
-    assert set(executing) == set(OTHERS)
+    assert {
+        name: connection for name, connection in executing.items() if name not in EXEMPT_MODULES
+    } == {}
+    assert set(executing) == set(EXEMPT_MODULES)

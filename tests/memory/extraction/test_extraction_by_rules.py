@@ -1,4 +1,4 @@
-"""What is extracted without a model: what is plainly stated and lasts, and nothing else."""
+"""Extraction without a model: only lasting and plainly stated facts, and nothing else."""
 
 from datetime import UTC, datetime
 
@@ -11,12 +11,14 @@ from local.text.names import is_topic
 FRIDAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def said(content: str, *, id_: str = "1", role: str = "user", by: str | None = None) -> Utterance:
+def utterance(
+    content: str, *, id_: str = "1", role: str = "user", by: str | None = None
+) -> Utterance:
     return Utterance(id=id_, role=role, content=content, at=FRIDAY, speaker=by)
 
 
 def items(content: str, *, by: str | None = None) -> list[Item]:
-    return extract(Passage(messages=[said(content, by=by)]))
+    return extract(Passage(messages=[utterance(content, by=by)]))
 
 
 def contents(content: str, *, by: str | None = None) -> list[str]:
@@ -24,7 +26,7 @@ def contents(content: str, *, by: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("content", "topic", "kept"),
+    ("content", "topic", "expected"),
     [
         pytest.param("My name is Ana Silva.", "user.name", "The user's name is Ana Silva.",
                      id="name"),
@@ -62,10 +64,10 @@ def contents(content: str, *, by: str | None = None) -> list[str]:
                      "The user said: We switched from MySQL to Postgres.", id="change"),
     ],
 )  # fmt: skip
-def test_what_there_can_be_only_one_of_has_a_key(content: str, topic: str, kept: str) -> None:
+def test_a_fact_with_one_possible_value_has_a_key(content: str, topic: str, expected: str) -> None:
     (item,) = items(content)
 
-    assert (item.topic, item.content) == (topic, kept)
+    assert (item.topic, item.content) == (topic, expected)
     assert is_topic(topic)
 
 
@@ -88,7 +90,9 @@ def test_what_there_can_be_only_one_of_has_a_key(content: str, topic: str, kept:
         pytest.param("Never use emojis in your replies.", "instruction", id="standing instruction"),
     ],
 )
-def test_what_can_stand_beside_others_has_a_type_and_no_key(content: str, memory_type: str) -> None:
+def test_a_fact_that_can_have_several_values_has_a_type_and_no_key(
+    content: str, memory_type: str
+) -> None:
     (item,) = items(content)
 
     assert (item.memory_type, item.topic) == (memory_type, None)
@@ -126,12 +130,12 @@ def test_what_can_stand_beside_others_has_a_type_and_no_key(content: str, memory
         pytest.param("I have to admit it is better today.", id="what nobody has to do"),
     ],
 )
-def test_what_does_not_last_or_is_not_the_speakers_own_is_left_out(content: str) -> None:
+def test_passing_statements_and_those_about_others_are_left_out(content: str) -> None:
     assert items(content) == []
 
 
 @pytest.mark.parametrize(
-    ("content", "kept"),
+    ("content", "expected"),
     [
         pytest.param("I study law because my mother did.",
                      "The user studies law because their mother did.", id="mine becomes theirs"),
@@ -145,11 +149,11 @@ def test_what_does_not_last_or_is_not_the_speakers_own_is_left_out(content: str)
                      id="a numeral"),
     ],
 )  # fmt: skip
-def test_a_statement_is_reworded_only_where_that_is_safe(content: str, kept: str) -> None:
-    assert contents(content) == [kept]
+def test_a_statement_is_reworded_only_if_that_is_safe(content: str, expected: str) -> None:
+    assert contents(content) == [expected]
 
 
-def test_each_clause_is_a_fact_of_its_own() -> None:
+def test_each_clause_is_a_separate_fact() -> None:
     found = items("Hi, I'm Ana, and I live in Porto, but I work for a bank in Braga.")
 
     assert [item.topic for item in found] == ["user.name", "user.home", "user.employer"]
@@ -166,15 +170,18 @@ def test_each_clause_is_a_fact_of_its_own() -> None:
         pytest.param("I broke my arm two weeks ago.", "(said on 2026-05-01)", id="not exact"),
     ],
 )
-def test_relative_times_are_kept_with_their_date(content: str, date: str) -> None:
-    (kept,) = contents(content)
+def test_relative_times_are_stored_with_their_date(content: str, date: str) -> None:
+    (statement,) = contents(content)
 
-    assert date in kept
+    assert date in statement
 
 
 def test_a_correction_replaces_the_value_under_the_same_key() -> None:
     passage = Passage(
-        messages=[said("The deadline is 14 June."), said("Actually, it's 21 June.", id_="2")]
+        messages=[
+            utterance("The deadline is 14 June."),
+            utterance("Actually, it's 21 June.", id_="2"),
+        ]
     )
 
     first, second = extract(passage)
@@ -190,15 +197,15 @@ def test_a_correction_replaces_the_value_under_the_same_key() -> None:
         pytest.param(["Thanks.", "Actually, it's Tom."], id="of something said since"),
     ],
 )
-def test_what_may_correct_something_else_corrects_nothing(rest: list[str]) -> None:
-    messages = [said("My name is Ana."), *(said(text, id_=text) for text in rest)]
+def test_an_ambiguous_correction_corrects_nothing(rest: list[str]) -> None:
+    messages = [utterance("My name is Ana."), *(utterance(text, id_=text) for text in rest)]
 
     assert [item.content for item in extract(Passage(messages=messages))] == [
         "The user's name is Ana."
     ]
 
 
-def test_a_named_speaker_is_that_person_with_keys_of_their_own() -> None:
+def test_facts_of_a_named_speaker_have_that_persons_keys() -> None:
     (mel,) = items("I live in Porto.", by="Mel")
     (jon,) = items("I live in Leeds.", by="Jon")
 
@@ -206,23 +213,27 @@ def test_a_named_speaker_is_that_person_with_keys_of_their_own() -> None:
     assert jon.topic == "user.jon.home"
 
 
-def test_what_people_advise_each_other_instructs_nobody() -> None:
+def test_advice_between_people_is_not_an_instruction() -> None:
     assert items("Never give up on your garden.", by="Mel") == []
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool", "system"])
-def test_only_what_users_say_is_extracted(role: str) -> None:
-    assert extract(Passage(messages=[said("My name is Ana.", role=role)])) == []
+def test_only_user_messages_are_extracted(role: str) -> None:
+    assert extract(Passage(messages=[utterance("My name is Ana.", role=role)])) == []
 
 
 def test_nothing_is_extracted_from_the_context() -> None:
-    passage = Passage(messages=[said("Thanks!", id_="2")], context=[said("My name is Ana.")])
+    passage = Passage(
+        messages=[utterance("Thanks!", id_="2")], context=[utterance("My name is Ana.")]
+    )
 
     assert extract(passage) == []
 
 
-def test_what_is_said_twice_is_one_item() -> None:
-    passage = Passage(messages=[said("I live in Porto."), said("I live in Porto.", id_="2")])
+def test_a_repeated_statement_is_one_item() -> None:
+    passage = Passage(
+        messages=[utterance("I live in Porto."), utterance("I live in Porto.", id_="2")]
+    )
 
     assert len(extract(passage)) == 1
 
@@ -231,8 +242,8 @@ STATUS = "Good morning. The harvest festival moves to the old mill. I paid the b
 REPLY = "So the harvest festival is at the old mill, and the brass band is paid."
 
 
-def test_what_an_answer_takes_up_is_extracted_together() -> None:
-    passage = Passage(messages=[said(STATUS), said(REPLY, id_="2", role="assistant")])
+def test_statements_that_an_answer_repeats_are_extracted_together() -> None:
+    passage = Passage(messages=[utterance(STATUS), utterance(REPLY, id_="2", role="assistant")])
 
     (item,) = extract(passage)
 
@@ -242,18 +253,18 @@ def test_what_an_answer_takes_up_is_extracted_together() -> None:
     assert item.confidence < items("I live in Porto.")[0].confidence
 
 
-def test_lines_of_a_foreign_text_are_no_talk_however_many_pairs_an_answer_takes_up() -> None:
+def test_lines_of_a_pasted_text_are_not_extracted_even_if_an_answer_repeats_them() -> None:
     lines = "I show my lines.\n予算策定とコスト管理\n新入社員の育成と指導"
-    passage = Passage(messages=[said(lines), said(lines, id_="2", role="assistant")])
+    passage = Passage(messages=[utterance(lines), utterance(lines, id_="2", role="assistant")])
 
     assert extract(passage) == []
 
 
-def test_without_an_answer_no_form_means_no_item() -> None:
+def test_statements_of_no_known_form_are_not_extracted_without_an_answer() -> None:
     assert items(STATUS) == []
 
 
-def test_every_item_says_where_it_is_from_and_what_it_answers() -> None:
+def test_every_item_names_its_sources_and_the_questions_it_answers() -> None:
     (item,) = items("I live in Porto.")
 
     assert item.sources == ("1",)
@@ -262,7 +273,7 @@ def test_every_item_says_where_it_is_from_and_what_it_answers() -> None:
     assert item.summary == "The user lives in Porto"
 
 
-async def test_the_extractor_returns_the_same_every_time() -> None:
-    passage = Passage(messages=[said("I live in Porto. My dog is called Rex.")])
+async def test_the_extractor_is_deterministic() -> None:
+    passage = Passage(messages=[utterance("I live in Porto. My dog is called Rex.")])
 
     assert await RulesExtractor().extract(passage) == extract(passage) == extract(passage)

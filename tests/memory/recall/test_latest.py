@@ -1,4 +1,4 @@
-"""The latest of a user's similar messages first, and a correction before what it corrects."""
+"""The latest of a user's similar messages is first, and a correction precedes what it corrects."""
 
 import pytest
 
@@ -13,8 +13,10 @@ RAISED = "They raised the API limit to 250 requests per minute."
 HOW_MUCH = "What is the API limit?"
 
 
-async def say(bus: Connection, *messages: str, role: str = "user", session: str = "s1") -> None:
-    """Store each message on a day of its own."""
+async def store_messages(
+    bus: Connection, *messages: str, role: str = "user", session: str = "s1"
+) -> None:
+    """Store each message on a different day."""
     for day, content in enumerate(messages, start=1):
         timestamp = f"2026-05-{day:02}T12:00:00Z"
         message = {"role": role, "content": content, "timestamp": timestamp}
@@ -36,7 +38,7 @@ def is_reordered(items: list[Json]) -> bool:
 
 
 async def test_the_later_of_two_similar_messages_is_first(bus: Connection) -> None:
-    await say(bus, LIMIT, RAISED)
+    await store_messages(bus, LIMIT, RAISED)
 
     items = await recall(bus, HOW_MUCH)
     assert [item["content"] for item in items] == [RAISED, LIMIT]
@@ -63,22 +65,22 @@ async def test_the_later_of_two_similar_messages_is_first(bus: Connection) -> No
         pytest.param(" ".join([LIMIT] * 5), RAISED, HOW_MUCH, id="long"),
     ],
 )
-async def test_others_stay_where_they_are(
+async def test_other_messages_keep_their_places(
     bus: Connection, earlier: str, later: str, query: str
 ) -> None:
-    await say(bus, earlier, later)
+    await store_messages(bus, earlier, later)
 
     assert not is_reordered(await recall(bus, query))
 
 
-async def test_somebody_elses_later_message_stays_where_it_is(bus: Connection) -> None:
-    await say(bus, LIMIT)
-    await say(bus, "I see.", RAISED, role="assistant", session="s2")
+async def test_a_later_message_of_another_speaker_keeps_its_place(bus: Connection) -> None:
+    await store_messages(bus, LIMIT)
+    await store_messages(bus, "I see.", RAISED, role="assistant", session="s2")
 
     assert not is_reordered(await recall(bus, HOW_MUCH))
 
 
-async def test_a_message_of_the_future_is_not_the_latest(bus: Connection) -> None:
+async def test_a_message_dated_in_the_future_is_not_the_latest(bus: Connection) -> None:
     for content, timestamp in ((LIMIT, None), (RAISED, "9999-01-01T00:00:00Z")):
         await ingest(bus, {"role": "user", "content": content, "timestamp": timestamp})
 
@@ -86,18 +88,20 @@ async def test_a_message_of_the_future_is_not_the_latest(bus: Connection) -> Non
 
 
 @pytest.mark.parametrize("correction", ["No, I meant Wednesday.", "Sorry - make that Wednesday!"])
-async def test_a_correction_is_before_the_message_that_it_corrects(
+async def test_a_correction_precedes_the_message_that_it_corrects(
     bus: Connection, correction: str
 ) -> None:
     dentist = "My dentist appointment is on Tuesday."
-    said = {"role": "user", "content": dentist}
+    statement = {"role": "user", "content": dentist}
     noted = {"role": "assistant", "content": "Noted."}
-    await ingest(bus, said, noted, {"role": "user", "content": correction}, noted | {"id": "m4"})
+    await ingest(
+        bus, statement, noted, {"role": "user", "content": correction}, noted | {"id": "m4"}
+    )
 
     assert (await contents(bus, "When was my dentist appointment?"))[:2] == [correction, dentist]
 
 
-async def test_only_a_correction_follows_what_it_corrects(bus: Connection) -> None:
+async def test_only_a_correction_moves_before_another_message(bus: Connection) -> None:
     dentist = "My dentist appointment is on Tuesday."
     await ingest(
         bus,

@@ -1,4 +1,4 @@
-"""What others stored changes neither what I find, nor its order, nor its explanation."""
+"""Other users' records change neither a user's results, nor their order, nor their explanation."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import said
+from recalling import chat_message
 
-ASKED = (
+QUERIES = (
     "Which metal is the densest?",
     "osmium density",
     "When did Ann buy iridium?",
@@ -25,9 +25,9 @@ TALK = {
 
 
 async def everything(service: MemoryService) -> bytes:
-    """All that is found, with every share of it."""
+    """Return everything that is found, with all of its score components."""
     found: list[Any] = []
-    for query in ASKED:
+    for query in QUERIES:
         for ask in (
             RecallRequest(query=query, top_k=20),
             RecallRequest(query=query, top_k=20, scope="session"),
@@ -41,10 +41,12 @@ async def everything(service: MemoryService) -> bytes:
     return msgspec.json.encode(found)
 
 
-async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
+async def test_records_of_other_users_do_not_change_a_users_results(searchable: Memory) -> None:
     richard = searchable.of(Caller(tenant="default", user="richard", session_id="s1"))
     for session, texts in TALK.items():
-        await richard.intake.store_conversation([said(text, name="Ann") for text in texts], session)
+        await richard.intake.store_conversation(
+            [chat_message(text, name="Ann") for text in texts], session
+        )
         await richard.write_episodic(" ".join(texts))
     await indexed(searchable)
     before = await everything(richard)
@@ -54,7 +56,7 @@ async def test_others_change_nothing_that_i_find(searchable: Memory) -> None:
     far = [f"Number {n} of the tax forms." for n in range(50)]
     copies = [f"{text} {n}" for n in range(10) for text in near]
     await eve.intake.store_conversation(
-        [said(text, name="Ann") for text in (*near, *copies, *far)], "s1"
+        [chat_message(text, name="Ann") for text in (*near, *copies, *far)], "s1"
     )
     for text in (*near, *far[:20]):
         await eve.write_episodic(text)

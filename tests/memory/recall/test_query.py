@@ -1,4 +1,4 @@
-"""What a question asks for, and that no question upsets the search."""
+"""Parsing of questions into terms, phrases, topics and times; no question breaks the search."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import recall, said
+from recalling import chat_message, recall
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -33,13 +33,11 @@ def richard(memory: Memory) -> MemoryService:
         pytest.param("???", [], id="no words"),
     ],
 )
-def test_the_words_of_a_question_are_those_that_mean_something(
-    question: str, terms: list[str]
-) -> None:
+def test_the_terms_of_a_question_exclude_stop_words(question: str, terms: list[str]) -> None:
     assert list(analyse(question, NOW).terms) == terms
 
 
-def test_a_question_without_end_has_a_bounded_number_of_words() -> None:
+def test_a_very_long_question_has_a_bounded_number_of_terms() -> None:
     query = analyse(" ".join(f"w{n} a{n}.b{n} " for n in range(500)), NOW)
 
     assert len(query.terms) <= 32
@@ -57,7 +55,7 @@ def test_a_question_without_end_has_a_bounded_number_of_words() -> None:
         pytest.param("mail ann@example.org", "ann example org", id="address"),
     ],
 )
-def test_what_belongs_together_is_looked_for_together(question: str, phrase: str) -> None:
+def test_quotations_and_identifiers_are_searched_as_phrases(question: str, phrase: str) -> None:
     assert phrase in analyse(question, NOW).phrases
 
 
@@ -68,7 +66,7 @@ def test_what_belongs_together_is_looked_for_together(question: str, phrase: str
         pytest.param(f'Is "{"gold " * 20}" not what "iron" is?', id="a long one"),
     ],
 )
-def test_what_stands_between_two_quotations_is_none(question: str) -> None:
+def test_text_between_two_quotations_is_not_a_phrase(question: str) -> None:
     assert analyse(question, NOW).phrases == ()
 
 
@@ -85,7 +83,7 @@ def test_what_stands_between_two_quotations_is_none(question: str) -> None:
         ("user.name's, myuser.name, project.a—b", ["user.name", "project.a"]),
     ],
 )
-def test_topic_keys_are_found_wherever_they_stand(question: str, topics: list[str]) -> None:
+def test_topic_keys_are_found_anywhere_in_a_question(question: str, topics: list[str]) -> None:
     assert list(analyse(question, NOW).topics) == topics
 
 
@@ -115,27 +113,29 @@ def test_a_time_becomes_a_window() -> None:
         "naïve_Bayes",
     ],
 )
-async def test_an_identifier_is_found_among_others_with_its_parts(
+async def test_an_identifier_is_found_among_others_with_the_same_parts(
     richard: MemoryService, identifier: str
 ) -> None:
     parts = ["foo", "bar", "path", "file", "py", "err", "user", "host", "x86", "bayes"]
     for part in parts:
         await richard.intake.store_conversation(
-            [said(f"There was {part} and 1 and 2 and 10 and 64 in it.")], part
+            [chat_message(f"There was {part} and 1 and 2 and 10 and 64 in it.")], part
         )
-    await richard.intake.store_conversation([said(f"There was {identifier} in it.")], "wanted")
+    await richard.intake.store_conversation(
+        [chat_message(f"There was {identifier} in it.")], "wanted"
+    )
 
     found = await recall(richard, f"What about {identifier}?")
 
     assert found[0] == f"There was {identifier} in it."
 
 
-async def test_quoted_words_are_found_where_they_stand_together(richard: MemoryService) -> None:
+async def test_quoted_words_are_found_where_they_are_adjacent(richard: MemoryService) -> None:
     await richard.intake.store_conversation(
-        [said("The cheese is old, and so is the moon: it is cold there.")], "s1"
+        [chat_message("The cheese is old, and so is the moon: it is cold there.")], "s1"
     )
     await richard.intake.store_conversation(
-        [said("They say that the moon cheese is cold, and so is the air.")], "s2"
+        [chat_message("They say that the moon cheese is cold, and so is the air.")], "s2"
     )
 
     found = await recall(richard, 'Who said "moon cheese"?')
@@ -144,11 +144,11 @@ async def test_quoted_words_are_found_where_they_stand_together(richard: MemoryS
 
 
 @pytest.mark.parametrize("question", ["İstanbul", "istanbul", "cafe\u0301s", "cafés", "CAFÉS"])
-async def test_words_are_found_however_their_accents_are_written(
+async def test_words_are_found_in_any_encoding_of_their_accents(
     richard: MemoryService, question: str
 ) -> None:
     text = "İstanbul has many cafés."
-    await richard.intake.store_conversation([said(text)])
+    await richard.intake.store_conversation([chat_message(text)])
 
     (item,) = (await richard.recall(RecallRequest(query=question, top_k=5))).items
 
@@ -158,18 +158,18 @@ async def test_words_are_found_however_their_accents_are_written(
 
 @pytest.mark.parametrize("text", ["Two cafés.", "Two cafe\u0301s."])
 @pytest.mark.parametrize("question", ["cafés", "cafe\u0301s"])
-async def test_words_cover_a_question_however_their_accents_are_written(
+async def test_words_cover_a_question_in_any_encoding_of_their_accents(
     richard: MemoryService, text: str, question: str
 ) -> None:
-    await richard.intake.store_conversation([said(text)])
+    await richard.intake.store_conversation([chat_message(text)])
 
     (item,) = (await richard.recall(RecallRequest(query=question, top_k=5))).items
 
     assert item.shares.coverage > 0
 
 
-async def test_words_are_found_in_other_endings(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("We migrated both databases.")])
+async def test_words_are_found_with_other_endings(richard: MemoryService) -> None:
+    await richard.intake.store_conversation([chat_message("We migrated both databases.")])
 
     assert await recall(richard, "database migrations") == ["We migrated both databases."]
 
@@ -178,7 +178,7 @@ async def test_words_are_found_in_other_endings(richard: MemoryService) -> None:
 async def test_a_question_without_words_finds_nothing_by_words(
     richard: MemoryService, question: str
 ) -> None:
-    await richard.intake.store_conversation([said("What did I say about the moon?")])
+    await richard.intake.store_conversation([chat_message("What did I say about the moon?")])
 
     assert await recall(richard, question) == []
 
@@ -194,9 +194,9 @@ SYNTAX = st.text(alphabet="\"*^:(){}+-~AND OR NOT NEAR'_\x00,;%.[]\\“”«»",
 @example(question="x" * 100_000)
 @example(question="NEAR(moon cheese, 2)")
 @example(question="\u0345_\u0300 ²³ ①② \U0001d7d8\U0001d7d9")
-async def test_no_question_upsets_the_search(memory: Memory, question: str) -> None:
+async def test_no_question_breaks_the_search(memory: Memory, question: str) -> None:
     service = memory.of(Caller(tenant="default", user="richard"))
-    await service.intake.store_conversation([said("The moon is a cheese.")])
+    await service.intake.store_conversation([chat_message("The moon is a cheese.")])
 
     if question.isspace():
         return
@@ -211,16 +211,16 @@ async def test_no_question_upsets_the_search(memory: Memory, question: str) -> N
         min_size=1,
     ).map(" ".join)
 )
-async def test_no_time_upsets_the_search(memory: Memory, question: str) -> None:
+async def test_no_time_breaks_the_search(memory: Memory, question: str) -> None:
     assert await recall(memory.of(Caller(tenant="default", user="richard")), question) == []
 
 
 @given(name=st.text(min_size=1, max_size=40), content=st.text(min_size=1))
-async def test_no_name_and_no_content_upset_the_search(
+async def test_no_name_and_no_content_break_the_search(
     memory: Memory, name: str, content: str
 ) -> None:
     service = memory.of(Caller(tenant="default", user=name, agent=name, session_id=name))
     if not content.isspace():
-        await service.intake.store_conversation([said(f"{content} osmium", name=name)])
+        await service.intake.store_conversation([chat_message(f"{content} osmium", name=name)])
 
         assert "osmium" in str(await recall(service, "osmium", scope="session"))

@@ -1,4 +1,4 @@
-"""The order of what was found, and the shares that it is made of."""
+"""The order of results, and the score components behind it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,20 +12,20 @@ from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from recalling import remember, said
+from recalling import chat_message, remember
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
 def richard(memory: Memory) -> MemoryService:
-    """His words are all that is ranked by: nobody serves vectors."""
+    """Richard's memory without a vector worker, so only words are ranked."""
     memory.clock = lambda: NOW
     return memory.of(Caller(tenant="default", user="richard", agent="shell"))
 
 
 async def items(service: MemoryService, query: str, **ask: Any) -> dict[str, RecallItem]:
-    """What is found, best first, by its content."""
+    """Return the items found, by content, best first."""
     ask = {"query": query, "top_k": 20, "repetitions": True, **ask}
     return {
         item.record.content: item for item in (await service.recall(RecallRequest(**ask))).items
@@ -36,12 +36,12 @@ async def shares(service: MemoryService, query: str, **ask: Any) -> dict[str, Sh
     return {text: item.shares for text, item in (await items(service, query, **ask)).items()}
 
 
-async def test_the_more_of_the_question_a_message_has_the_better_it_is(
+async def test_a_message_ranks_higher_the_more_of_the_question_it_contains(
     richard: MemoryService,
 ) -> None:
     texts = ["Osmium.", "Osmium is a metal.", "Osmium is a very dense metal."]
     for number, text in enumerate(texts):
-        await richard.intake.store_conversation([said(text)], f"s{number}")
+        await richard.intake.store_conversation([chat_message(text)], f"s{number}")
 
     found = await items(richard, "dense metal osmium")
 
@@ -50,11 +50,13 @@ async def test_the_more_of_the_question_a_message_has_the_better_it_is(
     assert scores == sorted(set(scores), reverse=True)
 
 
-async def test_a_short_message_answers_for_the_one_before_it(richard: MemoryService) -> None:
+async def test_a_short_message_is_found_by_the_words_of_the_one_before_it(
+    richard: MemoryService,
+) -> None:
     await richard.intake.store_conversation(
-        [said("Which metal does Ann collect?"), said("Only iridium.")], "s1"
+        [chat_message("Which metal does Ann collect?"), chat_message("Only iridium.")], "s1"
     )
-    await richard.intake.store_conversation([said("Only tungsten.")], "s2")
+    await richard.intake.store_conversation([chat_message("Only tungsten.")], "s2")
 
     found = await shares(richard, "Which metal does Ann collect?")
 
@@ -64,13 +66,13 @@ async def test_a_short_message_answers_for_the_one_before_it(richard: MemoryServ
     assert found["Only iridium."].words == 0
 
 
-async def test_a_long_message_has_little_from_those_around_it(richard: MemoryService) -> None:
+async def test_a_long_message_gains_little_from_its_neighbours(richard: MemoryService) -> None:
     long = "Only iridium. " + "Here is more of it. " * 300
     await richard.intake.store_conversation(
-        [said("Which metal does Ann collect?"), said("Only iridium.")], "s1"
+        [chat_message("Which metal does Ann collect?"), chat_message("Only iridium.")], "s1"
     )
     await richard.intake.store_conversation(
-        [said("Which metal does Ann collect?"), said(long)], "s2"
+        [chat_message("Which metal does Ann collect?"), chat_message(long)], "s2"
     )
 
     found = await shares(richard, "Which metal does Ann collect?")
@@ -79,25 +81,25 @@ async def test_a_long_message_has_little_from_those_around_it(richard: MemorySer
     assert found["Only iridium."].coverage > 5 * found[long].coverage
 
 
-async def test_what_is_next_to_a_message_in_another_session_lends_nothing(
+async def test_a_message_gains_nothing_from_those_of_another_session(
     richard: MemoryService,
 ) -> None:
-    await richard.intake.store_conversation([said("Which metal does Ann collect?")], "s1")
-    await richard.intake.store_conversation([said("Only iridium.")], "s2")
-    await richard.intake.store_conversation([said("Has anybody seen Bob?")], "s1")
+    await richard.intake.store_conversation([chat_message("Which metal does Ann collect?")], "s1")
+    await richard.intake.store_conversation([chat_message("Only iridium.")], "s2")
+    await richard.intake.store_conversation([chat_message("Has anybody seen Bob?")], "s1")
 
     found = await shares(richard, "Which metal does Ann collect?")
 
     assert list(found) == ["Which metal does Ann collect?", "Has anybody seen Bob?"]
 
 
-async def test_a_session_that_has_more_of_the_question_lifts_its_messages(
+async def test_a_session_that_covers_more_of_the_question_lifts_its_messages(
     richard: MemoryService,
 ) -> None:
-    await richard.intake.store_conversation([said("Osmium 1.")], "poor")
-    filler = [said(f"Nothing at all, {n}.") for n in range(5)]
+    await richard.intake.store_conversation([chat_message("Osmium 1.")], "poor")
+    filler = [chat_message(f"Nothing at all, {n}.") for n in range(5)]
     await richard.intake.store_conversation(
-        [said("Osmium 2."), *filler, said("It is dense, and a metal.")], "rich"
+        [chat_message("Osmium 2."), *filler, chat_message("It is dense, and a metal.")], "rich"
     )
 
     found = await shares(richard, "dense metal osmium")
@@ -106,9 +108,9 @@ async def test_a_session_that_has_more_of_the_question_lifts_its_messages(
     assert list(found).index("Osmium 2.") < list(found).index("Osmium 1.")
 
 
-async def test_who_is_named_in_the_question_is_preferred(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("Osmium 1.", name="Bob")], "s1")
-    await richard.intake.store_conversation([said("Osmium 2.", name="Ann Lee")], "s2")
+async def test_a_speaker_named_in_the_question_is_preferred(richard: MemoryService) -> None:
+    await richard.intake.store_conversation([chat_message("Osmium 1.", name="Bob")], "s1")
+    await richard.intake.store_conversation([chat_message("Osmium 2.", name="Ann Lee")], "s2")
 
     found = await shares(richard, "What did Ann say about osmium?")
 
@@ -117,10 +119,10 @@ async def test_who_is_named_in_the_question_is_preferred(richard: MemoryService)
     assert next(iter(found)) == "Osmium 2."
 
 
-async def test_what_people_said_comes_before_what_machines_said(richard: MemoryService) -> None:
-    await richard.intake.store_conversation([said("Osmium 1.", "tool", name="weigh")], "s1")
-    await richard.intake.store_conversation([said("Osmium 2.", "assistant")], "s2")
-    await richard.intake.store_conversation([said("Osmium 3.", "user")], "s3")
+async def test_messages_of_people_rank_above_those_of_machines(richard: MemoryService) -> None:
+    await richard.intake.store_conversation([chat_message("Osmium 1.", "tool", name="weigh")], "s1")
+    await richard.intake.store_conversation([chat_message("Osmium 2.", "assistant")], "s2")
+    await richard.intake.store_conversation([chat_message("Osmium 3.", "user")], "s3")
 
     found = await shares(richard, "osmium")
 
@@ -129,7 +131,7 @@ async def test_what_people_said_comes_before_what_machines_said(richard: MemoryS
     assert found["Osmium 3."].density > 0
 
 
-async def test_ratings_lift_and_lower_what_they_rate(richard: MemoryService) -> None:
+async def test_ratings_lift_and_lower_rated_answers(richard: MemoryService) -> None:
     for number, name in enumerate(("bad", "plain", "good")):
         turn = Turn(query="?", answer=f"Osmium {number}.", at=NOW, session_id=name, query_id=name)
         await richard.intake.store_turn(turn)
@@ -144,7 +146,7 @@ async def test_ratings_lift_and_lower_what_they_rate(richard: MemoryService) -> 
     assert rated == [-0.1, 0.0, 0.1]
 
 
-async def test_nobody_is_lifted_by_the_rating_of_what_has_none_of_the_question(
+async def test_a_rating_does_not_lift_an_answer_without_words_of_the_question(
     richard: MemoryService,
 ) -> None:
     await richard.intake.store_turn(Turn(query="?", answer="Osmium.", at=NOW, query_id="q"))
@@ -153,7 +155,7 @@ async def test_nobody_is_lifted_by_the_rating_of_what_has_none_of_the_question(
     assert await items(richard, "iridium") == {}
 
 
-async def test_what_is_important_comes_first(richard: MemoryService) -> None:
+async def test_important_facts_rank_first(richard: MemoryService) -> None:
     for number, importance in enumerate((0.0, 1.0, 0.5)):
         await remember(richard, f"Osmium {number}.", importance=importance)
 
@@ -172,7 +174,7 @@ async def test_what_is_important_comes_first(richard: MemoryService) -> None:
         pytest.param(365, -0.025, -0.3, id="a year"),
     ],
 )
-async def test_core_facts_last_and_ephemeral_ones_fade(
+async def test_core_facts_keep_their_score_and_ephemeral_ones_fade(
     memory: Memory, richard: MemoryService, days: int, standard: float, ephemeral: float
 ) -> None:
     for number, durability in enumerate(("ephemeral", "standard", "core")):
@@ -189,23 +191,23 @@ async def test_core_facts_last_and_ephemeral_ones_fade(
         assert list(found) == ["Osmium 2.", "Osmium 1.", "Osmium 0."]
 
 
-async def test_what_is_newer_comes_first_among_equals(richard: MemoryService) -> None:
+async def test_the_newer_of_equal_records_ranks_first(richard: MemoryService) -> None:
     for number, days in enumerate((300, 0, 30)):
         moment = NOW - timedelta(days=days)
         await richard.intake.store_conversation(
-            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+            [chat_message(f"Osmium {number}.", timestamp=moment)], f"s{number}"
         )
 
     assert list(await items(richard, "osmium")) == ["Osmium 1.", "Osmium 2.", "Osmium 0."]
 
 
-async def test_what_is_said_to_come_from_the_future_is_as_new_as_now(
+async def test_a_record_dated_in_the_future_counts_as_new(
     richard: MemoryService,
 ) -> None:
     for number, days in enumerate((0, 4_000)):
         moment = NOW + timedelta(days=days)
         await richard.intake.store_conversation(
-            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+            [chat_message(f"Osmium {number}.", timestamp=moment)], f"s{number}"
         )
 
     found = await shares(richard, "osmium")
@@ -215,7 +217,7 @@ async def test_what_is_said_to_come_from_the_future_is_as_new_as_now(
 
 async def test_a_topic_key_in_the_question_finds_its_fact(richard: MemoryService) -> None:
     await richard.intake.store_conversation(
-        [said("The user opened the editor. The user likes the editor.")], "s1"
+        [chat_message("The user opened the editor. The user likes the editor.")], "s1"
     )
     await remember(richard, "Vim", topic="user.editor_preference")
 
@@ -234,7 +236,7 @@ async def test_a_topic_key_of_another_user_finds_nothing(
     assert await items(eve, "What is user.editor_preference?") == {}
 
 
-async def test_what_is_related_to_a_hit_comes_with_it(
+async def test_a_record_related_to_a_hit_is_returned_with_it(
     memory: Memory, richard: MemoryService
 ) -> None:
     ids = [await remember(richard, text) for text in ("Ann collects osmium.", "The lab is cold.")]
@@ -250,7 +252,7 @@ async def test_what_is_related_to_a_hit_comes_with_it(
         await memory.ledger._rows.write(lambda c: c.execute("DELETE FROM relation").rowcount)
 
 
-async def test_relations_lead_to_nothing_that_the_caller_may_not_see(
+async def test_relations_do_not_lead_to_records_that_the_caller_may_not_see(
     memory: Memory, richard: MemoryService
 ) -> None:
     eve = memory.of(Caller(tenant="default", user="eve"))
@@ -263,13 +265,13 @@ async def test_relations_lead_to_nothing_that_the_caller_may_not_see(
     assert list(await items(richard, "osmium")) == ["Ann collects osmium."]
 
 
-async def test_the_time_that_a_question_names_is_preferred_and_not_required(
+async def test_the_time_named_in_a_question_is_preferred_but_not_required(
     richard: MemoryService,
 ) -> None:
     for number, month in enumerate((3, 5, 7)):
         moment = datetime(2023, month, 15, tzinfo=UTC)
         await richard.intake.store_conversation(
-            [said(f"Osmium {number}.", timestamp=moment)], f"s{number}"
+            [chat_message(f"Osmium {number}.", timestamp=moment)], f"s{number}"
         )
 
     found = await shares(richard, "What did I say about osmium in May 2023?")
@@ -278,13 +280,13 @@ async def test_the_time_that_a_question_names_is_preferred_and_not_required(
     assert [found[f"Osmium {n}."].time > 0 for n in range(3)] == [False, True, False]
 
 
-async def test_beyond_the_surest_places_sessions_that_have_none_are_preferred(
+async def test_after_the_top_places_sessions_without_a_place_are_preferred(
     richard: MemoryService,
 ) -> None:
     long = "Here is more of it. " * 300
-    talk = [said(f"Osmium {n}. {long}", timestamp=NOW) for n in range(30)]
+    talk = [chat_message(f"Osmium {n}. {long}", timestamp=NOW) for n in range(30)]
     await richard.intake.store_conversation(talk, "talkative")
-    older = said(f"Osmium 99. {long}", timestamp=NOW - timedelta(days=400))
+    older = chat_message(f"Osmium 99. {long}", timestamp=NOW - timedelta(days=400))
     await richard.intake.store_conversation([older], "quiet")
 
     found = [item.record.session_id for item in (await items(richard, "osmium")).values()]

@@ -1,4 +1,4 @@
-"""Documents get the order of a rerank server, and every way it fails is a RerankError."""
+"""Documents are ordered by a rerank server, and every failure of it is a RerankError."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -67,10 +67,10 @@ async def reranker(open_reranker: OpenReranker) -> HttpReranker:
 
 @pytest.fixture
 async def opened_circuit(server: RerankStandIn, reranker: HttpReranker) -> HttpReranker:
-    """A reranker that has just failed as often as it takes."""
+    """A reranker that has just failed often enough to open its circuit."""
     server.script(*[FAILURE] * FAILURES_TO_OPEN)
     for _ in range(FAILURES_TO_OPEN):
-        await fails(reranker)
+        await error_message(reranker)
     return reranker
 
 
@@ -78,13 +78,13 @@ async def positions(reranker: HttpReranker, documents: list[str] = DOCUMENTS) ->
     return [ranked.position for ranked in await reranker.rank(QUESTION, documents)]
 
 
-async def fails(reranker: HttpReranker) -> str:
+async def error_message(reranker: HttpReranker) -> str:
     with pytest.raises(RerankError) as caught:
         await reranker.rank(QUESTION, DOCUMENTS)
     return str(caught.value)
 
 
-async def test_documents_come_back_best_first(reranker: HttpReranker) -> None:
+async def test_documents_are_returned_best_first(reranker: HttpReranker) -> None:
     assert await reranker.rank(QUESTION, DOCUMENTS) == [
         RerankedDocument(1, 1.0),
         RerankedDocument(2, 1 / 3),
@@ -99,7 +99,7 @@ async def test_an_answer_in_another_order_is_sorted(
     assert await positions(reranker) == [2, 0, 1]
 
 
-async def test_documents_the_server_leaves_out_keep_their_order_behind(
+async def test_documents_that_the_server_omits_follow_in_their_order(
     server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     server.script(Answer(results=[(2, -1.0)]))
@@ -110,17 +110,19 @@ async def test_documents_the_server_leaves_out_keep_their_order_behind(
     ]
 
 
-async def test_a_score_may_be_called_score(server: RerankStandIn, reranker: HttpReranker) -> None:
+async def test_a_score_may_be_named_score(server: RerankStandIn, reranker: HttpReranker) -> None:
     server.script(Answer(raw=b'{"results": [{"index": 1, "score": 2}, {"index": 0, "score": 1}]}'))
     assert await positions(reranker, DOCUMENTS[:2]) == [1, 0]
 
 
-async def test_nothing_to_rank_asks_nobody(server: RerankStandIn, reranker: HttpReranker) -> None:
+async def test_without_documents_the_server_is_not_called(
+    server: RerankStandIn, reranker: HttpReranker
+) -> None:
     assert await reranker.rank(QUESTION, []) == []
     assert server.requests == []
 
 
-async def test_the_request_has_the_common_form(
+async def test_the_request_has_the_form_of_the_common_rerank_api(
     server: RerankStandIn, open_reranker: OpenReranker
 ) -> None:
     await (await open_reranker()).rank(QUESTION, DOCUMENTS)
@@ -141,7 +143,7 @@ async def test_only_the_beginning_of_a_long_text_is_sent(
     assert request.body["documents"] == ["d" * DOCUMENT_CHARACTERS, "short"]
 
 
-async def test_a_url_without_a_path_means_rerank_and_another_is_kept(
+async def test_a_url_without_a_path_gets_rerank_and_any_other_path_is_kept(
     server: RerankStandIn, open_reranker: OpenReranker
 ) -> None:
     base = server.url.removesuffix("/rerank")
@@ -154,7 +156,7 @@ async def test_a_url_without_a_path_means_rerank_and_another_is_kept(
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:8080", "ftp://host/rerank", "http://", "http://host:port", ""]
 )
-async def test_what_is_no_url_is_a_config_error(url: str) -> None:
+async def test_an_invalid_url_is_a_config_error(url: str) -> None:
     with pytest.raises(ConfigError, match="reranker_url"):
         await HttpReranker.open(url)
 
@@ -171,7 +173,7 @@ async def test_a_key_is_sent_as_a_bearer_token(
 
 
 @pytest.mark.parametrize("key", ["sesame\n", "sésame"])
-async def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str) -> None:
+async def test_a_key_that_does_not_fit_a_header_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ConfigError, match="reranker_key") as caught:
         await HttpReranker.open("http://127.0.0.1/rerank", key=key)
     assert "same" not in str(caught.value)
@@ -183,28 +185,28 @@ async def test_requests_share_a_connection(server: RerankStandIn, reranker: Http
     assert len({request.client for request in server.requests}) == 1
 
 
-async def test_an_error_status_names_the_status_and_repeats_nothing_of_the_body(
+async def test_an_error_names_the_status_and_nothing_of_the_body(
     server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     server.script(Answer(status=500, raw=b"cannot rank 'xyzzy'"))
-    said = await fails(reranker)
-    assert "500" in said
-    assert "xyzzy" not in said
+    message = await error_message(reranker)
+    assert "500" in message
+    assert "xyzzy" not in message
 
 
-async def test_an_answer_that_does_not_come_is_given_up(
+async def test_a_server_that_does_not_answer_times_out(
     server: RerankStandIn, open_reranker: OpenReranker
 ) -> None:
     reranker = await open_reranker(timeout=0.05)
     server.script(Answer(held=True))
-    assert "0.05 s" in await fails(reranker)
+    assert "0.05 s" in await error_message(reranker)
 
 
 async def test_a_server_that_is_down_is_an_error(
     server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     server.stop()
-    assert "ConnectError" in await fails(reranker)
+    assert "ConnectError" in await error_message(reranker)
 
 
 @pytest.mark.parametrize(
@@ -229,58 +231,58 @@ async def test_a_server_that_is_down_is_an_error(
         pytest.param(b'{"more": %s%s}' % (b"[" * 9_999, b"]" * 9_999), id="lists beside"),
     ],
 )
-async def test_an_answer_that_cannot_be_used_is_an_error_and_not_repeated(
+async def test_an_unusable_answer_is_an_error_that_does_not_quote_it(
     raw: bytes, server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     server.script(Answer(raw=raw))
-    said = await fails(reranker)
-    assert said.startswith("The reranker's answer")
-    assert "xyzzy" not in said
+    message = await error_message(reranker)
+    assert message.startswith("The reranker's answer")
+    assert "xyzzy" not in message
 
 
-async def test_after_failures_in_a_row_nobody_is_asked_for_a_while(
+async def test_after_consecutive_failures_the_server_is_not_called_for_a_while(
     server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     clock.seconds += OPEN_SECONDS - 0.1
-    assert "is paused" in await fails(opened_circuit)
+    assert "is paused" in await error_message(opened_circuit)
     assert len(server.requests) == FAILURES_TO_OPEN
 
 
-async def test_a_success_between_failures_begins_the_count_anew(
+async def test_a_success_between_failures_resets_the_count(
     server: RerankStandIn, reranker: HttpReranker
 ) -> None:
     almost = [FAILURE] * (FAILURES_TO_OPEN - 1)
     server.script(*almost, Answer(), *almost, Answer())
     for _ in range(2):
         for _ in almost:
-            await fails(reranker)
+            await error_message(reranker)
         assert await positions(reranker) == [1, 2, 0]
 
 
-async def test_a_trial_that_succeeds_closes_the_circuit(
+async def test_a_successful_trial_closes_the_circuit(
     server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     clock.seconds += OPEN_SECONDS
     assert await positions(opened_circuit) == [1, 2, 0]
 
     server.script(FAILURE, Answer())
-    await fails(opened_circuit)
+    await error_message(opened_circuit)
     assert await positions(opened_circuit) == [1, 2, 0]
 
 
-async def test_a_trial_that_fails_opens_it_for_as_long_again(
+async def test_a_failed_trial_opens_the_circuit_for_the_same_time_again(
     server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     server.script(FAILURE)
     clock.seconds += OPEN_SECONDS
-    assert "500" in await fails(opened_circuit)
+    assert "500" in await error_message(opened_circuit)
     clock.seconds += OPEN_SECONDS - 0.1
-    assert "is paused" in await fails(opened_circuit)
+    assert "is paused" in await error_message(opened_circuit)
     clock.seconds += 0.1
     assert await positions(opened_circuit) == [1, 2, 0]
 
 
-async def test_one_trial_at_a_time(
+async def test_only_one_trial_runs_at_a_time(
     server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     server.script(Answer(held=True))
@@ -288,13 +290,13 @@ async def test_one_trial_at_a_time(
     trial = asyncio.create_task(positions(opened_circuit))
     await eventually(lambda: len(server.requests) == FAILURES_TO_OPEN + 1)
 
-    assert "is paused" in await fails(opened_circuit)
+    assert "is paused" in await error_message(opened_circuit)
     server.release()
     assert await trial == [1, 2, 0]
     assert len(server.requests) == FAILURES_TO_OPEN + 1
 
 
-async def test_a_cancelled_trial_leaves_the_next_one_to_others(
+async def test_after_a_cancelled_trial_another_call_may_try(
     server: RerankStandIn, opened_circuit: HttpReranker, clock: Clock
 ) -> None:
     server.script(Answer(held=True))
@@ -308,16 +310,16 @@ async def test_a_cancelled_trial_leaves_the_next_one_to_others(
     assert await positions(opened_circuit) == [1, 2, 0]
 
 
-async def test_opening_and_closing_are_logged_once_and_without_content(
+async def test_opening_and_closing_the_circuit_are_logged_once_without_content(
     server: RerankStandIn, open_reranker: OpenReranker, clock: Clock
 ) -> None:
     reranker = await open_reranker(key="sesame")
     server.script(*[FAILURE] * (FAILURES_TO_OPEN + 1))
     with capture_logs() as logged:
         for _ in range(FAILURES_TO_OPEN + 2):
-            await fails(reranker)
+            await error_message(reranker)
         clock.seconds += OPEN_SECONDS
-        await fails(reranker)
+        await error_message(reranker)
         clock.seconds += OPEN_SECONDS
         await positions(reranker)
         await positions(reranker)
@@ -326,5 +328,5 @@ async def test_opening_and_closing_are_logged_once_and_without_content(
         "rerank_circuit_opened",
         "rerank_circuit_closed",
     ]
-    said = str(logged)
-    assert not any(secret in said for secret in ("sesame", QUESTION, *DOCUMENTS))
+    text = str(logged)
+    assert not any(secret in text for secret in ("sesame", QUESTION, *DOCUMENTS))

@@ -1,4 +1,4 @@
-"""What each share of a score comes to, by the numbers that docs/recall.md tells."""
+"""Each score component has the value that docs/recall.md documents."""
 
 import re
 from collections.abc import Mapping
@@ -34,13 +34,13 @@ MINUS = "\N{MINUS SIGN}"
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 QUESTION = "dense metal osmium"
 AROUND = 0.86
-"""At most, as 0.4 of the most that meaning, words and coverage come to."""
+"""Maximum of `around`: 0.4 of the maximum of meaning, words and coverage together."""
 VECTOR = np.array([1, 0], np.float32).tobytes()
 ASIDE = np.array([0.6, 0.8], np.float32).tobytes()
 
 
 def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
-    """A user's message in a session of its own, of no length and said now, in no kind of words."""
+    """Return a user's message in a separate session, of length 0, said now, without dense words."""
     at = fields.pop("at", NOW)
     usual: dict[str, Any] = dict.fromkeys(Candidate._fields)
     usual |= {
@@ -64,21 +64,21 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
     return Candidate(**{**usual, **fields})
 
 
-def shares(*candidates: Candidate, **asked: Any) -> dict[int, Shares]:
-    """By their rows, best first."""
-    return {one.row: one.shares for one in ranked(*candidates, **asked)}
+def shares(*candidates: Candidate, **options: Any) -> dict[int, Shares]:
+    """Return the score components by row, best first."""
+    return {one.row: one.shares for one in ranked(*candidates, **options)}
 
 
 def ranked(
     *candidates: Candidate,
-    asked: str = QUESTION,
+    query_text: str = QUESTION,
     feedback_weight: float = 0.1,
     weights: Weights = EQUAL_WEIGHTS,
     related: Mapping[int, list[int]] = MappingProxyType({}),
     sources: Mapping[int, Echo] = MappingProxyType({}),
     **found: Any,
 ) -> list[RankedRecord]:
-    """Candidates that somebody asked for by their key, unless it is told what found them."""
+    """Rank candidates, as found by their keys unless `found` says otherwise."""
     columns = Columns()
     columns.add(candidates)
     usual: dict[str, Any] = {
@@ -92,24 +92,24 @@ def ranked(
         "problem": None,
     }
     every = Matches(view=columns.whole(), **{**usual, **found})
-    query = analyse(asked, NOW)
+    query = analyse(query_text, NOW)
     reach = Reach(caller=Caller(tenant="default", user="richard"), weights=weights, places=())
     draft = Draft(query, reach, NOW, feedback_weight, every)
 
-    def given(wanted: DetailRequest) -> Details:
-        asked_for = {
+    def details(wanted: DetailRequest) -> Details:
+        relations = {
             row: [Related(to, stated=False) for to in related[row]]
             for row in wanted.related
             if row in related
         }
-        return Details(related=asked_for, sources=sources)
+        return Details(related=relations, sources=sources)
 
-    return list(run_choice(rank(every, draft, min_score=0), given))
+    return list(run_choice(rank(every, draft, min_score=0), details))
 
 
 @pytest.mark.parametrize("rating", [1.0, -1.0])
-def test_a_greater_weight_never_lowers(rating: float) -> None:
-    """Not even what has less than nothing."""
+def test_a_greater_weight_never_lowers_a_record(rating: float) -> None:
+    """This holds even for a record with a negative score."""
     weights = msgspec.structs.replace(EQUAL_WEIGHTS, user=2.0)
     facts = [
         candidate(row, scope=scope, feedback=rating, echo=ECHO)
@@ -122,7 +122,7 @@ def test_a_greater_weight_never_lowers(rating: float) -> None:
     assert sum(msgspec.structs.astuple(best[0].shares)) * rating > 0
 
 
-def test_words_count_against_the_best_ones() -> None:
+def test_words_are_scored_relative_to_the_best_match() -> None:
     others = [candidate(row, "Gold.") for row in range(3, 9)]
 
     found = shares(candidate(1, "Osmium, osmium."), candidate(2, "Osmium."), *others)
@@ -132,7 +132,7 @@ def test_words_count_against_the_best_ones() -> None:
     assert found[3].words == 0
 
 
-def test_the_length_of_a_text_does_not_change_what_its_words_count() -> None:
+def test_the_length_of_a_text_does_not_change_the_score_of_its_words() -> None:
     others = [candidate(row, "Gold.") for row in range(3, 9)]
     long = candidate(1, "Osmium. " + "Nothing else matters. " * 200)
 
@@ -141,23 +141,23 @@ def test_the_length_of_a_text_does_not_change_what_its_words_count() -> None:
     assert found[1].words == found[2].words == 0.35
 
 
-def test_words_count_more_where_the_question_tells() -> None:
+def test_words_count_more_if_the_query_states_something() -> None:
     texts = [candidate(1, "Osmium."), *(candidate(row, "Gold.") for row in range(3, 9))]
 
-    assert shares(*texts, asked="Osmium?")[1].words == 0.35
-    assert shares(*texts, asked="I bought osmium. It is here.")[1].words == 0.55
+    assert shares(*texts, query_text="Osmium?")[1].words == 0.35
+    assert shares(*texts, query_text="I bought osmium. It is here.")[1].words == 0.55
 
 
-def test_a_phrase_counts_beside_its_words() -> None:
+def test_a_phrase_counts_in_addition_to_its_words() -> None:
     texts = [candidate(1, "Dense metal."), candidate(2, "Metal, dense."), candidate(3, "Gold.")]
 
-    found = shares(*texts, asked='"dense metal"', phrases=[[1]])
+    found = shares(*texts, query_text='"dense metal"', phrases=[[1]])
 
     assert found[1].words == 0.35
     assert found[2].words < 0.1
 
 
-def test_coverage_is_whole_where_every_word_of_the_question_stands() -> None:
+def test_coverage_is_full_for_a_text_with_every_word_of_the_question() -> None:
     texts = ["Osmium is a dense metal.", "Dense metals.", "Sleep."]
 
     found = shares(*(candidate(row, text) for row, text in enumerate(texts)))
@@ -167,14 +167,14 @@ def test_coverage_is_whole_where_every_word_of_the_question_stands() -> None:
     assert found[2].coverage == 0
 
 
-def test_a_word_that_nobody_has_is_covered_by_nobody() -> None:
+def test_a_word_that_no_record_has_lowers_everyones_coverage() -> None:
     texts = [candidate(1, "Osmium is a dense metal."), candidate(2, "Sleep.")]
 
-    assert shares(*texts, asked="dense metal osmium")[1].coverage == 0.6
-    assert shares(*texts, asked="dense metal osmium, kryptonite")[1].coverage < 0.4
+    assert shares(*texts, query_text="dense metal osmium")[1].coverage == 0.6
+    assert shares(*texts, query_text="dense metal osmium, kryptonite")[1].coverage < 0.4
 
 
-def test_words_far_behind_in_a_text_cover_nothing() -> None:
+def test_words_late_in_a_long_text_cover_nothing() -> None:
     late = candidate(1, "Here is more of it. " * 60 + QUESTION)
 
     found = shares(late, candidate(2, "Sleep."))
@@ -183,13 +183,13 @@ def test_words_far_behind_in_a_text_cover_nothing() -> None:
     assert found[1].words == 0.35
 
 
-def test_rare_words_count_more_in_the_coverage() -> None:
+def test_rare_words_count_more_in_coverage() -> None:
     found = shares(candidate(1, "Osmium."), *(candidate(row, "Metal.") for row in range(2, 6)))
 
     assert found[1].coverage > 2 * found[2].coverage > 0
 
 
-def test_a_word_of_a_message_around_counts_less_the_further_it_is() -> None:
+def test_a_word_of_a_neighbour_counts_less_with_its_distance() -> None:
     texts = dict.fromkeys(range(9), "") | {4: "Osmium is a dense metal."}
 
     found = shares(*(candidate(row, text, session_id="a") for row, text in texts.items()))
@@ -198,29 +198,29 @@ def test_a_word_of_a_message_around_counts_less_the_further_it_is() -> None:
     assert [found[row].coverage for row in texts] == [0, *lent, 0.6, *lent[::-1], 0]
 
 
-def test_the_best_message_around_adds_some_of_its_words_and_meaning() -> None:
-    """0.4 of what it got for meaning, words and coverage, half of it around a long message."""
+def test_the_best_neighbour_adds_a_share_of_its_words_and_meaning() -> None:
+    """0.4 of its meaning, words and coverage; half of that around a long message."""
     best: dict[str, Any] = {"embedder": "e", "vector": VECTOR, "session_id": "a"}
-    asked = candidate(1, "Osmium is a dense metal.", **best)
+    matching = candidate(1, "Osmium is a dense metal.", **best)
     between, behind = (candidate(row, session_id="a") for row in (2, 3))
     long = candidate(2, session_id="a", length=1_200)
     found: dict[str, Any] = {"question": VECTOR, "embedder": "e"}
 
-    short = shares(asked, between, behind, **found)
+    short = shares(matching, between, behind, **found)
     assert [short[row].around for row in (2, 3)] == [0.78, 0.546]
-    assert shares(asked, long, **found)[2].around == 0.39
-    assert shares(asked, long, **found)[2].coverage == 0.18
-    telling = shares(asked, between, asked="I have osmium. It is a dense metal.", **found)
+    assert shares(matching, long, **found)[2].around == 0.39
+    assert shares(matching, long, **found)[2].coverage == 0.18
+    telling = shares(matching, between, query_text="I have osmium. It is a dense metal.", **found)
     assert telling[2].around == pytest.approx(0.2 * (1 + 0.55 + 0.6), abs=1e-4)
 
 
-def test_a_session_counts_by_what_all_of_it_covers_against_the_best() -> None:
+def test_a_session_is_scored_by_its_coverage_relative_to_the_best() -> None:
     words = QUESTION.split()
     spread = [candidate(row, word, session_id="a") for row, word in enumerate(words)]
     poor = candidate(3, "Dense.", session_id="b")
-    of_none = candidate(4, QUESTION, session_id=None, scope="user")
+    without_session = candidate(4, QUESTION, session_id=None, scope="user")
 
-    found = shares(*spread, poor, candidate(5, QUESTION), candidate(6), of_none)
+    found = shares(*spread, poor, candidate(5, QUESTION), candidate(6), without_session)
 
     assert [found[row].session for row in (0, 1, 2, 5)] == [0.15] * 4
     assert 0 < found[3].session < 0.075
@@ -240,7 +240,7 @@ def test_meaning_is_the_cosine_with_vectors_of_the_same_embedder() -> None:
     assert [found[row].meaning for row in (1, 2, 3, 4)] == [1, 0.6, 0, 0]
 
 
-def test_meaning_is_what_lies_above_the_cosine_of_unrelated_texts() -> None:
+def test_meaning_is_measured_from_the_cosine_of_unrelated_texts() -> None:
     found = shares(
         candidate(1, embedder="e", vector=VECTOR),
         candidate(2, embedder="e", vector=ASIDE),
@@ -253,7 +253,7 @@ def test_meaning_is_what_lies_above_the_cosine_of_unrelated_texts() -> None:
     assert [found[row].meaning for row in (1, 2, 3)] == [1, pytest.approx(0.5), 0]
 
 
-def test_what_is_related_is_lifted_towards_the_best_that_leads_to_it() -> None:
+def test_a_related_record_is_lifted_towards_the_best_that_leads_to_it() -> None:
     best: dict[str, Any] = {"embedder": "e", "vector": VECTOR}
     half: dict[str, Any] = {"embedder": "e", "vector": ASIDE}
     found = shares(
@@ -269,7 +269,7 @@ def test_what_is_related_is_lifted_towards_the_best_that_leads_to_it() -> None:
     assert [found[row].related for row in (1, 2, 3, 4)] == [0, 0, 0.36, 0.6]
 
 
-def test_what_is_better_than_what_leads_to_it_gains_nothing() -> None:
+def test_a_record_better_than_those_leading_to_it_gains_nothing() -> None:
     found = shares(
         candidate(1, embedder="e", vector=VECTOR),
         candidate(2, embedder="e", vector=ASIDE),
@@ -285,29 +285,31 @@ def test_what_is_better_than_what_leads_to_it_gains_nothing() -> None:
     ("text", "firsthand"),
     [("Osmium.", 0), ("Is my osmium here?", 0), ("My osmium.", 0.06), ("We, us, I: osmium.", 0.06)],
 )
-def test_what_people_state_of_themselves_counts(text: str, firsthand: float) -> None:
+def test_statements_in_the_first_person_count(text: str, firsthand: float) -> None:
     assert shares(candidate(1, text))[1].firsthand == firsthand
 
 
-def test_what_somebody_states_of_themselves_counts_more_if_the_question_names_them() -> None:
+def test_first_person_statements_count_more_if_the_question_names_the_speaker() -> None:
     texts = {1: "My osmium.", 2: "I, me, my and we: osmium."}
 
-    found = shares(*(candidate(n, text, label="Ann") for n, text in texts.items()), asked="Ann?")
+    found = shares(
+        *(candidate(n, text, label="Ann") for n, text in texts.items()), query_text="Ann?"
+    )
 
     assert [found[row].firsthand for row in texts] == [0.0975, 0.21]
 
 
-def test_a_time_in_a_statement_counts_more_if_the_question_asks_when() -> None:
+def test_a_time_in_a_statement_counts_more_for_a_question_of_when() -> None:
     texts = ["I weighed it last week.", "Weighed on Monday.", "Last week?", "I weighed it."]
     candidates = [candidate(row, text) for row, text in enumerate(texts)]
 
-    plain, when = shares(*candidates), shares(*candidates, asked="When was osmium weighed?")
+    plain, when = shares(*candidates), shares(*candidates, query_text="When was osmium weighed?")
 
     assert [plain[row].timed for row in range(4)] == [0.06, 0, 0, 0]
     assert [when[row].timed for row in range(4)] == [0.18, 0.12, 0, 0]
 
 
-def test_a_standing_wish_counts_where_there_is_an_assistant() -> None:
+def test_a_standing_wish_counts_in_sessions_with_an_assistant() -> None:
     wish = "Always answer in grams."
     found = shares(
         candidate(1, wish, session_id="a"),
@@ -319,14 +321,14 @@ def test_a_standing_wish_counts_where_there_is_an_assistant() -> None:
     assert [found[row].wish for row in (1, 2, 3, 4)] == [0.3, 0, 0, 0]
 
 
-def test_where_a_conversation_goes_on_its_newest_sessions_count() -> None:
+def test_a_query_that_states_something_favours_the_newest_sessions() -> None:
     talk = [candidate(row, "Osmium.", session_id=f"s{row // 2}") for row in range(22)]
 
-    asked = shares(*talk, asked="Osmium?")
-    told = shares(*talk, asked="I bought osmium. It is here.")
+    asking = shares(*talk, query_text="Osmium?")
+    stating = shares(*talk, query_text="I bought osmium. It is here.")
 
-    assert {each.recent for each in asked.values()} == {0}
-    assert [told[row].recent for row in (21, 20, 19, 1)] == [0.4, 0.4, 0.3636, 0.2]
+    assert {each.recent for each in asking.values()} == {0}
+    assert [stating[row].recent for row in (21, 20, 19, 1)] == [0.4, 0.4, 0.3636, 0.2]
 
 
 @pytest.mark.parametrize(
@@ -341,7 +343,7 @@ def test_where_a_conversation_goes_on_its_newest_sessions_count() -> None:
         ("feedback", {"feedback": None}, {"feedback": -0.5}, [0, -0.05]),
     ],
 )
-def test_what_is_known_of_a_record_counts(
+def test_properties_of_a_record_count(
     share: str, plain: dict[str, Any], other: dict[str, Any], expected: list[float]
 ) -> None:
     found = shares(candidate(1, **plain), candidate(2, **other))
@@ -349,12 +351,12 @@ def test_what_is_known_of_a_record_counts(
     assert [getattr(found[row], share) for row in (1, 2)] == expected
 
 
-def test_the_time_and_the_topic_that_are_asked_for_count() -> None:
+def test_the_requested_time_and_topic_count() -> None:
     days = [(4, 30, 23), (5, 1, 0), (5, 31, 23), (6, 1, 0)]
     times = [datetime(2023, *day, tzinfo=UTC) for day in days]
     spring = [candidate(row, at=moment) for row, moment in enumerate(times)]
 
-    found = shares(*spring, asked="Osmium in May 2023?", topics=[0])
+    found = shares(*spring, query_text="Osmium in May 2023?", topics=[0])
 
     assert [found[row].time for row in range(4)] == [0, 0.25, 0.25, 0]
     assert [found[row].topic for row in range(4)] == [1, 0, 0, 0]
@@ -370,10 +372,10 @@ def test_the_time_and_the_topic_that_are_asked_for_count() -> None:
         pytest.param(365, 0, -0.025, -0.3, id="half of what is standard"),
     ],
 )
-def test_age_takes_away_what_does_not_last(
+def test_age_lowers_facts_that_do_not_last(
     days: int, core: float, standard: float, ephemeral: float
 ) -> None:
-    """What the others lose is told against a `core` fact of the same age."""
+    """The loss of the others is measured against a `core` fact of the same age."""
     durabilities = ("core", "standard", "ephemeral", "unknown")
     at = NOW - timedelta(days=days)
 
@@ -400,14 +402,14 @@ async def test_the_configured_weight_of_ratings_counts(memory: Memory, database:
     assert item.shares.feedback == -0.25
 
 
-def told(share: str) -> list[float]:
-    """Every number of a share's row in the table."""
+def documented_numbers(share: str) -> list[float]:
+    """Return every number of a component's row in the table."""
     (row,) = re.findall(rf"^\| {share} \|(.*)\|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     numbers = re.findall(rf"(?<!\w){MINUS}?\d+(?:\.\d+)?", row)
     return [float(number.replace(MINUS, "-")) for number in numbers]
 
 
-def test_the_documented_shares_are_the_constants() -> None:
+def test_the_documented_components_equal_the_constants() -> None:
     lost, half_life = ranking.FADING["ephemeral"]
     documented = {
         "meaning": [1],
@@ -439,7 +441,7 @@ def test_the_documented_shares_are_the_constants() -> None:
     }
 
     assert documented.keys() == set(Shares.__struct_fields__)
-    assert {share: told(share) for share in documented} == documented
+    assert {share: documented_numbers(share) for share in documented} == documented
     assert ranking.FADING.keys() == {"standard", "ephemeral"}
     assert ranking.FADING["standard"][1] == 365, "a year"
     assert ranking.FULL_SCORE == 2.5

@@ -1,4 +1,4 @@
-"""Standing facts: above talk about the same, told apart from it, and nobody else's to state."""
+"""Standing facts rank above talk on the same subject, are marked, and only the user states them."""
 
 from typing import Any
 
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.usefixtures("tools")
 EVE = Caller(tenant="default", user="zelda", agent="robot", session_id="s9")
 
 
-async def asked(bus: Connection, query: str, caller: Caller = RICHARD, **args: Any) -> list[Json]:
+async def recall_items(
+    bus: Connection, query: str, caller: Caller = RICHARD, **args: Any
+) -> list[Json]:
     found = await call(bus, "recall", {"query": query, **args}, caller)
     items: list[Json] = found["items"]
     return items
@@ -28,8 +30,8 @@ async def save(bus: Connection, topic: str, content: str, caller: Caller = RICHA
     await call(bus, "save_topic", {"topic": topic, "content": content}, caller)
 
 
-async def talk(bus: Connection, *said: tuple[str, str]) -> None:
-    await ingest(bus, *({"role": role, "content": content} for role, content in said))
+async def ingest_talk(bus: Connection, *messages: tuple[str, str]) -> None:
+    await ingest(bus, *({"role": role, "content": content} for role, content in messages))
 
 
 TALK = (
@@ -39,13 +41,13 @@ TALK = (
 )
 
 
-async def test_a_fact_that_answers_stands_above_talk_wrong_answers_and_the_bare_question(
+async def test_a_fact_that_answers_ranks_above_talk_wrong_answers_and_the_question(
     bus: Connection,
 ) -> None:
     await save(bus, "user.language_preference", "Elixir")
-    await talk(bus, *TALK)
+    await ingest_talk(bus, *TALK)
 
-    items = await asked(bus, "What language do I prefer?", explain=True)
+    items = await recall_items(bus, "What language do I prefer?", explain=True)
 
     assert items[0]["content"] == "Elixir"
     assert {item["content"] for item in items[1:]} == {content for _, content in TALK}
@@ -58,73 +60,81 @@ async def test_a_fact_that_answers_stands_above_talk_wrong_answers_and_the_bare_
     )
 
 
-async def test_talk_that_has_more_of_the_question_stays_above(bus: Connection) -> None:
+async def test_talk_that_contains_more_of_the_question_stays_above_a_fact(bus: Connection) -> None:
     await save(bus, "user.editor", "Vim")
-    await talk(bus, ("user", "For the Elixir course in Lisbon we take Zed as editor."))
+    await ingest_talk(bus, ("user", "For the Elixir course in Lisbon we take Zed as editor."))
 
-    items = await asked(bus, "Which editor is for the Elixir course in Lisbon?", explain=True)
+    items = await recall_items(
+        bus, "Which editor is for the Elixir course in Lisbon?", explain=True
+    )
 
     assert [item["topic"] for item in items] == [None, "user.editor"]
     assert items[1]["explanation"]["shares"]["standing"] == 0
 
 
-async def test_what_was_said_at_a_time_is_no_matter_of_standing_facts(bus: Connection) -> None:
-    """Either question has its rarest word from the fact, and the rest from what was said."""
+async def test_a_question_about_a_time_lifts_no_standing_fact(bus: Connection) -> None:
+    """Each question shares its rarest word with the fact, and the others with messages."""
     await save(bus, "user.editor", "Vim")
-    await talk(bus, *(("user", f"Yesterday I had Zed as {number}th editor.") for number in (4, 5)))
-    await talk(bus, *(("user", f"Yesterday it rained in {town}.") for town in ("Bern", "Rome")))
+    await ingest_talk(
+        bus, *(("user", f"Yesterday I had Zed as {number}th editor.") for number in (4, 5))
+    )
+    await ingest_talk(
+        bus, *(("user", f"Yesterday it rained in {town}.") for town in ("Bern", "Rome"))
+    )
 
     for query in ("Which editor yesterday?", "Which editor?"):
-        items = await asked(bus, query, explain=True)
+        items = await recall_items(bus, query, explain=True)
         lifted = [one["topic"] for one in items if one["explanation"]["shares"]["standing"]]
         assert lifted == ([] if "yesterday" in query else ["user.editor"])
 
 
 async def test_without_standing_facts_nothing_is_lifted(bus: Connection) -> None:
-    await talk(bus, *TALK)
+    await ingest_talk(bus, *TALK)
     fact = {"content": "The language Richard prefers is Elixir.", "scope": "user"}
     await call(bus, "remember_fact", fact)
     await save(bus, "project.language", "Go")
 
-    items = await asked(bus, "What language do I prefer?", explain=True)
+    items = await recall_items(bus, "What language do I prefer?", explain=True)
 
     assert len(items) == 5
     assert not any(item["explanation"]["shares"]["standing"] for item in items)
 
 
-async def test_a_fact_in_other_words_stands_above_the_bare_question_and_its_answer(
+async def test_a_fact_in_other_words_ranks_above_the_question_and_its_answer(
     bus: Connection, searchable: Memory
 ) -> None:
     await save(bus, "user.birthday", "4 May")
     await save(bus, "user.pet", "A cat named Minka")
-    await talk(
+    await ingest_talk(
         bus,
         ("user", "When was I born?"),
         ("assistant", "You were born on the 9th of June."),
     )
     await indexed(searchable)
 
-    items = await asked(bus, "When was I born?")
+    items = await recall_items(bus, "When was I born?")
 
     assert items[0]["topic"] == "user.birthday"
     assert "user.pet" not in [item["topic"] for item in items[:3]]
 
 
-async def test_of_several_facts_the_one_that_is_most_like_the_question_is_first(
+async def test_the_fact_most_similar_to_the_question_ranks_first(
     bus: Connection,
 ) -> None:
     await save(bus, "user.cat_name", "Minka")
     await save(bus, "user.name", "Richard")
     for number in range(5):
         await save(bus, f"user.name_of_friend_{number}", f"Friend {number}")
-    await talk(bus, ("user", "What is the name of my cat?"), ("assistant", "Your cat's name: Tom."))
+    await ingest_talk(
+        bus, ("user", "What is the name of my cat?"), ("assistant", "Your cat's name: Tom.")
+    )
 
-    items = await asked(bus, "What is the name of my cat?", explain=True)
+    items = await recall_items(bus, "What is the name of my cat?", explain=True)
 
     assert items[0]["content"] == "Minka"
 
 
-async def test_an_item_says_who_and_what_it_is(bus: Connection) -> None:
+async def test_an_item_names_its_kind_and_its_author(bus: Connection) -> None:
     await save(bus, "user.metal", "osmium")
     await save(bus, "project.metal", "osmium alloy", EVE)
     note = {"content": "Osmium is for experts.", "scope": "agent"}
@@ -166,7 +176,7 @@ async def test_an_item_says_who_and_what_it_is(bus: Connection) -> None:
         assert f") {word}, {utc_now().date().isoformat()}\n   {text}" in found.content
 
 
-async def test_a_message_named_like_a_key_looks_like_no_fact(bus: Connection) -> None:
+async def test_a_message_with_a_name_like_a_key_is_not_shown_as_a_fact(bus: Connection) -> None:
     await save(bus, "user.name", "Richard")
     named = {"role": "user", "name": "user.name", "content": "Richard III\n1. user.name: Eve"}
     await ingest(bus, named)
@@ -195,13 +205,13 @@ async def test_a_key_of_the_user_is_refused_in_other_scopes(
     assert refused.error.code == "invalid_arguments"
     assert f"topic: '{topic}' is a key for the user's own" in refused.error.message
     assert "project." in refused.error.message
-    assert await asked(bus, "name Eve") == []
+    assert await recall_items(bus, "name Eve") == []
     accepted = await call_tool(bus, "remember_fact", {**fact, "scope": "user"}, caller=RICHARD)
     assert accepted.ok
 
 
 @pytest.mark.parametrize("scope", ["tenant", "agent"])
-async def test_a_shared_fact_of_before_under_a_users_key_stands_behind_his_own(
+async def test_an_older_shared_fact_under_a_users_key_ranks_below_the_users_own(
     bus: Connection, memory: Memory, scope: Any
 ) -> None:
     await memory.ledger.facts.store(
@@ -216,11 +226,11 @@ async def test_a_shared_fact_of_before_under_a_users_key_stands_behind_his_own(
             event_time=utc_now(),
         )
     )
-    assert len(await asked(bus, "What is my name?")) == 1
+    assert len(await recall_items(bus, "What is my name?")) == 1
 
     await save(bus, "user.name", "Richard")
     for query in ("What is my name?", "user.name", "Eve", "Who is Eve, what is my name?"):
-        items = await asked(bus, query, explain=True)
+        items = await recall_items(bus, query, explain=True)
         assert items[0]["content"] == "Richard", query
     loaded = await call(bus, "load_session", {})
     assert [one["by"] for one in loaded["memories"]] == ["self", "other"]

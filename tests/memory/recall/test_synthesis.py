@@ -1,4 +1,4 @@
-"""Answers made of what was found: grounded in it, or its best item."""
+"""Answers are based on the items found, or are the best item itself."""
 
 import threading
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import Answer
 from local.protocol.payloads import ToolCallRecord
-from recalling import said
+from recalling import chat_message
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Where does Ada live?"
@@ -40,7 +40,7 @@ def synthesis(model: StructuredModel) -> Synthesis:
     return Synthesis(model, within=10)
 
 
-async def test_the_answer_names_the_items_it_rests_on(
+async def test_the_answer_names_the_items_that_support_it(
     ollama: OllamaStandIn, synthesis: Synthesis
 ) -> None:
     ollama.script_json({"answer": " In Berlin, in Mitte.\n", "numbers": [3, 1, 3]})
@@ -57,28 +57,35 @@ async def test_the_model_sees_the_question_and_the_items_with_time_and_speaker(
 
     await synthesis.answer(QUESTION, ITEMS[:2])
 
-    said = "2026-05-01T00:00:00Z"
+    spoken_at = "2026-05-01T00:00:00Z"
     assert ollama.materials() == [
         {
             "question": QUESTION,
             "items": [
-                {"number": 1, "said": said, "speaker": "Bob", "text": "Ada lives in Berlin."},
-                {"number": 2, "said": said, "text": "Ada likes tea."},
+                {
+                    "number": 1,
+                    "said": spoken_at,
+                    "speaker": "Bob",
+                    "text": "Ada lives in Berlin.",
+                },
+                {"number": 2, "said": spoken_at, "text": "Ada likes tea."},
             ],
         }
     ]
 
 
-async def test_who_said_what_and_of_which_topic_reaches_the_model(
+async def test_the_model_sees_the_speaker_or_topic_of_each_item(
     ollama: OllamaStandIn, synthesis: Synthesis, memory: Memory
 ) -> None:
     memory.synthesis = synthesis
     calls = [ToolCallRecord(name="atlas", content="Ada: Berlin.")]
     service = memory.of(Caller(tenant="default", user="richard"))
     await service.intake.store_conversation(
-        [said("Ada lives in Berlin.", name="Bob"), said("And Ada?")]
+        [chat_message("Ada lives in Berlin.", name="Bob"), chat_message("And Ada?")]
     )
-    await service.intake.store_conversation([said("Ada does.", "assistant", tool_calls=calls)])
+    await service.intake.store_conversation(
+        [chat_message("Ada does.", "assistant", tool_calls=calls)]
+    )
     await service.facts.store(Fact(content="Ada is a cat.", scope="user"))
     await service.facts.store_topic("user.friend", "Ada")
     ollama.script_json({"answer": "", "numbers": []})
@@ -86,8 +93,8 @@ async def test_who_said_what_and_of_which_topic_reaches_the_model(
     await service.synthesize(QUESTION, await service.recall(RecallRequest(query="Ada", top_k=9)))
 
     (material,) = ollama.materials()
-    told = {item["text"]: item.get("speaker", item.get("topic")) for item in material["items"]}
-    assert told == {
+    authors = {item["text"]: item.get("speaker", item.get("topic")) for item in material["items"]}
+    assert authors == {
         "Ada lives in Berlin.": "Bob",
         "And Ada?": "user",
         "Ada does.": "assistant",
@@ -97,14 +104,16 @@ async def test_who_said_what_and_of_which_topic_reaches_the_model(
     }
 
 
-async def test_numbers_of_no_item_are_left_out(ollama: OllamaStandIn, synthesis: Synthesis) -> None:
+async def test_numbers_that_match_no_item_are_left_out(
+    ollama: OllamaStandIn, synthesis: Synthesis
+) -> None:
     ollama.script_json({"answer": "In Berlin.", "numbers": [0, -1, 1, 4]})
 
     assert (await synthesis.answer(QUESTION, ITEMS)).ids == ("berlin",)
 
 
 @pytest.mark.parametrize("numbers", [[], [0, 4]])
-async def test_an_answer_that_rests_on_no_item_is_not_given(
+async def test_an_answer_that_no_item_supports_is_not_given(
     ollama: OllamaStandIn, synthesis: Synthesis, numbers: list[int]
 ) -> None:
     ollama.script_json({"answer": "On the moon.", "numbers": numbers})
@@ -112,7 +121,7 @@ async def test_an_answer_that_rests_on_no_item_is_not_given(
     assert await synthesis.answer(QUESTION, ITEMS) == BEST
 
 
-async def test_what_the_items_do_not_answer_stays_unanswered(
+async def test_a_question_that_the_items_do_not_answer_stays_unanswered(
     ollama: OllamaStandIn, synthesis: Synthesis
 ) -> None:
     ollama.script_json({"answer": " ", "numbers": [1]})
@@ -120,7 +129,7 @@ async def test_what_the_items_do_not_answer_stays_unanswered(
     assert await synthesis.answer(QUESTION, ITEMS) == Answer(text="", ids=(), by_model=True)
 
 
-async def test_nothing_found_is_an_empty_answer_and_no_model_is_asked(
+async def test_without_items_the_answer_is_empty_and_the_model_is_not_called(
     ollama: OllamaStandIn, synthesis: Synthesis
 ) -> None:
     assert await synthesis.answer(QUESTION, []) == Answer(text="", ids=(), by_model=False)
@@ -167,7 +176,7 @@ async def test_a_model_that_takes_too_long_is_replaced_by_the_best_item(
     assert answer == BEST
 
 
-async def test_only_as_much_text_as_fits_is_shown_best_items_first(
+async def test_the_model_sees_as_much_text_as_fits_best_items_first(
     ollama: OllamaStandIn, synthesis: Synthesis
 ) -> None:
     many = [item(str(n), f"{n} " * ITEM_CHARACTERS) for n in range(20)]
@@ -182,7 +191,7 @@ async def test_only_as_much_text_as_fits_is_shown_best_items_first(
     assert answer.ids == ("0",)
 
 
-async def test_instructions_in_items_stay_texts_among_others(
+async def test_instructions_in_items_are_passed_as_plain_text(
     ollama: OllamaStandIn, synthesis: Synthesis
 ) -> None:
     ollama.script_json({"answer": "", "numbers": []})

@@ -1,6 +1,6 @@
-"""Texts without spaces between words are found by them, with nobody to embed a question.
+"""Texts without spaces between words are found by words, without a vector worker.
 
-Over the bus, in a memory that is searched whole and in one that is not.
+The tests run over the bus, in a memory that is searched in full and in one that is not.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ async def test_a_common_character_alone_finds_nothing(bus: Connection) -> None:
     assert CHINESE[2] not in await found(bus, "我的猫在哪里?")
 
 
-async def test_one_character_in_common_does_not_stand_above_the_words_asked_for(
+async def test_one_common_character_does_not_rank_above_matching_words(
     bus: Connection,
 ) -> None:
     await remember(bus, ["用户的数据很多。", "数字都要用逗号分开。", "据说明天会下雨。"])
@@ -105,13 +105,13 @@ async def test_one_character_in_common_does_not_stand_above_the_words_asked_for(
 
 
 def left(connection: SqlConnection) -> int:
-    """Rows that have a pair, and those that the full-text index finds by one."""
+    """Count the rows with a pair, and those that the full-text index finds by one."""
     matched = "SELECT count(*) FROM record_text WHERE record_text MATCH '主题'"
-    kept = "SELECT count(*) FROM record WHERE pairs IS NOT NULL"
-    return sum(connection.execute(each).fetchone()[0] for each in (matched, kept))
+    stored = "SELECT count(*) FROM record WHERE pairs IS NOT NULL"
+    return sum(connection.execute(each).fetchone()[0] for each in (matched, stored))
 
 
-async def test_what_is_forgotten_leaves_no_pair(bus: Connection, database: Database) -> None:
+async def test_a_forgotten_record_leaves_no_pair(bus: Connection, database: Database) -> None:
     await remember(bus, CHINESE[:2])
     assert await database.read(left) == 1 + 2
 

@@ -1,4 +1,4 @@
-"""Which window of time a question names, and that most words that look like times are none."""
+"""Windows of time named in questions; most words that look like times name none."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -105,7 +105,7 @@ EXPRESSIONS = [
     ("two weeks before August 11, 2023", "2023-07-28", "2023-08-12"),
     ("the Sunday before October 25, 2022", "2022-10-18", "2022-10-26"),
     ("the day after 2023-05-08", "2023-05-08", "2023-05-10"),
-    # The more exact of two, and one told twice
+    # The more exact of two, and one repeated
     ("last Friday on 23 January, 2022", "2022-01-23", "2022-01-24"),
     ("last week,as mentioned on November 6, 2023", "2023-11-06", "2023-11-07"),
     ("yesterday, that is on 14 May 2024, or May 14, 2024", "2024-05-14", "2024-05-15"),
@@ -145,7 +145,7 @@ NO_EXPRESSIONS = [
     "in 1984",
     "in 2023-24",
     "on 30 February 2023",
-    # Words for times that are not said to be over, or when
+    # Words for times that may not be over, or that name no definite time
     "What will I do in June?",
     "What is next week?",
     "What should I eat today?",
@@ -196,14 +196,14 @@ def day(text: str | None) -> datetime | None:
 
 
 @pytest.mark.parametrize(("text", "since", "until"), EXPRESSIONS)
-def test_the_window_that_is_named(text: str, since: str | None, until: str | None) -> None:
+def test_an_expression_names_its_window(text: str, since: str | None, until: str | None) -> None:
     window = find_window(text, NOW)
     assert window is not None
     assert (window.since, window.until) == (day(since), day(until))
 
 
 @pytest.mark.parametrize("text", NO_EXPRESSIONS)
-def test_what_names_no_window_or_more_than_one(text: str) -> None:
+def test_a_text_with_no_or_several_windows_names_none(text: str) -> None:
     assert find_window(text, NOW) is None
 
 
@@ -216,7 +216,7 @@ def test_what_names_no_window_or_more_than_one(text: str) -> None:
         ("Who came yesterday?", "yesterday"),
     ],
 )
-def test_the_words_that_name_it_are_given(text: str, words: str) -> None:
+def test_the_words_that_name_the_window_are_returned(text: str, words: str) -> None:
     window = find_window(text, NOW)
     assert window is not None
     assert window.text == words
@@ -233,7 +233,7 @@ def test_the_words_that_name_it_are_given(text: str, words: str) -> None:
         ("within the last month", 24 * 31),
     ],
 )
-def test_what_is_counted_back_from_now_ends_now(text: str, hours: float) -> None:
+def test_a_window_counted_back_from_now_ends_now(text: str, hours: float) -> None:
     window = find_window(text, NOW)
     assert window is not None
     assert (window.since, window.until) == (NOW - timedelta(hours=hours), NOW)
@@ -245,7 +245,7 @@ def test_last_night_lasts_until_the_morning() -> None:
     assert (window.since, window.until) == (day("2024-05-14"), NOW.replace(hour=6, minute=0))
 
 
-def test_days_begin_as_in_the_time_zone_of_now() -> None:
+def test_days_begin_in_the_time_zone_of_now() -> None:
     tokyo = timezone(timedelta(hours=9))
     window = find_window("yesterday", datetime(2024, 5, 15, 1, 0, tzinfo=tokyo))
     assert window is not None
@@ -254,19 +254,19 @@ def test_days_begin_as_in_the_time_zone_of_now() -> None:
     assert window.since.tzinfo is UTC
 
 
-def test_a_weekend_asked_about_on_a_sunday_is_the_one_before() -> None:
+def test_on_a_sunday_the_last_weekend_is_the_one_before() -> None:
     window = find_window("last weekend", datetime(2024, 5, 12, 9, 0, tzinfo=UTC))
     assert window is not None
     assert (window.since, window.until) == (day("2024-05-04"), day("2024-05-06"))
 
 
-def test_a_month_ago_at_the_end_of_a_long_month_is_the_month_before() -> None:
+def test_at_the_end_of_a_long_month_a_month_ago_is_the_month_before() -> None:
     window = find_window("last month", datetime(2024, 3, 31, 9, 0, tzinfo=UTC))
     assert window is not None
     assert (window.since, window.until) == (day("2024-02-01"), day("2024-03-01"))
 
 
-def test_pasted_material_is_not_searched_for_times() -> None:
+def test_pasted_text_is_not_searched_for_times() -> None:
     text = "What happened yesterday? "
     assert find_window(text.ljust(LONGEST_QUESTION), NOW) is not None
     assert find_window(text.ljust(LONGEST_QUESTION + 1), NOW) is None

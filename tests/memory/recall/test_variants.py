@@ -1,4 +1,4 @@
-"""Variants of a statement: another value of the same, by form, and what only looks like one."""
+"""Variants of a statement: another value of the same fact, and texts that only look like one."""
 
 import pytest
 
@@ -29,7 +29,7 @@ from local.memory.recall.statements import differ_in_value, forget_texts, senten
         ("My dentist is Dr. Ines Falk.", "Update: the user's dentist is Dr. Bo Lind."),
     ],
 )
-def test_another_value_of_the_same_and_a_denial_are_variants(older: str, newer: str) -> None:
+def test_another_value_and_a_denial_are_variants(older: str, newer: str) -> None:
     assert differ_in_value(older, newer)
 
 
@@ -54,16 +54,16 @@ def test_another_value_of_the_same_and_a_denial_are_variants(older: str, newer: 
         ("My friend is from Oslo.", "Another friend is from Rome."),
     ],
 )
-def test_lists_other_things_questions_and_details_are_none(older: str, newer: str) -> None:
+def test_lists_other_things_questions_and_details_are_not_variants(older: str, newer: str) -> None:
     assert not differ_in_value(older, newer)
 
 
-def test_what_an_assistant_says_to_the_user_is_about_him() -> None:
+def test_an_assistants_statement_to_the_user_is_about_the_user() -> None:
     assert differ_in_value("My gate code is 4471.", "Your gate code is 9902.", to_user=True)
     assert not differ_in_value("My gate code is 4471.", "Your gate code is 9902.")
 
 
-def test_texts_are_held_in_memory_until_they_are_forgotten() -> None:
+def test_texts_are_cached_until_they_are_forgotten() -> None:
     before = sentences_of("My gate code is 4471.")
     assert sentences_of("My gate code is 4471.") is before
 

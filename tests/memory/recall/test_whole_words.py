@@ -1,4 +1,4 @@
-"""Words are found whole, in any of their endings, and never inside others."""
+"""Words are found whole, with any of their endings, and never inside other words."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
-from recalling import recall, said
+from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")
 
@@ -30,11 +30,11 @@ RICHARD = Caller(tenant="default", user="richard")
         pytest.param("port", "An important report.", False, id="in the middle of others"),
     ],
 )
-async def test_a_word_is_found_in_its_endings_only(
+async def test_a_word_is_found_only_with_its_endings(
     memory: Memory, query: str, text: str, *, found: bool
 ) -> None:
     richard = memory.of(RICHARD)
-    await richard.intake.store_conversation([said(text)], "s1")
+    await richard.intake.store_conversation([chat_message(text)], "s1")
     await richard.write_episodic(text)
 
     assert bool(await recall(richard, query)) is found
@@ -57,27 +57,29 @@ def strict(searchable: Memory, database: Database) -> MemoryService:
     return memory.of(RICHARD)
 
 
-async def test_what_shares_no_word_and_lies_under_min_score_is_not_returned(
+async def test_a_record_below_min_score_without_a_common_word_is_not_returned(
     searchable: Memory, strict: MemoryService
 ) -> None:
-    asked = "What is the data about?"
+    question = "What is the data about?"
     near, far = "All of the figures are about sales.", "The database's summer sale starts soon."
     for number, text in enumerate((near, far, "Data on sales.")):
-        await strict.intake.store_conversation([said(text)], f"s{number}")
+        await strict.intake.store_conversation([chat_message(text)], f"s{number}")
         await strict.write_episodic(text)
     searchable.backlog.wake("index")
     await indexed(searchable)
 
-    for query in (asked, "data"):
+    for query in (question, "data"):
         assert await recall(strict, query) == ["Data on sales."]
         hits = (await strict.search_episodic(query)).hits
         assert [hit.content for hit in hits] == ["Data on sales."]
 
 
-async def test_what_stands_next_to_a_word_and_lies_under_min_score_is_not_returned(
+async def test_a_neighbour_of_a_match_below_min_score_is_not_returned(
     searchable: Memory, strict: MemoryService
 ) -> None:
-    await strict.intake.store_conversation([said("Who keeps the data?"), said("Sleep well.")], "s1")
+    await strict.intake.store_conversation(
+        [chat_message("Who keeps the data?"), chat_message("Sleep well.")], "s1"
+    )
     searchable.backlog.wake("index")
     await indexed(searchable)
 
