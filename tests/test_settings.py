@@ -148,3 +148,13 @@ def test_on_and_off_are_read_as_words_and_not_as_yaml_booleans(
     assert load_settings(tmp_path, {}).memory.anonymise == expected
     overridden = load_settings(tmp_path, {"LOCAL2_MEMORY__ANONYMISE": text})
     assert overridden.memory.anonymise == expected
+
+
+def test_known_keys_are_listed_only_for_an_unknown_key(folder: Path) -> None:
+    def remedy(variable: str, value: str) -> str | None:
+        with pytest.raises(ConfigError) as caught:
+            load_settings(folder, environment={variable: value})
+        return caught.value.remedy
+
+    assert "top_k" in str(remedy("LOCAL2_MEMORY__TOPK", "7"))
+    assert remedy("LOCAL2_MEMORY__TOP_K", "many") is None

@@ -219,7 +219,7 @@ class UnwritableError(StorageError):
     ) -> None:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
         missing = error.errno == errno.ENOENT
-        what = "Make room" if full else "Create it" if missing else "Change its permissions"
+        what = "Make room" if full else "Create the folder" if missing else "Change its permissions"
         super().__init__(
             f"{path.resolve()} cannot be written to: {error.strerror}.",
             remedy=f"{what}, or name {instead}.",

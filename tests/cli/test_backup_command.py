@@ -23,7 +23,7 @@ def test_a_backup_of_a_running_stack_is_restored_without_a_stack(
     stack_with_note: Served, tmp_path: Path
 ) -> None:
     backup = local2(stack_with_note.folder, "backup", str(tmp_path / "backups"))
-    assert (backup.returncode, backup.stderr.strip()) == (0, "")
+    assert (backup.returncode, backup.stderr) == (0, "")
     assert "has 1 records" in backup.stdout
 
     restored = answer(tmp_path, "restore", str(tmp_path / "backups"))

@@ -75,7 +75,7 @@ def test_an_export_file_that_cannot_be_written_is_named_with_a_remedy(
 
     assert failed.returncode == 1
     assert "cannot be written to: No such file or directory." in failed.stderr
-    assert "or name another file." in failed.stderr
+    assert "Create the folder, or name another file." in failed.stderr
 
 
 def test_an_import_restores_everything_and_a_second_one_changes_nothing(
