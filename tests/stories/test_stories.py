@@ -17,7 +17,7 @@ from stand_ins.ollama_server import OllamaStandIn, Reply
 pytestmark = pytest.mark.usefixtures("worker_here")
 FOLDER = Path(__file__).parents[2] / "stories"
 WITH_MODEL = "long_conversation"
-"""Run with a model only (below): two hundred turns by rules are in `test_conversations.py`."""
+"""Runs with a model only, below; `test_conversations.py` has many turns answered by rules."""
 FILES = [
     pytest.param(path, id=path.stem)
     for path in sorted(FOLDER.glob("*.yaml"))
