@@ -13,8 +13,9 @@ from local.memory.recall.query import Query
 from local.text.words import stems
 from local.text.words import terms as terms_of
 
-MEANING = 0.2
-"""Share of a record for each standard deviation by which its cosine is above the average."""
+MEANING, MAX_MEANING = 0.2, 1.25
+"""Share of a record for each standard deviation by which its cosine is above the average, and its
+maximum."""
 ASSUMED, ASSUMED_MEAN, ASSUMED_DEVIATION = 100, 0.1, 0.12
 """Number of unrelated texts that are assumed beside the searched records, and the distribution of
 their cosines: a few records do not show which cosine is high."""
@@ -142,7 +143,7 @@ class Likeness:
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
         self.cosine = found.cosines()
         self.compared = found.has_comparable_vector()
-        meaning = MEANING * _above_average(self.cosine, self.compared)
+        meaning = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
         self.own: Array = meaning + wording.own
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.shares: dict[str, Array] = {
@@ -169,11 +170,10 @@ class Likeness:
         return float(self.cosine[position]) if self.compared[position] else None
 
 
-def _above_average(cosine: Array, compared: Flags) -> Array:
-    """Return by how many standard deviations each cosine is above the average, at least 0.
+def _deviations(cosine: Array, compared: Flags) -> Array:
+    """Return by how many standard deviations each cosine is above the average, or 0.
 
-    Unrelated texts have higher cosines for one question than for another, and in a memory of
-    one subject than in a memory of many.
+    The cosines of unrelated texts depend on the question, and on how alike the records are.
     """
     known = cosine[compared]
     count = ASSUMED + len(known)
