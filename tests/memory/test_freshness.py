@@ -155,7 +155,7 @@ async def test_without_a_worker_recall_goes_by_words_and_says_why(memory: Memory
     assert contents(recalled)[0] == GOLD
     assert recalled.degraded
     assert "The vector worker does not answer" in str(recalled.reason)
-    assert all(not item.compared for item in recalled.items)
+    assert all(item.cosine is None for item in recalled.items)
 
 
 async def test_without_a_worker_even_nothing_found_is_degraded(memory: Memory) -> None:

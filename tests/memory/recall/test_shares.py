@@ -274,7 +274,7 @@ def test_meaning_is_how_far_a_cosine_is_above_the_average() -> None:
 
     assumed = [0.1 - 0.12, 0.1 + 0.12] * 50
     mean, deviation = np.mean(assumed + cosines), np.std(assumed + cosines)
-    expected = [max(0.2 * (cosine - mean) / deviation, 0) for cosine in cosines]
+    expected = [max(0.2 * float((cosine - mean) / deviation), 0.0) for cosine in cosines]
     assert [found[row].meaning for row in range(4)] == pytest.approx(expected, abs=1e-4)
     assert expected[2] > 0 == expected[3]
 
@@ -289,14 +289,21 @@ def test_the_same_cosine_means_less_where_all_records_are_alike() -> None:
 
 
 def test_records_far_from_the_question_have_no_share_of_their_neighbours() -> None:
-    """With a minimum of 0.2, they are left out below 0.15."""
+    """With a minimum of 0.2, they are left out below 0.15, and if nothing else is found."""
     before = candidate(1, QUESTION, session_id="a")
     after = [at_cosine(row, cosine, session_id="a") for row, cosine in ((2, 0.25), (3, 0.16))]
     apart = [at_cosine(4, 0.16), at_cosine(5, 0.14)]
 
-    found = shares(before, *after, *apart, question=VECTOR, embedder="e", topics=[], min_score=0.2)
+    asked: dict[str, Any] = {
+        "question": VECTOR,
+        "embedder": "e",
+        "topics": [],
+        "min_score": 0.2,
+    }
+    found = shares(before, *after, *apart, **asked)
 
     assert found.keys() == {1, 2, 3, 4}
+    assert shares(*apart, **asked) == {}
     assert [found[row].around > 0 for row in (2, 3, 4)] == [True, False, False]
 
 

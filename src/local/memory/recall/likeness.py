@@ -161,8 +161,11 @@ class Likeness:
         return np.asarray(wording.has_word | near | unknown)
 
     def with_weak(self, hit: Flags, min_score: float) -> Flags:
-        """Return the hits and the records that almost are: their neighbours do not count."""
-        weak = ~hit & self.compared & (self.cosine >= WEAK * min_score)
+        """Return the hits, if any, and the records that almost are: their neighbours do not count.
+
+        Without hits, none is returned: an empty result shows that nothing is known.
+        """
+        weak = ~hit & hit.any() & self.compared & (self.cosine >= WEAK * min_score)
         self.shares["around"] = np.where(weak, 0.0, self.shares["around"])
         return np.asarray(hit | weak)
 
