@@ -153,13 +153,8 @@ async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
     memory = settings.memory
     extraction_model = memory.extraction_model if memory.extractor == "model" else ""
     opened: dict[str, StructuredModel | None] = {}
-    for name in (
-        memory.judge_model,
-        memory.synthesis_model,
-        memory.query_model,
-        memory.reranker_chat_model,
-        extraction_model,
-    ):
+    recalling = memory.query_model, memory.reranker_chat_model
+    for name in (memory.judge_model, memory.synthesis_model, *recalling, extraction_model):
         if name not in opened:
             opened[name] = await _open_structured_model(resources, settings, name)
     judge, query = opened[memory.judge_model], opened[memory.query_model]

@@ -157,7 +157,7 @@ async def test_without_a_worker_recall_searches_by_words_and_reports_why(memory:
     assert contents(recalled)[0] == GOLD
     assert recalled.degraded
     assert "The vector worker does not answer" in str(recalled.reason)
-    assert all(not item.compared for item in recalled.items)
+    assert all(item.cosine is None for item in recalled.items)
 
 
 async def test_without_a_worker_even_an_empty_answer_is_degraded(memory: Memory) -> None:

@@ -274,7 +274,7 @@ def search_result(recalled: RecallResult) -> SearchResult:
 
 
 def _is_near(item: RecallItem, min_score: float) -> bool:
-    return item.compared and item.shares.meaning >= min_score
+    return item.cosine is not None and item.cosine >= min_score
 
 
 def _hit(item: RecallItem) -> Hit:

@@ -1,5 +1,6 @@
 """Each score component has the value that docs/recall.md documents."""
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -33,8 +34,8 @@ DOCS = Path(__file__).parents[3] / "docs" / "recall.md"
 MINUS = "\N{MINUS SIGN}"
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 QUESTION = "dense metal osmium"
-AROUND = 0.86
-"""Maximum of `around`: 0.4 of the maximum of meaning, words and coverage together."""
+AROUND = 0.96
+"""At most, as 0.4 of the most that meaning, words and coverage come to."""
 VECTOR = np.array([1, 0], np.float32).tobytes()
 ASIDE = np.array([0.6, 0.8], np.float32).tobytes()
 
@@ -64,8 +65,14 @@ def candidate(row: int, text: str = "", **fields: Any) -> Candidate:
     return Candidate(**{**usual, **fields})
 
 
+def at_cosine(row: int, cosine: float, **fields: Any) -> Candidate:
+    """A message whose vector has this cosine with `VECTOR`."""
+    vector = np.array([cosine, math.sqrt(1 - cosine**2)], np.float32).tobytes()
+    return candidate(row, embedder="e", vector=vector, **fields)
+
+
 def shares(*candidates: Candidate, **options: Any) -> dict[int, Shares]:
-    """Return the score components by row, best first."""
+    """By their rows, best first."""
     return {one.row: one.shares for one in ranked(*candidates, **options)}
 
 
@@ -104,7 +111,7 @@ def ranked(
         }
         return Details(related=relations, sources=sources)
 
-    return list(run_choice(rank(every, draft, min_score=0), details))
+    return list(run_choice(rank(every, draft, min_score=every.min_score), details))
 
 
 @pytest.mark.parametrize("rating", [1.0, -1.0])
@@ -125,7 +132,8 @@ def test_a_greater_weight_never_lowers_a_record(rating: float) -> None:
 def test_words_are_scored_relative_to_the_best_match() -> None:
     others = [candidate(row, "Gold.") for row in range(3, 9)]
 
-    found = shares(candidate(1, "Osmium, osmium."), candidate(2, "Osmium."), *others)
+    texts = [candidate(1, "Osmium, osmium."), candidate(2, "Osmium."), *others]
+    found = shares(*texts, query_text="Osmium?")
 
     assert found[1].words == 0.35
     assert found[2].words == pytest.approx(0.35 * (2.2 / 2.2) / (2 * 2.2 / 3.2), abs=1e-4)
@@ -136,16 +144,29 @@ def test_the_length_of_a_text_does_not_change_the_score_of_its_words() -> None:
     others = [candidate(row, "Gold.") for row in range(3, 9)]
     long = candidate(1, "Osmium. " + "Nothing else matters. " * 200)
 
-    found = shares(long, candidate(2, "Osmium."), *others)
+    found = shares(long, candidate(2, "Osmium."), *others, query_text="Osmium?")
 
     assert found[1].words == found[2].words == 0.35
 
 
-def test_words_count_more_if_the_query_states_something() -> None:
+def test_one_word_of_many_is_not_the_full_share_even_if_no_record_has_more() -> None:
+    texts = [candidate(row, text) for row, text in enumerate(["Osmium.", *["Gold."] * 6])]
+
+    queries = ("osmium", "osmium metal", "osmium dense metal")
+    words = [shares(*texts, query_text=query)[0].words for query in queries]
+
+    had, lacked = math.log(6.5 / 1.5), math.log(7.5 / 0.5)
+    assert words[0] == 0.35
+    assert words[1:] == [
+        pytest.approx(0.35 * 2 * had / (had + count * lacked), abs=1e-4) for count in (1, 2)
+    ]
+
+
+def test_words_count_more_where_the_question_tells() -> None:
     texts = [candidate(1, "Osmium."), *(candidate(row, "Gold.") for row in range(3, 9))]
 
     assert shares(*texts, query_text="Osmium?")[1].words == 0.35
-    assert shares(*texts, query_text="I bought osmium. It is here.")[1].words == 0.55
+    assert shares(*texts, query_text="I have it. It is osmium.")[1].words == 0.55
 
 
 def test_a_phrase_counts_in_addition_to_its_words() -> None:
@@ -207,11 +228,14 @@ def test_the_best_neighbour_adds_a_share_of_its_words_and_meaning() -> None:
     found: dict[str, Any] = {"question": VECTOR, "embedder": "e"}
 
     short = shares(matching, between, behind, **found)
-    assert [short[row].around for row in (2, 3)] == [0.78, 0.546]
-    assert shares(matching, long, **found)[2].around == 0.39
+    every = short[1].meaning + 0.35 + 0.6
+    assert [short[row].around for row in (2, 3)] == [
+        pytest.approx(part * every, abs=1e-4) for part in (0.4, 0.28)
+    ]
+    assert shares(matching, long, **found)[2].around == pytest.approx(0.2 * every, abs=1e-4)
     assert shares(matching, long, **found)[2].coverage == 0.18
     telling = shares(matching, between, query_text="I have osmium. It is a dense metal.", **found)
-    assert telling[2].around == pytest.approx(0.2 * (1 + 0.55 + 0.6), abs=1e-4)
+    assert telling[2].around == pytest.approx(0.2 * (every + 0.2), abs=1e-4)
 
 
 def test_a_session_is_scored_by_its_coverage_relative_to_the_best() -> None:
@@ -227,8 +251,8 @@ def test_a_session_is_scored_by_its_coverage_relative_to_the_best() -> None:
     assert (found[4].session, found[6].session) == (0, 0)
 
 
-def test_meaning_is_the_cosine_with_vectors_of_the_same_embedder() -> None:
-    found = shares(
+def test_only_vectors_of_the_same_embedder_are_compared() -> None:
+    found = ranked(
         candidate(1, embedder="e", vector=VECTOR),
         candidate(2, embedder="e", vector=ASIDE),
         candidate(3, embedder="another", vector=VECTOR),
@@ -237,20 +261,57 @@ def test_meaning_is_the_cosine_with_vectors_of_the_same_embedder() -> None:
         embedder="e",
     )
 
-    assert [found[row].meaning for row in (1, 2, 3, 4)] == [1, 0.6, 0, 0]
+    assert {one.row: one.cosine for one in found} == {1: 1, 2: pytest.approx(0.6), 3: None, 4: None}
+    assert [one.shares.meaning > 0 for one in found] == [True, True, False, False]
 
 
-def test_meaning_is_measured_from_the_cosine_of_unrelated_texts() -> None:
-    found = shares(
-        candidate(1, embedder="e", vector=VECTOR),
-        candidate(2, embedder="e", vector=ASIDE),
-        candidate(3),
-        question=VECTOR,
-        embedder="e",
-        floor=0.2,
-    )
+def test_meaning_is_how_far_a_cosine_is_above_the_average() -> None:
+    """0.2 for a standard deviation, of the records and of a hundred texts that are assumed."""
+    cosines = [0.5, 0.5, 0.3, 0.05]
 
-    assert [found[row].meaning for row in (1, 2, 3)] == [1, pytest.approx(0.5), 0]
+    found = shares(*map(at_cosine, range(4), cosines), question=VECTOR, embedder="e")
+
+    assumed = [0.1 - 0.12, 0.1 + 0.12] * 50
+    mean, deviation = np.mean(assumed + cosines), np.std(assumed + cosines)
+    expected = [max(0.2 * float((cosine - mean) / deviation), 0.0) for cosine in cosines]
+    assert [found[row].meaning for row in range(4)] == pytest.approx(expected, abs=1e-4)
+    assert expected[2] > 0 == expected[3]
+
+
+def test_the_same_cosine_means_less_where_all_records_are_alike() -> None:
+    def meaning_among(cosine: float) -> float:
+        others = [at_cosine(row, cosine) for row in range(1, 2_000)]
+        return shares(at_cosine(0, 0.5), *others, question=VECTOR, embedder="e")[0].meaning
+
+    assert meaning_among(0.0) == 1.25  # the maximum
+    assert meaning_among(0.4) < 0.5
+
+
+def test_records_far_from_the_question_have_no_share_of_their_neighbours() -> None:
+    """With a minimum of 0.2, they are left out below 0.15, and if nothing else is found."""
+    before = candidate(1, QUESTION, session_id="a")
+    after = [at_cosine(row, cosine, session_id="a") for row, cosine in ((2, 0.25), (3, 0.16))]
+    apart = [at_cosine(4, 0.16), at_cosine(5, 0.14)]
+
+    options: dict[str, Any] = {
+        "question": VECTOR,
+        "embedder": "e",
+        "topics": [],
+        "min_score": 0.2,
+    }
+    found = shares(before, *after, *apart, **options)
+
+    assert found.keys() == {1, 2, 3, 4}
+    assert shares(*apart, **options) == {}
+    assert [found[row].around > 0 for row in (2, 3, 4)] == [True, False, False]
+
+
+def test_cosines_are_counted_from_the_cosine_of_unrelated_texts() -> None:
+    vectors = [candidate(1, embedder="e", vector=VECTOR), candidate(2, embedder="e", vector=ASIDE)]
+
+    found = ranked(*vectors, candidate(3), question=VECTOR, embedder="e", floor=0.2)
+
+    assert [one.cosine for one in found] == [1, pytest.approx(0.5), None]
 
 
 def test_a_related_record_is_lifted_towards_the_best_that_leads_to_it() -> None:
@@ -266,7 +327,10 @@ def test_a_related_record_is_lifted_towards_the_best_that_leads_to_it() -> None:
         embedder="e",
     )
 
-    assert [found[row].related for row in (1, 2, 3, 4)] == [0, 0, 0.36, 0.6]
+    assert [found[row].related for row in (1, 2)] == [0, 0]
+    assert [found[row].related for row in (3, 4)] == [
+        pytest.approx(0.6 * found[lead].meaning, abs=1e-4) for lead in (2, 1)
+    ]
 
 
 def test_a_record_better_than_those_leading_to_it_gains_nothing() -> None:
@@ -412,8 +476,12 @@ def documented_numbers(share: str) -> list[float]:
 def test_the_documented_components_equal_the_constants() -> None:
     lost, half_life = ranking.FADING["ephemeral"]
     documented = {
-        "meaning": [1],
-        "words": [likeness.WORDS + likeness.WORDS_STATING, likeness.WORDS],
+        "meaning": [likeness.MAX_MEANING, likeness.MEANING, likeness.ASSUMED],
+        "words": [
+            likeness.WORDS + likeness.WORDS_STATING,
+            likeness.WORDS,
+            likeness.FEW_WORDS,
+        ],
         "coverage": [likeness.COVERAGE, likeness.NEIGHBOUR_WORD, likeness.NEIGHBOUR_WORD_DECAY],
         "around": [AROUND, likeness.AROUND, likeness.AROUND_DECAY, likeness.AROUND_STATING],
         "session": [likeness.SESSION],
@@ -429,7 +497,7 @@ def test_the_documented_components_equal_the_constants() -> None:
         "recent": [ranking.RECENT, ranking.RECENT_SESSIONS],
         "time": [ranking.TIME],
         "topic": [ranking.TOPIC],
-        "related": [1.72, ranking.STATED, ranking.RELATED],
+        "related": [1.92, ranking.STATED, ranking.RELATED],
         "importance": [ranking.IMPORTANCE / 2],
         "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
         "feedback": [],

@@ -29,8 +29,8 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     shares: Shares
     weight: float
-    compared: bool
-    """Whether the record has a vector that was compared with the question's."""
+    cosine: float | None
+    """Of the record and the question; None if the record has no comparable vector."""
     covered: float
     """The fraction of the question's words that the record contains, in any inflected form."""
     relations: tuple[ItemRelation, ...] = ()
@@ -86,7 +86,7 @@ def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
         score=ranked.score,
         shares=ranked.shares,
         weight=ranked.weight,
-        compared=ranked.compared,
+        cosine=ranked.cosine,
         covered=ranked.covered,
         outdated_by=newer.id if newer else None,
         contradicts=stronger.id if stronger else None,

@@ -13,8 +13,17 @@ from local.memory.recall.query import Query
 from local.text.words import stems
 from local.text.words import terms as terms_of
 
+MEANING, MAX_MEANING = 0.2, 1.25
+"""Share of a record for each standard deviation by which its cosine is above the average, and its
+maximum."""
+ASSUMED, ASSUMED_MEAN, ASSUMED_DEVIATION = 100, 0.1, 0.12
+"""Number of unrelated texts that are assumed beside the searched records, and the distribution of
+their cosines: a few records do not show which cosine is high."""
 WORDS, WORDS_STATING = 0.35, 0.2
 """Share of BM25, relative to the best record, and what is added if the query states something."""
+FEW_WORDS = 0.5
+"""Minimum BM25 of the best record, as a fraction of what a text with all words of the question has.
+If the best record has less, all records have less than the full share."""
 COVERAGE = 0.6
 """Share of a message that, with its neighbours, has all words of the question; rare words count
 more."""
@@ -31,6 +40,9 @@ SESSION = 0.15
 """Share of the session that covers most of the question."""
 SATURATION = 1.2
 """BM25's k1. There is no b: a match in a short text is not better."""
+WEAK = 0.75
+"""Minimum cosine of records that are found by their own meaning only, as a fraction of
+`min_score`."""
 EPSILON = 1e-9
 
 
@@ -81,7 +93,8 @@ class Wording:
             scores[positions] += _idf(len(positions), worded.total)
         original = scores[self.view.column["echo"] != EXTRACTED]  # without extracted facts
         best = (original if len(original) else scores).max(initial=0.0)
-        return np.asarray(np.minimum(scores / max(best, EPSILON), 1.0))
+        all_words = sum(term.idf for term in terms)
+        return np.asarray(np.minimum(scores / max(best, FEW_WORDS * all_words, EPSILON), 1.0))
 
     def _covered(self, terms: list[_Term], asked: frozenset[str]) -> Array:
         """Return the fraction of the stems of the question itself that each record has."""
@@ -128,14 +141,49 @@ class Likeness:
     """
 
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
-        self.meaning = found.cosines()
+        self.cosine = found.cosines()
         self.compared = found.has_comparable_vector()
-        self.own: Array = self.meaning + wording.own
+        meaning = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
+        self.own: Array = meaning + wording.own
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.shares: dict[str, Array] = {
-            "meaning": self.meaning,
+            "meaning": meaning,
             "around": around * wording.length_damping * _around(found.view, self.own),
         }
+
+    def hits(self, wording: Wording, min_score: float) -> Flags:
+        """Return which records have a word of the question, or a cosine of at least `min_score`.
+
+        A record without a comparable vector needs only a neighbour with a word.
+        """
+        near = self.compared & (self.cosine >= min_score)
+        unknown = ~self.compared & (wording.shares["coverage"] > 0)
+        return np.asarray(wording.has_word | near | unknown)
+
+    def with_weak(self, hit: Flags, min_score: float) -> Flags:
+        """Return the hits, if any, and the records that almost are: their neighbours do not count.
+
+        Without hits, none is returned: an empty result shows that nothing is known.
+        """
+        weak = ~hit & hit.any() & self.compared & (self.cosine >= WEAK * min_score)
+        self.shares["around"] = np.where(weak, 0.0, self.shares["around"])
+        return np.asarray(hit | weak)
+
+    def cosine_at(self, position: int) -> float | None:
+        return float(self.cosine[position]) if self.compared[position] else None
+
+
+def _deviations(cosine: Array, compared: Flags) -> Array:
+    """Return by how many standard deviations each cosine is above the average, or 0.
+
+    The cosines of unrelated texts depend on the question, and on how alike the records are.
+    """
+    known = cosine[compared]
+    count = ASSUMED + len(known)
+    mean = (ASSUMED * ASSUMED_MEAN + known.sum()) / count
+    assumed = ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
+    deviation = math.sqrt((assumed + ((known - mean) ** 2).sum()) / count)
+    return np.asarray(np.where(compared, np.maximum((cosine - mean) / deviation, 0.0), 0.0))
 
 
 def _around(view: View, own: Array) -> Array:

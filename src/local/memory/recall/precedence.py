@@ -182,7 +182,7 @@ class StandingFacts:
     ) -> Positions:
         is_answer: Flags = wording.own_coverage[self._own] >= ANSWER_COVERAGE
         if query.of_oneself:
-            cosine = like.meaning[self._own]
+            cosine = like.cosine[self._own]
             is_answer |= (cosine >= min_score + ANSWER_COSINE) & (cosine == cosine.max())
         return np.asarray(self._own[is_answer])
 
@@ -209,7 +209,7 @@ def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness
 def repeats_question(query: Query, wording: Wording, like: Likeness) -> Flags:
     """Return which records ask the same as the question, provided that they ask something."""
     short = wording.view.column["length"] <= SAME_LENGTH * len(query.text)
-    return np.asarray((like.meaning >= SAME) | (short & (wording.own_coverage >= SAME)))
+    return np.asarray((like.cosine >= SAME) | (short & (wording.own_coverage >= SAME)))
 
 
 def sorted_pages(

@@ -95,7 +95,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and the components of the score.
 
-    `compared`: the record has a vector that was compared with the question's. `covered`: the
+    `cosine`: of the record and the question, None if it has no comparable vector. `covered`: the
     fraction of the question's words that it contains. `echo`: the sources that it repeats.
     """
 
@@ -103,7 +103,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     shares: Shares
     weight: float
-    compared: bool
+    cosine: float | None
     covered: float
     echo: Echo | None
     mark: Mark = UNMARKED
@@ -135,22 +135,21 @@ class Draft:
 def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[RankedRecord]]:
     """Return a lazy iterator over the records that match the question, best first.
 
-    A record matches by a cosine of at least `min_score`, a word of the question, its topic key, or
-    a link to such a record; without a comparable vector, also by a neighbour's word.
+    A record matches by its meaning, a word of the question, its topic key, or a link to such a
+    record.
     """
     view, wording = found.view, draft.wording
     if not view.size:
         return iter(())
     like = Likeness(found, wording, draft.query)
-    hit = wording.has_word | draft.topics | (like.compared & (like.meaning >= min_score))
-    hit |= ~like.compared & (wording.shares["coverage"] > 0)
+    hit = like.hits(wording, min_score) | draft.topics
     linked, related = yield from _linked(view, like, hit)
+    relevant = like.with_weak(hit | linked, min_score)
     vector_shares = {**like.shares, "related": related}
     sums = sum(vector_shares.values(), draft.sums)
     echoes = Echoes(view, draft.query, sums, draft.weights)
     if echoes.rows:
         echoes.demote((yield DetailRequest(sources=echoes.rows)).sources)
-    relevant = hit | linked
     relevant[view.positions(echoes.source_rows(hit))] = True
     relevant[echoes.redundant_facts()] = False
     sums = sums + echoes.share
@@ -203,7 +202,7 @@ class _Ranking(NamedTuple):
                 score=scores[place],
                 shares=Shares(**dict(zip(self.shares, summands[place], strict=True))),
                 weight=float(self.weights[position]),
-                compared=bool(self.like.compared[position]),
+                cosine=self.like.cosine_at(position),
                 covered=float(self.covered[position]),
                 echo=self.echoes.of(position),
                 mark=self.variants.marks.get(position, UNMARKED),
