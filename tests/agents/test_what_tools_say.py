@@ -190,13 +190,13 @@ async def test_the_call_of_an_unrecorded_tool_is_stored_without_its_result(
     assert await recall(memory.of(RICHARD), "forecast", kinds=KINDS) == []
 
 
-@pytest.mark.parametrize("announced", [True, False])
+@pytest.mark.parametrize("is_announced", [True, False])
 async def test_ingesting_a_conversation_reports_the_results_left_out(
-    theirs: ForeignTools, memory: Memory, database: Database, announced: bool
+    theirs: ForeignTools, memory: Memory, database: Database, is_announced: bool
 ) -> None:
-    if announced:
+    if is_announced:
         await theirs.announce("forecast", recorded=False)
-    call = ToolCallRecord(id="c1", name="forecast", recorded=announced)
+    call = ToolCallRecord(id="c1", name="forecast", recorded=is_announced)
     call_row = ConversationMessage(role="assistant", tool_calls=[call])
     result = ConversationMessage(role="tool", tool_call_id="c1", content=FORECAST)
 

@@ -83,7 +83,7 @@ async def _store_content(world: World) -> None:
         noted = await agent_.call("note", {"content": f"Vault: {secret}"}, token=token, **envelope)
         assert noted.ok
         part = {"key": OUTPUT, "offset": 0, "text": f"Vault report: {secret}", "last": True}
-        assert "Kept" in await ask(agent_, "memory.output.keep", part, token=token)
+        assert "Stored" in await ask(agent_, "memory.output.keep", part, token=token)
         item = {**ITEM, "value": {"code": secret}, "text": f"The item of the vault is {secret}."}
         put = {**ITEMS, "items": [item]}
         assert "stored" in await ask(agent_, "memory.items.put", put, token=token)
