@@ -235,7 +235,7 @@ def test_the_best_neighbour_adds_a_share_of_its_words_and_meaning() -> None:
     assert shares(matching, long, **found)[2].around == pytest.approx(0.2 * every, abs=1e-4)
     assert shares(matching, long, **found)[2].coverage == 0.18
     telling = shares(matching, between, query_text="I have osmium. It is a dense metal.", **found)
-    assert telling[2].around == pytest.approx(0.2 * (every + 0.2), abs=1e-4)
+    assert telling[2].around == pytest.approx(0.2 * (1 + 0.55 + 0.6), abs=1e-4)
 
 
 def test_a_session_is_scored_by_its_coverage_relative_to_the_best() -> None:

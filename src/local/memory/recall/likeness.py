@@ -143,7 +143,8 @@ class Likeness:
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
         self.cosine = found.cosines()
         self.compared = found.has_comparable_vector()
-        meaning = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
+        relative = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
+        meaning = query.stating * self.cosine + (1 - query.stating) * relative
         self.own: Array = meaning + wording.own
         around = AROUND * (1 - AROUND_STATING * query.stating)
         self.shares: dict[str, Array] = {
