@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from unittest.mock import patch
@@ -17,6 +17,7 @@ from local.agents import vector_worker as workers
 from local.agents.vector_worker import VectorWorker
 from local.app import Stack, open_stack
 from local.bus.connection import Connection
+from local.errors import Local2Error
 from local.settings import Settings
 from local.supervisor import Child
 from local.vectors.config import WorkerConfig
@@ -68,7 +69,8 @@ async def worker_in_this_process(
         yield Child(module, config, inherit=inherit, on_exit=on_exit)
     finally:
         stop.set()
-        await working
+        with suppress(Local2Error):  # its process would log it and end, without its parent
+            await working
 
 
 class ForkedWorker(Child):
