@@ -294,8 +294,8 @@ async def test_a_model_adds_words_and_topics_to_a_question(
         found = await recall(stack.bus, question, scope="user", explain=True)
 
     before, after = shares(plain), shares(found)
-    assert PIANO not in before or before[PIANO]["words"] == 0
-    assert after[PIANO]["words"] > 0
+    assert PIANO not in before or before[PIANO]["coverage"] == 0
+    assert after[PIANO]["coverage"] > 0
     assert after["Bonn"]["topic"] > 0
     assert city in {item["id"] for item in found["items"]}
     assert [material["question"] for material in ollama.materials()] == [question, question]
