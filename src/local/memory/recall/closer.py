@@ -24,7 +24,7 @@ from local.ledger.entries import Array, Flags, Positions
 from local.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
 from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import apply_weights, remove_weights
+from local.memory.recall.precedence import apply_weights, best_positions, remove_weights
 from local.memory.recall.statements import (
     Sentence,
     is_about_same,
@@ -293,8 +293,5 @@ def _best(view: View, scores: Array, relevant: Flags) -> list[int]:
     column = view.column
     notes = ~column["spoken"] & (column["scope"] == view.names.scopes.number_of("session"))
     candidates = np.flatnonzero(relevant & ~notes)
-    if len(candidates) > MAX_COMPARED:
-        best = np.argpartition(-scores[candidates], MAX_COMPARED)[:MAX_COMPARED]
-        candidates = candidates[best]
-    best_first: list[int] = candidates[np.argsort(-scores[candidates], kind="stable")].tolist()
-    return best_first
+    best: list[int] = best_positions(scores, candidates, MAX_COMPARED).tolist()
+    return best

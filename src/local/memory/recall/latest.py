@@ -12,7 +12,7 @@ decision 0084.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from local.ledger.columns import View
 from local.ledger.entries import Array, Flags
 from local.ledger.search import Choice
 from local.memory.recall.closer import Variants
+from local.memory.recall.precedence import best_positions
 from local.memory.recall.query import Query
 from local.memory.recall.replies import texts_at
 from local.text.features import asks, sentences
@@ -46,27 +47,22 @@ def prefer_latest(
     view: View, query: Query, scores: Array, relevant: Flags, variants: Variants
 ) -> Choice[None]:
     """Let later messages and corrections replace the earlier messages of their speaker."""
-    best = _best(scores, relevant & variants.own_words & view.column["spoken"])
+    stated = np.flatnonzero(relevant & variants.own_words & view.column["spoken"])
+    best: list[int] = best_positions(scores, stated, MAX_LATER).tolist()
     earlier = [one for one in best if one not in variants.replaced_by][:MAX_EARLIER]
-    following = {one: _next_of_speaker(view, one) for one in earlier}
+    next_of = {one: _next_of_speaker(view, one) for one in earlier}
+    following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
     if not (query.about_past or query.stating):
         pairs = list(_later_messages(view, scores, earlier, best))
-    read = {one for pair in (*following.items(), *pairs) for one in pair if one is not None}
-    texts = yield from texts_at(view, read)
+    texts = yield from texts_at(view, {*following.values(), *chain.from_iterable(pairs)})
     for one, next_ in following.items():
-        if next_ is not None and _CORRECTION.match(texts[next_]):
+        if _CORRECTION.match(texts[next_]):
             variants.replaced_by[one] = next_
             relevant[next_] = True
     for one, later in pairs:
         if _is_statement(texts[later]) and _similarity(texts[one], texts[later]) >= SIMILAR:
             variants.replaced_by.setdefault(one, later)
-
-
-def _best(scores: Array, among: Flags) -> list[int]:
-    positions = np.flatnonzero(among)
-    best: list[int] = positions[np.argsort(-scores[positions], kind="stable")][:MAX_LATER].tolist()
-    return best
 
 
 def _later_messages(

@@ -111,9 +111,8 @@ class Wording:
         for term in terms:
             ahead = term.found.positions[term.found.ahead]
             has = np.zeros(view.size + 1)
-            for distance in reversed(
-                range(len(view.neighbours))
-            ):  # nearer ones overwrite farther ones
+            # Farther neighbours first: nearer ones overwrite them.
+            for distance in reversed(range(len(view.neighbours))):
                 for neighbours in view.neighbours[distance]:
                     has[neighbours[ahead]] = NEIGHBOUR_WORD * NEIGHBOUR_WORD_DECAY**distance
             has = has[:-1] * self.length_damping

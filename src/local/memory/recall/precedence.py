@@ -61,6 +61,14 @@ def remove_weights(scores: Array, weights: Array) -> Array:
     return np.where(scores < 0, scores * weights, scores / weights)
 
 
+def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
+    """Return the positions with the highest scores, best first; among equal ones, the first."""
+    if len(among) > limit:
+        threshold = np.partition(scores[among], -limit)[-limit]
+        among = among[scores[among] >= threshold]
+    return among[np.argsort(-scores[among], kind="stable")][:limit]
+
+
 class Echoes:
     """Ranks echoes below their sources. `share` is their loss."""
 
@@ -71,7 +79,7 @@ class Echoes:
         self._view, self._query, self._sums, self._weights = view, query, sums, weights
         self._demoted: dict[int, Echo] = {}
         (echoes,) = np.nonzero((kind == ECHO) | (kind == EXTRACTED))
-        self._best = echoes[np.argsort(-sums[echoes], kind="stable")][:MAX_ECHOES]
+        self._best = best_positions(sums, echoes, MAX_ECHOES)
 
     @property
     def rows(self) -> list[int]:
@@ -166,7 +174,7 @@ class StandingFacts:
         if query.window is not None or not len(self._own):
             return
         answers = self._answers(query, wording, like, min_score)
-        best = answers[np.argsort(-like.own[answers], kind="stable")][:MAX_PROMOTED]
+        best = best_positions(like.own, answers, MAX_PROMOTED)
         rivals = self._view.column["spoken"].copy()
         informative = ~_is_uninformative(self._view, query, wording, like) if len(best) else rivals
         coverage = wording.own_coverage

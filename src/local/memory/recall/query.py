@@ -61,7 +61,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     `phrases`: quoted words and identifiers such as `foo-bar.py`, matched in addition to their
     words. `stating`: from 0 to 1, how much the query states something, and so continues a
     conversation instead of asking about one. `of_oneself`: the user asks about himself or herself,
-    and does not address the assistant.
+    and does not address the assistant. `about_past`: its verb is in the past, in English.
     """
 
     text: str

@@ -17,6 +17,7 @@ from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import (
     RANK_GAP,
     apply_weights,
+    best_positions,
     remove_weights,
     repeats_question,
 )
@@ -68,7 +69,7 @@ def _with_reply(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
     replies = reply[found]
     by_other_side = column["machine"][found] != column["machine"][replies]
     found = found[by_other_side & ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))]
-    best: list[int] = found[np.argsort(-scores[found], kind="stable")][:MAX_READ].tolist()
+    best: list[int] = best_positions(scores, found, MAX_READ).tolist()
     return best
 
 
