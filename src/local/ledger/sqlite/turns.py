@@ -12,8 +12,8 @@ import msgspec
 from local.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
 from local.ledger.sessions import LONG_RESULT, Rating, is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.record_rows import Cause, RecordRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.memories import EPISODIC
 
