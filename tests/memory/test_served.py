@@ -6,7 +6,7 @@ from calling import RICHARD
 from local.bus.connection import Connection
 from local.client.tools import call_tool
 from local.memory.intake import echoes
-from local.memory.intake.echoes import AnswerLog
+from local.memory.shown import AnswerLog
 from local.memory.tenant import Memory
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import ToolResult

@@ -13,12 +13,12 @@ from local.llm.models import StructuredModel
 from local.memory.changes import Announce, Changes
 from local.memory.erasure import NoStreams, Outside, Streams
 from local.memory.extraction.items import Extractor
-from local.memory.intake.echoes import Announced, AnswerLog, Echoes, KnownTools
+from local.memory.intake.echoes import Announced, Echoes, KnownTools
 from local.memory.recall.model import Synthesis
 from local.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
 from local.memory.scopes import Weights
 from local.memory.service import MemoryService, Shared
-from local.memory.upkeep.access import AccessLog
+from local.memory.shown import AccessLog, AnswerLog
 from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.consolidation import Consolidation
 from local.memory.upkeep.extraction import Extraction
