@@ -53,7 +53,6 @@ class Memory:
         announce: Announce,
         own_tools: frozenset[str] = frozenset(),
         announced: Announced = lambda _tool: None,
-        clock: Clock = utc_now,
         models: Models | None = None,
         streams: Streams | None = None,
         searches: FairSlots | None = None,
@@ -67,7 +66,6 @@ class Memory:
             announce: Publishes changes on the bus.
             own_tools: Names of the memory's own tools, whose results are not recorded.
             announced: Returns how a tool of another team was announced.
-            clock: The current time.
             models: Optional models.
             streams: The streams that hold messages until they are stored.
             searches: Slots for searches, shared by all tenants.
@@ -82,12 +80,12 @@ class Memory:
         self.reembedding = Reembedding(ledger, vectors, self.backlog, self.indexer)
         self.vectors = vectors
         self.settings = settings
-        self.clock = clock
-        self.answer_log = AnswerLog(since=clock())
+        self.clock: Clock = utc_now
+        self.answer_log = AnswerLog(since=utc_now())
         self.tools = KnownTools(own_tools, self.answer_log, announced)
         self.echoes = Echoes(ledger, self.answer_log, self.tools)
         self.changes = Changes(self.backlog, announce)
-        self.accesses = AccessLog(ledger.upkeep, clock)
+        self.accesses = AccessLog(ledger.upkeep, self._now)
         self.consolidation = self._consolidation(models.judge)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         if models.extractor is not None:
