@@ -59,16 +59,9 @@ class Memory:
     ) -> None:
         """Wire the parts.
 
-        Args:
-            ledger: The tenant's ledger.
-            vectors: The vector worker.
-            settings: The settings of the memory.
-            announce: Publishes changes on the bus.
-            own_tools: Names of the memory's own tools, whose results are not recorded.
-            announced: Returns how a tool of another team was announced.
-            models: Optional models.
-            streams: The streams that hold messages until they are stored.
-            searches: Slots for searches, shared by all tenants.
+        The results of `own_tools` are not recorded; `announced` returns how a tool of another team
+        was announced. `streams` hold messages until they are stored. `searches` are slots for
+        searches that all tenants share.
         """
         models = models or Models()
         self.tenant = ledger.tenant

@@ -12,7 +12,7 @@ from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_rows import Cause, RecordRows
 from local.ledger.sqlite.records import RECORDS_PER_TRANSACTION
 from local.ledger.sqlite.rows import TenantRows, as_json
-from local.ledger.sqlite.turns import ReceivedRows
+from local.ledger.sqlite.turns import Received
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
 
@@ -23,10 +23,10 @@ POSITION_STEP = 1 / 1024
 class Conversations:
     """One tenant's conversations, as agents report them."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows, received: Received) -> None:
         self._rows = rows
         self._records = records
-        self._received = ReceivedRows(rows, records)
+        self._received = received
 
     async def store(self, records: Sequence[NewRecord]) -> list[Written]:
         """Add the records of a session; many records take several transactions.
@@ -111,7 +111,7 @@ class _Part:
         self,
         rows: TenantRows,
         written: RecordRows,
-        received: ReceivedRows,
+        received: Received,
         connection: SqlConnection,
         records: Sequence[NewRecord],
     ) -> None:
