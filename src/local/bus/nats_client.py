@@ -68,6 +68,8 @@ class TolerantClient(Client):
         await super().drain()
 
     async def _connect_to_server(self, *server: Any) -> None:
+        if self._transport is not None:  # nats-py would drop a rejected attempt's socket unclosed
+            self._transport.close()  # type: ignore[no-untyped-call]
         if not self.closed_for_good:
             await super()._connect_to_server(*server)
         if self.closed_for_good:
@@ -256,11 +258,10 @@ async def open_client(
         if opening.done():
             opening.result()
             return client
+        raise RefusedError(state.refused.result())
     except BaseException:
         await _abandon(client, opening)
         raise
-    await _abandon(client, opening)
-    raise RefusedError(state.refused.result())
 
 
 async def _abandon(client: TolerantClient, opening: asyncio.Task[None]) -> None:
