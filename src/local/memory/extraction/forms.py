@@ -69,8 +69,9 @@ ILLNESS = (
     r"|\w+ disorder|\w+ disease)"
 )
 CONDITION = (
-    r"(?:(?:lactose|gluten) intolerant|diabetic|dyslexic|autistic|epileptic|asthmatic|colou?r-?blind"
-    r"|deaf|(?:legally )?blind|pregnant|left-handed|an? (?:diabetic|coeliac|celiac|type \d diabetic)"
+    r"(?:(?:lactose|gluten) intolerant|diabetic|dyslexic|autistic|epileptic|asthmatic"
+    r"|colou?r-?blind|deaf|(?:legally )?blind|pregnant|left-handed"
+    r"|an? (?:diabetic|coeliac|celiac|type \d diabetic)"
     r"|hard of hearing|bipolar|neurodivergent|introverted|an? (?:introvert|extrovert))"
 )
 DIET = (
@@ -87,10 +88,13 @@ JOB = (
     r"|mom of \w+|technician|mechanic|plumber|clerk|secretary|agent|analyst|apprentice|postdoc"
     r"|undergraduate|undergrad|realtor|nanny|au pair|barista|paramedic|firefighter|pensioner)"
 )
-JOB_ENDS = r"(?= (?:at|in|for(?! an?\b)|from|by|with|on|working|who|and|based|specialis\w+|specializ\w+|of|now)\b|\W*$|,)"
+JOB_ENDS = (
+    r"(?= (?:at|in|for(?! an?\b)|from|by|with|on|working|who|and|based|speciali[sz]\w+|of|now)\b"
+    r"|\W*$|,)"
+)
 SPORT = (
-    r"(?:the )?(?:piano|guitar|violin|cello|drums|bass|flute|saxophone|trumpet|clarinet|ukulele|harp"
-    r"|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey"
+    r"(?:the )?(?:piano|guitar|violin|cello|drums|bass|flute|saxophone|trumpet|clarinet|ukulele"
+    r"|harp|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey"
     r"|handball|padel|poker|bridge|video games|board games|dungeons)"
 )
 PREFERRED = re.compile(r"^(?:favou?rite|preferred)_(\w+)$")

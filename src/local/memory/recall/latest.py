@@ -11,7 +11,8 @@ decision 0084.
 """
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain, product
 
 import numpy as np
@@ -105,6 +106,6 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(stems(informative_words(text)))
 
 
-def _similarity(one: Set[str], other: Set[str]) -> float:
+def _similarity(one: AbstractSet[str], other: AbstractSet[str]) -> float:
     """Return the Dice coefficient of two sets."""
     return 2 * len(one & other) / max(len(one) + len(other), 1)
