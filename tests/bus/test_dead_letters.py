@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from local.bus.connection import Connection
-from local.bus.stream_messages import drop_letter, letter_at
-from local.bus.streams import count_letters, publish_durably, store_dead_letter, turns_stream
+from local.bus.stream_messages import count_letters, drop_letter, letter_at
+from local.bus.streams import publish_durably, store_dead_letter, turns_stream
 from local.client.maintenance import publish_again
 from local.errors import MAX_ABRIDGED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
