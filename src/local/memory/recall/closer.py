@@ -205,9 +205,8 @@ class Variants:
         if len(self._pairs) > pairs:
             self._find_replacements()
 
-    def share(self, sums: Array, weights: Array) -> Array:
-        """Return each record's gain or loss: a replacement takes the best place of its variants."""
-        scores = apply_weights(sums, weights)
+    def put_newest_first(self, scores: Array) -> Array:
+        """Return the scores, changed: a replacement takes the best place of its variants."""
         ordered = scores.copy()
         replaced: defaultdict[int, list[int]] = defaultdict(list)
         for position, replacement in self.replaced_by.items():
@@ -216,7 +215,7 @@ class Variants:
         for replacement, others in best_first:
             ordered[replacement] = max(ordered[replacement], scores[others].max())
             ordered[others] = np.minimum(ordered[others], ordered[replacement] - RANK_GAP)
-        return np.where(ordered == scores, 0.0, remove_weights(ordered, weights) - sums)
+        return ordered
 
     def _compare_text(self, position: int, text: str) -> None:
         to_user = bool(self._view.column["machine"][position])

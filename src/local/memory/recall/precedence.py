@@ -61,6 +61,28 @@ def remove_weights(scores: Array, weights: Array) -> Array:
     return np.where(scores < 0, scores * weights, scores / weights)
 
 
+class Total:
+    """The shares of all records, by name, and their sums."""
+
+    def __init__(self, shares: Mapping[str, Array], sums: Array, weights: Array) -> None:
+        self.shares = dict(shares)
+        self.sums = sums
+        self.weights = weights
+
+    @property
+    def scores(self) -> Array:
+        return apply_weights(self.sums, self.weights)
+
+    def add(self, **shares: Array) -> None:
+        self.shares |= shares
+        self.sums = sum(shares.values(), self.sums)
+
+    def add_change(self, name: str, before: Array, after: Array) -> None:
+        """Add the share that changes scores; it is 0 where they stay the same."""
+        gained = remove_weights(after, self.weights) - self.sums
+        self.add(**{name: np.where(after == before, 0.0, gained)})
+
+
 def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
     """Return the positions with the highest scores, best first; among equal ones, the first."""
     if len(among) > limit:

@@ -16,9 +16,7 @@ from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import (
     RANK_GAP,
-    apply_weights,
     best_positions,
-    remove_weights,
     repeats_question,
 )
 from local.memory.recall.query import Query
@@ -29,35 +27,25 @@ MAX_READ = 10
 """Maximum number of candidates whose texts are read, best first."""
 
 
-class Replies:
-    """Swaps questions with their replies. `share` is what each record gains or loses."""
-
-    def __init__(self, wording: Wording, like: Likeness, sums: Array, weights: Array) -> None:
-        """`sums`: the sums of the other shares."""
-        self.share: Array = np.zeros(len(sums))
-        self._wording, self._like = wording, like
-        self._sums, self._weights = sums, weights
-
-    def put_first(self, query: Query, relevant: Flags) -> Choice[None]:
-        """Rank replies above their questions; the replies become relevant."""
-        view = self._wording.view
-        if query.stating or not view.neighbours:
-            return
-        may_ask = view.column["machine"] | repeats_question(query, self._wording, self._like)
-        scores = apply_weights(self._sums, self._weights)
-        candidates = _with_reply(self._wording, scores, relevant & may_ask)
-        texts = yield from texts_at(view, candidates)
-        questions = [one for one in candidates if _only_asks(texts[one], self._wording.stems)]
-        replies = {one: int(view.neighbours[0][1][one]) for one in questions}
-        texts = yield from texts_at(view, replies.values())
-        ordered = scores.copy()
-        for question, reply in replies.items():
-            if not all(map(asks, sentences(texts[reply]))):
-                ordered[reply] = max(ordered[reply], ordered[question])
-                ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
-                relevant[reply] = True
-        gained = remove_weights(ordered, self._weights) - self._sums
-        self.share = np.where(ordered == scores, 0.0, gained)
+def put_replies_first(
+    query: Query, wording: Wording, like: Likeness, scores: Array, relevant: Flags
+) -> Choice[Array]:
+    """Return the scores, with replies above their questions; the replies become relevant."""
+    view, ordered = wording.view, scores.copy()
+    if query.stating or not view.neighbours:
+        return ordered
+    may_ask = view.column["machine"] | repeats_question(query, wording, like)
+    candidates = _with_reply(wording, scores, relevant & may_ask)
+    texts = yield from texts_at(view, candidates)
+    questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
+    replies = {one: int(view.neighbours[0][1][one]) for one in questions}
+    texts = yield from texts_at(view, replies.values())
+    for question, reply in replies.items():
+        if not all(map(asks, sentences(texts[reply]))):
+            ordered[reply] = max(ordered[reply], ordered[question])
+            ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
+            relevant[reply] = True
+    return ordered
 
 
 def _with_reply(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
