@@ -147,26 +147,6 @@ class Echoes:
         return self._demoted.get(position)
 
 
-class ResultList:
-    """Decides which rows join the results: an echo does only if it adds something."""
-
-    def __init__(self) -> None:
-        self._listed: set[int] = set()
-        self._echoed: set[int] = set()
-
-    def add(self, row: int, echo: Echo | None) -> bool:
-        """Add a row unless it is an echo that adds nothing; return whether it was added."""
-        if echo is not None:
-            if not self._rows_repeated_by(echo).isdisjoint(echo.sources):
-                return False
-            self._echoed.update(echo.sources)
-        self._listed.add(row)
-        return True
-
-    def _rows_repeated_by(self, echo: Echo) -> set[int]:
-        return self._echoed if echo.adds else self._echoed | self._listed
-
-
 class StandingFacts:
     """Ranks facts with a topic key. `share` is their gain or loss beside the other `sums`."""
 

@@ -20,11 +20,10 @@ from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
 from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
-from local.memory.recall.latest import prefer_latest
+from local.memory.recall.latest import prefer_latest, put_replies_first
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import Echoes, StandingFacts, Total, sorted_pages
 from local.memory.recall.query import Query
-from local.memory.recall.replies import put_replies_first
 from local.memory.scopes import Reach
 from local.protocol.memories import OwnerScope
 
@@ -144,9 +143,11 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     like = Likeness(found, wording, draft.query)
     hit = like.hits(wording, min_score) | draft.topics
     linked, related = yield from _linked(view, like, hit)
-    relevant = like.with_weak(hit | linked, min_score)
+    weak = like.weak_hits(hit | linked, min_score)
+    relevant = hit | linked | weak
     total = Total(draft.shares, draft.sums, weights)
-    total.add(**like.shares, related=related)
+    around = np.where(weak, 0.0, like.around)  # neighbours of weak hits do not count
+    total.add(meaning=like.meaning, around=around, related=related)
     echoes = Echoes(view, draft.query, total.sums, weights)
     if echoes.rows:
         echoes.demote((yield DetailRequest(sources=echoes.rows)).sources)
@@ -160,10 +161,10 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     standing.demote_shared(relevant)
     standing.promote(draft.query, wording, like, min_score)
     total.add(standing=standing.share)
-    variants = Variants(view, draft.caller, draft.now)
+    variants = Variants(view, draft.caller)
     hops = Hops(wording, like, total.sums, weights)
     yield from look_closer(view, relevant, variants, hops)
-    yield from prefer_latest(view, draft.query, hops.scores, relevant, variants)
+    yield from prefer_latest(draft.query, draft.now, hops.scores, relevant, variants)
     total.add(named=hops.share)
     scores = total.scores
     total.add_change("update", scores, variants.put_newest_first(scores))
