@@ -32,6 +32,7 @@ from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import RANK_GAP, best_positions, repeats_question
 from local.memory.recall.query import Query
+from local.memory.recall.statements import sentences_of
 from local.text.features import HEAD, asks, sentences
 from local.text.words import informative_words, stems, words
 
@@ -79,7 +80,11 @@ def prefer_latest(
     statements = {one for one in {later for _, later in pairs} if _is_statement(texts[one])}
     stems_of = {one: _stems(texts[one]) for one in statements.union(*pairs)}
     for one, later in pairs:
-        if later in statements and _similarity(stems_of[one], stems_of[later]) >= SIMILAR:
+        if (
+            later in statements
+            and _similarity(stems_of[one], stems_of[later]) >= SIMILAR
+            and not _are_about_others(texts[one], texts[later])
+        ):
             variants.replaced_by.setdefault(one, later)
 
 
@@ -138,6 +143,19 @@ def _is_same_speaker(view: View, one: int, other: int) -> bool:
 
 def _is_statement(text: str) -> bool:
     return not any(map(asks, sentences(text)))
+
+
+def _are_about_others(*texts: str) -> bool:
+    """Return whether both texts state a value, each of a thing that the other does not name."""
+    things = [
+        [
+            _stems(" ".join(min(statement.frames, key=len)))
+            for sentence in sentences_of(text)
+            if (statement := sentence.statement) and statement.frames
+        ]
+        for text in texts
+    ]
+    return all(things) and all(one - other and other - one for one, other in product(*things))
 
 
 def _stems(text: str) -> frozenset[str]:
