@@ -32,7 +32,7 @@ from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import RANK_GAP, best_positions, repeats_question
 from local.memory.recall.query import Query
-from local.memory.recall.statements import sentences_of
+from local.memory.recall.statements import Statement, sentences_of
 from local.text.features import HEAD, asks, sentences
 from local.text.words import informative_words, stems, words
 
@@ -145,11 +145,17 @@ def _is_statement(text: str) -> bool:
     return not any(map(asks, sentences(text)))
 
 
+def _thing(statement: Statement) -> frozenset[str]:
+    """Return the stems of what a statement is about, which its shortest frame names."""
+    shortest = min(statement.frames, key=len)
+    return _stems(" ".join(shortest))
+
+
 def _are_about_others(*texts: str) -> bool:
     """Return whether both texts state a value, each of a thing that the other does not name."""
     things = [
         [
-            _stems(" ".join(min(statement.frames, key=len)))
+            _thing(statement)
             for sentence in sentences_of(text)
             if (statement := sentence.statement) and statement.frames
         ]
