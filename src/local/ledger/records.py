@@ -121,6 +121,13 @@ class Record(NewRecord, frozen=True, kw_only=True):
     score: float | None = None
     retired_at: datetime | None = None
     retired_why: RetirementReason | None = None
+    stored_at: datetime | None = None
+    """When it was stored, if its event_time was in the future then."""
+
+    @property
+    def newness(self) -> datetime:
+        """Its event_time, or when it was stored if that was earlier: some clocks are wrong."""
+        return min(self.event_time, self.stored_at or self.event_time)
 
 
 def source_class_of(record: NewRecord) -> SourceClass:
@@ -212,6 +219,17 @@ class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
 
     written: list[Written]
     surplus: list[str]
+
+
+class DocumentPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The requested part of a document that is `total` characters long.
+
+    `label` is the label of the document's first chunk.
+    """
+
+    label: str
+    total: int
+    text: str
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import msgspec
 
 from local.ledger.records import NewRecord, Record, principal_of, source_class_of, stamp
 from local.ledger.sqlite.database import Row
+from local.protocol.envelope import utc_now
 from local.text.features import Features, pairs_of
 from local.text.names import fold_topic
 
@@ -23,8 +24,8 @@ def record_of(row: Row) -> Record:
     columns["pending"] = None if row["pending"] is None else bool(row["pending"])
     columns["keywords"] = msgspec.json.decode(row["keywords"], type=tuple[str, ...])
     columns["queries"] = msgspec.json.decode(row["queries"], type=tuple[str, ...])
-    if row["retired_at"] is not None:
-        columns["retired_at"] = datetime.fromisoformat(row["retired_at"])
+    for name in ("retired_at", "stored_at"):
+        columns[name] = datetime.fromisoformat(row[name]) if row[name] else None
     return Record(**columns)
 
 
@@ -39,6 +40,9 @@ def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
         values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
     else:
         values["stated_by"] = principal_of(record)
+    now = utc_now()
+    stored_at = values["stored_at"] or (now if record.event_time > now else None)
+    values["stored_at"] = stored_at and stamp(stored_at)
     values["pairs"] = pairs_of(features.stems)
     values["keywords"], values["queries"] = as_json(record.keywords), as_json(record.queries)
     return values

@@ -176,14 +176,13 @@ class _Occurrence(NamedTuple):
 class Variants:
     """Compares the statements of candidates, and finds those that others replace."""
 
-    def __init__(self, view: View, caller: Caller, now: float) -> None:
+    def __init__(self, view: View, caller: Caller) -> None:
         self._view = view
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
         by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
         column, self._strengths = view.column, by_source[view.column["source"]]
         self.own_words: Flags = (column["principal"] >= 0) & (self._strengths >= USER_STRENGTH)
-        self.own_words &= column["time"] <= now
-        """Whether a known person stated each record, and not in the future."""
+        """Whether a known person stated each record."""
         self._compared: set[int] = set()
         self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
@@ -239,7 +238,7 @@ class Variants:
 
     def _age_key(self, position: int) -> tuple[float, int]:
         column = self._view.column
-        return float(column["time"][position]), int(column["row"][position])
+        return float(column["newness"][position]), int(column["row"][position])
 
     def _find_replacements(self) -> None:
         """Find which record replaces which; the newest one replaces all older variants."""

@@ -69,12 +69,12 @@ def _later_messages(
     view: View, scores: Array, earlier: Sequence[int], best: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of short messages with almost equal scores, the latest second message first."""
-    length, time = view.column["length"], view.column["time"]
-    newest_first = sorted(best, key=lambda one: time[one], reverse=True)
+    length, newness = view.column["length"], view.column["newness"]
+    newest_first = sorted(best, key=lambda one: newness[one], reverse=True)
     for later, one in product(newest_first, earlier):
         if (
             max(length[one], length[later]) <= SHORT
-            and time[later] > time[one]
+            and newness[later] > newness[one]
             and scores[later] >= NEARLY * scores[one]
             and _is_same_speaker(view, one, later)
         ):

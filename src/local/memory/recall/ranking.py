@@ -117,7 +117,7 @@ class Draft:
     ) -> None:
         view = worded.view
         self.query = query
-        self.caller, self.now = reach.caller, now.timestamp()
+        self.caller = reach.caller
         self.wording = Wording(worded, query)
         self.topics: Flags = np.zeros(view.size, bool)
         self.topics[view.positions(worded.topics)] = True
@@ -160,7 +160,7 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     standing.demote_shared(relevant)
     standing.promote(draft.query, wording, like, min_score)
     sums = sums + standing.share
-    variants = Variants(view, draft.caller, draft.now)
+    variants = Variants(view, draft.caller)
     hops = Hops(wording, like, sums, draft.weights)
     yield from look_closer(view, relevant, variants, hops)
     yield from prefer_latest(view, draft.query, hops.scores, relevant, variants)
