@@ -3,9 +3,8 @@
 The server forwards any bytes as headers, subject or reply. If they are not UTF-8, nats-py stops
 reading from its connection for good, and pending requests get no error.
 
-Clients and handlers are wrapped for traces and metrics when they are created, so messages cost
-nothing extra while both are off. The W3C header `traceparent` carries a trace through requests and
-through JetStream.
+Clients and handlers are wrapped for traces and metrics when they are created: while both are off,
+messages cost nothing extra. The W3C header `traceparent` carries a trace, even through JetStream.
 """
 
 import asyncio
@@ -68,6 +67,8 @@ class TolerantClient(Client):
         await super().drain()
 
     async def _connect_to_server(self, *server: Any) -> None:
+        if self._transport is not None:  # nats-py would drop a rejected attempt's socket unclosed
+            self._transport.close()  # type: ignore[no-untyped-call]
         if not self.closed_for_good:
             await super()._connect_to_server(*server)
         if self.closed_for_good:
@@ -280,8 +281,7 @@ async def close_client(client: Client) -> None:
         try:
             await end()
         except (nats.errors.Error, TimeoutError, OSError, RuntimeError, TypeError) as error:
-            # The server stopped first. When the client writes buffered messages to a closed
-            # transport, uvloop raises RuntimeError, and asyncio of Python 3.13 raises TypeError.
+            # The server stopped first: uvloop raises RuntimeError, asyncio of 3.13 TypeError.
             log.warning("bus_not_drained", error=repr(error))
 
 

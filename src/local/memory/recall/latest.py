@@ -12,6 +12,7 @@ decision 0084.
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain, product
 
 import numpy as np
@@ -60,8 +61,10 @@ def prefer_latest(
         if _CORRECTION.match(texts[next_]):
             variants.replaced_by[one] = next_
             relevant[next_] = True
+    statements = {one for one in {later for _, later in pairs} if _is_statement(texts[one])}
+    stems_of = {one: _stems(texts[one]) for one in statements.union(*pairs)}
     for one, later in pairs:
-        if _is_statement(texts[later]) and _similarity(texts[one], texts[later]) >= SIMILAR:
+        if later in statements and _similarity(stems_of[one], stems_of[later]) >= SIMILAR:
             variants.replaced_by.setdefault(one, later)
 
 
@@ -99,7 +102,10 @@ def _is_statement(text: str) -> bool:
     return not any(map(asks, sentences(text)))
 
 
-def _similarity(one: str, other: str) -> float:
-    """Return the Dice coefficient of the informative stems of both texts."""
-    first, second = (frozenset(stems(informative_words(text))) for text in (one, other))
-    return 2 * len(first & second) / max(len(first) + len(second), 1)
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stems(informative_words(text)))
+
+
+def _similarity(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+    """Return the Dice coefficient of two sets."""
+    return 2 * len(one & other) / max(len(one) + len(other), 1)
