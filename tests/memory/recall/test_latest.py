@@ -92,6 +92,7 @@ async def test_a_message_dated_in_the_future_is_as_new_as_it_was_when_stored(
     items = await recall(bus, HOW_MUCH)
     assert [item["content"] for item in items] == [RAISED, LIMIT]
     assert items[1 - future]["event_time"] == FAR_FUTURE
+    assert is_reordered(items)
 
 
 @pytest.mark.parametrize("correction", ["No, I meant Wednesday.", "Sorry - make that Wednesday!"])
