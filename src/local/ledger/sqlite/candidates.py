@@ -183,6 +183,13 @@ class Pool:
             sources[of] = known._replace(sources=(*known.sources, row))
         return sources
 
+    def replaced(self, rows: Sequence[int]) -> dict[int, list[int]]:
+        """Return what states the present values instead of those that these messages stated."""
+        replaced: dict[int, list[int]] = {}
+        for of, row in self._all("replaced", rows=as_json(rows)):
+            replaced.setdefault(of, []).append(row)
+        return replaced
+
     def texts(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the beginning of each row's text."""
         return dict(self._all("texts", rows=as_json(rows), most=TEXT_CHARACTERS))

@@ -5,9 +5,12 @@
 and share enough words, the later message has the current value. Long messages and questions about
 the past are left alone: there, similar messages tell of several events.
 
+Where the form of both was recognised, a fact was extracted from each, and the later one replaced
+the earlier one. Then the earlier message is outdated, whatever their words are.
+
 A correction such as "No, I meant Wednesday" has no words of the message that it corrects, which is
-the speaker's previous one. Both rules change the order only; they mark nothing as outdated. See
-decision 0084.
+the speaker's previous one. It changes the order only, like the rule for similar messages. See
+decisions 0084 and 0087.
 """
 
 import re
@@ -19,8 +22,8 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags
-from local.ledger.search import Choice
-from local.memory.recall.closer import Variants
+from local.ledger.search import Choice, DetailRequest
+from local.memory.recall.closer import Mark, Variants
 from local.memory.recall.precedence import best_positions
 from local.memory.recall.query import Query
 from local.memory.recall.replies import texts_at
@@ -51,6 +54,8 @@ def prefer_latest(
     stated = np.flatnonzero(relevant & variants.own_words & view.column["spoken"])
     best: list[int] = best_positions(scores, stated, MAX_LATER).tolist()
     earlier = [one for one in best if one not in variants.replaced_by][:MAX_EARLIER]
+    if not query.about_past:
+        yield from _follow_facts(view, earlier, relevant, variants)
     next_of = {one: _next_of_speaker(view, one) for one in earlier}
     following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
@@ -66,6 +71,22 @@ def prefer_latest(
     for one, later in pairs:
         if later in statements and _similarity(stems_of[one], stems_of[later]) >= SIMILAR:
             variants.replaced_by.setdefault(one, later)
+
+
+def _follow_facts(
+    view: View, earlier: Sequence[int], relevant: Flags, variants: Variants
+) -> Choice[None]:
+    """Let messages with the present values replace those from which former ones were extracted."""
+    row, time = view.column["row"], view.column["time"]
+    short = {int(row[one]): one for one in earlier if view.column["length"][one] <= SHORT}
+    replaced = (yield DetailRequest(replaced=list(short))).replaced
+    for former, rows in replaced.items():
+        one, present = short[former], view.positions(rows)
+        latest = max(present.tolist(), key=time.__getitem__, default=one)
+        if time[latest] > time[one]:
+            variants.replaced_by[one] = latest
+            variants.marks[one] = Mark(outdated_by=int(row[latest]))
+            relevant[latest] = True
 
 
 def _later_messages(
