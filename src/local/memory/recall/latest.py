@@ -77,13 +77,13 @@ def _follow_facts(
     view: View, earlier: Sequence[int], relevant: Flags, variants: Variants
 ) -> Choice[None]:
     """Let messages with the present values replace those from which former ones were extracted."""
-    row, time = view.column["row"], view.column["time"]
+    row, newness = view.column["row"], view.column["newness"]
     short = {int(row[one]): one for one in earlier if view.column["length"][one] <= SHORT}
     replaced = (yield DetailRequest(replaced=list(short))).replaced
     for former, rows in replaced.items():
         one, present = short[former], view.positions(rows)
-        latest = max(present.tolist(), key=time.__getitem__, default=one)
-        if time[latest] > time[one]:
+        latest = max(present.tolist(), key=newness.__getitem__, default=one)
+        if newness[latest] > newness[one]:
             variants.replaced_by[one] = latest
             variants.marks[one] = Mark(outdated_by=int(row[latest]))
             relevant[latest] = True
