@@ -20,8 +20,8 @@ from local.ledger.records import (
     Written,
 )
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json, record_of
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.record_rows import Cause, RecordRows
+from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import utc_now
 from local.protocol.memories import OwnerScope

@@ -85,7 +85,7 @@ class SearchRun(Generic[D, T]):
         worded = WordMatches(
             view=self._view(columns, pool),
             topics=pool.rows_of_topics(self._search.topics),
-            phrases=self._full_text.phrases(connection, self._search, self.filter),
+            phrases=pool.rows_of_phrases(self._search.phrases),
         )
         return worded, self._draft(worded)
 

@@ -58,6 +58,9 @@ WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retir
   AND (:until IS NULL OR record.event_time <= :until)
 LIMIT :limit;
 
+-- name: data_version
+PRAGMA data_version
+
 -- name: changed
 SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time,
