@@ -129,9 +129,8 @@ async def test_records_dated_in_the_future_count_as_stored_by_the_migration(
         " VALUES ('default', ?, 'note', '', '', ?)"
     )
     async with Database.open(file, before) as database:
-        for year in (2025, 9999):
-            values = (str(year), f"{year}-05-02T14:23:01.000+00:00")
-            await database.write(lambda c, values=values: c.execute(insert, values).rowcount)
+        times = [(year, f"{year}-05-02T14:23:01.000+00:00") for year in ("2025", "9999")]
+        await database.write(lambda c: c.executemany(insert, times).rowcount)
 
     async with Database.open(file, migrations()) as database:
         (past, future) = await Ledger(database, "default").records.at([1, 2])
