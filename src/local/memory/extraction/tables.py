@@ -58,7 +58,7 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", r"i was born in (?P<v>\d{4})\b", "user.birth_year"),
     form("fact", r"i was born (?:and raised )?in (?P<v>.+)", "user.birthplace"),
     form("fact", rf"{I_AM}(?P<v>\d{{1,2}})(?: years old| yrs old| yo)?(?: now)?\W*$", "user.age"),
-    form("event", r"i(?:'ve| have)? (?:just |recently )?turned (?P<v>\d{1,2}|\w+ty)\b(?! (?:degrees|percent|pages?)\b)", "user.age"),
+    form("fact", r"i(?:'ve| have)? (?:just |recently )?turned (?P<v>\d{1,2}|\w+ty)\b(?! (?:degrees|percent|pages?)\b)", "user.age"),
     form("fact", r"(?:i|we) (?:now |currently )?live (?:in|near|on|at|outside|just outside) "
          + PLACE, "user.home"),
     form("fact", rf"(?:i|we)(?:'ve| have) (?:been living|lived)(?: \w+){{0,4}} (?:in|near|on) {PLACE}", "user.home"),

@@ -206,13 +206,19 @@ class Variants:
         """Return the scores, changed: a replacement takes the best place of its variants."""
         ordered = scores.copy()
         replaced: defaultdict[int, list[int]] = defaultdict(list)
-        for position, replacement in self.replaced_by.items():
-            replaced[replacement].append(position)
-        best_first = sorted(replaced.items(), key=lambda each: -scores[each[1]].max())
-        for replacement, others in best_first:
-            ordered[replacement] = max(ordered[replacement], scores[others].max())
+        for position in self.replaced_by:
+            replaced[self._final_replacement(position)].append(position)
+        for replacement, others in replaced.items():
+            ordered[replacement] = scores[[replacement, *others]].max()
             ordered[others] = np.minimum(ordered[others], ordered[replacement] - RANK_GAP)
         return ordered
+
+    def _final_replacement(self, position: int) -> int:
+        passed: set[int] = set()  # two rules may contradict each other
+        while position not in passed:
+            passed.add(position)
+            position = self.replaced_by.get(position, position)
+        return position
 
     def _compare_text(self, position: int, text: str) -> None:
         to_user = bool(self.view.column["machine"][position])
