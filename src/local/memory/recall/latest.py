@@ -147,9 +147,10 @@ def _are_about_others(*texts: str) -> bool:
     """Return whether both texts state a value, each of a thing that the other does not name."""
     things = [
         [
-            _stems(" ".join(min(statement.frames, key=len)))
+            _stems(" ".join(shortest))
             for sentence in sentences_of(text)
-            if (statement := sentence.statement) and statement.frames
+            if (statement := sentence.statement)
+            and (shortest := min(statement.frames, key=len, default=()))
         ]
         for text in texts
     ]
