@@ -29,18 +29,9 @@ from local.errors import (
     TooLargeError,
 )
 from local.protocol import subjects
-from local.protocol.envelope import (
-    Caller,
-    Envelope,
-    decode,
-    encode,
-    header_of,
-    is_past,
-    seal,
-    utc_now,
-)
+from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
 from local.protocol.payloads import Json, ToolProgress, ToolRequest, ToolResult
-from local.protocol.tool import ASSUMED_PATIENCE, Tool, caller_waits_until, reporter
+from local.protocol.tool import Tool, begin_call
 from local.protocol.tool_messages import error_headers, header_value
 from local.settings import TOOL_OUTPUT_LIMIT
 
@@ -174,9 +165,7 @@ class ToolHost(Participant):
                     raise DeadlineError(
                         f"The deadline {request.deadline_utc} has passed; nothing was done."
                     )
-                # Both only for the current task:
-                reporter.set(partial(self._report, request))
-                caller_waits_until.set(request.deadline_utc or utc_now() + ASSUMED_PATIENCE)
+                begin_call(partial(self._report, request), request.deadline_utc)
                 output = await self._tool.run(caller, request.payload.args)
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:

@@ -121,8 +121,7 @@ class Record(NewRecord, frozen=True, kw_only=True):
     score: float | None = None
     retired_at: datetime | None = None
     retired_why: RetirementReason | None = None
-    stored_at: datetime | None = None
-    """When it was stored, if its event_time was in the future then."""
+    stored_at: datetime | None = None  # if its event_time was in the future then
 
     @property
     def newness(self) -> datetime:
@@ -222,10 +221,7 @@ class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested part of a document that is `total` characters long.
-
-    `label` is the label of the document's first chunk.
-    """
+    """A part of a document of `total` characters. `label` is that of the document's first chunk."""
 
     label: str
     total: int

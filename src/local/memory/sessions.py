@@ -86,17 +86,13 @@ class TopSelection:
         ]
 
     def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
-        """Return the top memories out of the facts of each group in `wanted`."""
-        own, shared, standing, shared_standing = map(_distinct, facts)
+        """Return the top memories out of the facts of each group in `wanted`, each text once."""
+        distinct = [{(one.topic, one.content): one for one in group}.values() for group in facts]
+        own, shared, standing, shared_standing = map(list, distinct)
         left = self._shared_count - len(shared)
         found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]
         found.sort(key=lambda one: one.scope != "user")
         return [_top_memory(one, self._caller) for one in found]
-
-
-def _distinct(facts: Sequence[Record]) -> list[Record]:
-    """Return the facts without repetitions: one of the tenant may also belong to the agent."""
-    return list({(one.topic, one.content): one for one in facts}.values())
 
 
 def _top_memory(record: Record, caller: Caller) -> TopMemory:

@@ -30,16 +30,21 @@ _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
 _UNKNOWN_FIELD = re.compile(r"^Object contains unknown field .* at `args(?:\.([^`]+))?`")
 _INDEX = re.compile(r"\[[^\]]*\]")
 
-reporter: ContextVar[Callable[[ToolProgress], Awaitable[None]] | None] = ContextVar(
-    "reporter", default=None
-)
-"""The function that reports progress; a host sets it while it runs a call."""
+Reporter = Callable[[ToolProgress], Awaitable[None]]
+reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+"""The function that reports the progress of the current call."""
 caller_waits_until: ContextVar[datetime | None] = ContextVar("caller_waits_until", default=None)
-"""The deadline of the current call; a host sets it while it runs the call."""
+"""The deadline of the current call."""
 ASSUMED_PATIENCE = timedelta(seconds=5)
 """How long a caller that states no deadline is assumed to wait."""
 REST_OF_ANSWER = 1.0
 """Seconds before its deadline at which a call stops waiting, so that the answer arrives in time."""
+
+
+def begin_call(report_progress: Reporter, deadline: datetime | None) -> None:
+    """Note how the current task reports its progress, and how long its caller waits."""
+    reporter.set(report_progress)
+    caller_waits_until.set(deadline or utc_now() + ASSUMED_PATIENCE)
 
 
 def may_wait() -> float:
