@@ -67,6 +67,13 @@ def places(folder: Path, words: list[str]) -> dict[str, list[str]]:
     return {name: there for name, there in found.items() if there and there != LOGGED}
 
 
+async def vanished(folder: Path, words: list[str]) -> None:
+    """Wait until no file contains these words; a failure names the files that do."""
+    with suppress(AssertionError):
+        await eventually(lambda: not places(folder, words))
+    assert not places(folder, words)
+
+
 def _in(data: bytes, words: list[str]) -> list[str]:
     return [word for word in words if word.lower().encode() in data.lower()]
 

@@ -8,7 +8,8 @@ import pytest
 from local.app import open_stack
 from local.client.tools import call_tool
 from local.ledger.search import Place
-from local.memory.upkeep import access, consolidation
+from local.memory import shown
+from local.memory.upkeep import consolidation
 from local.protocol.envelope import utc_now
 from stacks import CALLER, contents, in_step, recall, settings_in, status
 from waiting import eventually
@@ -19,7 +20,7 @@ TEA = ("Ada likes green tea.", "ada likes green tea")
 
 @pytest.fixture(autouse=True)
 def _without_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(shown, "WRITE_SECONDS", 0.0)
     monkeypatch.setattr(consolidation, "START_DELAY", 0.0)
     monkeypatch.setattr(consolidation, "CHECK_SECONDS", 0.02)
 

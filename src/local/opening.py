@@ -31,11 +31,6 @@ def ledger_path(settings: MemorySettings, tenant: str, key: ContentKey | None = 
     return folder / "ledger.sqlite3"
 
 
-def has_ledger(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> bool:
-    """Return whether the tenant has a ledger."""
-    return has_content(ledger_path(settings, tenant, key))
-
-
 def configured_key(settings: MemorySettings) -> ContentKey | None:
     """Read the key that the configuration names.
 
@@ -187,8 +182,8 @@ def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
     key = configured_key(settings)
     if key is None:
         _refuse_without_key(settings, tenant)
-    elif has_ledger(settings, tenant, key):
-        connect_encrypted(ledger_path(settings, tenant, key), key).close()
+    elif has_content(path := ledger_path(settings, tenant, key)):
+        connect_encrypted(path, key).close()
     return key
 
 

@@ -16,7 +16,7 @@ from backups import data_dir, generations, restore_backup, rows
 from local.app import Stack, open_stack
 from local.backup import schedule
 from local.backup.schedule import Backups
-from local.bus import stream_messages, streams
+from local.bus import stream_messages
 from local.bus.connection import Connection
 from local.bus.stream_messages import turns_stored
 from local.bus.streams import publish_durably
@@ -111,7 +111,7 @@ async def test_a_backup_waits_for_turns_that_are_not_stored_yet(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_store = asyncio.Event()
-    store_turn, state, counter = Intake.store_turn, streams.stream_state, count()
+    store_turn, state, counter = Intake.store_turn, stream_messages.stream_state, count()
     checks = 0
 
     async def counted_state(*args: object) -> object:

@@ -4,8 +4,10 @@ import asyncio
 import os
 import signal
 import sysconfig
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from importlib.metadata import PackageNotFoundError
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -332,33 +334,68 @@ async def test_a_client_closed_while_it_connects_does_not_reconnect(
     await asyncio.wait_for(reconnecting, 10)
 
 
-async def test_a_connection_that_the_server_rejects_at_first_is_tried_again(nats_url: str) -> None:
-    """A busy server ends logins that take two seconds; nats-py then closes itself."""
-    host, _, port = nats_url.removeprefix("nats://").partition(":")
-    attempts: list[asyncio.Task[None]] = []
+class Proxy:
+    """Forwards connections to a server, except those whose login it rejects, like a busy server."""
 
-    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while part := await reader.read(4096):
-            writer.write(part)
-        writer.close()
+    def __init__(self, server_url: str, *, rejected: int) -> None:
+        """`rejected`: the number of the rejected connection, from 0."""
+        host, _, port = server_url.removeprefix("nats://").partition(":")
+        self._server = (host, int(port))
+        self._rejected = rejected
+        self._numbers = count()
+        self._directions: list[asyncio.Task[None]] = []
+        self.rejected_client_left = asyncio.Event()
 
-    async def proxy_attempt(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
-        if not attempts:
-            writer.write(await upstream_reader.readline())
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        """Yield the URL of the proxy; in the end, wait until all clients have left."""
+        async with await asyncio.start_server(self._serve, "127.0.0.1") as proxy:
+            yield f"nats://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        await asyncio.gather(*self._directions, return_exceptions=True)
+
+    def drop_all(self) -> None:
+        for direction in self._directions:
+            direction.cancel()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = next(self._numbers)
+        server_reader, server_writer = await asyncio.open_connection(*self._server)
+        if number == self._rejected:
+            writer.write(await server_reader.readline())
             await reader.readline()
             writer.write(b"-ERR 'Authentication Timeout'\r\n")
-            upstream_writer.close()
-        directions = (reader, upstream_writer), (upstream_reader, writer)
-        attempts.extend(asyncio.create_task(forward(*direction)) for direction in directions)
+            server_writer.close()
+            await reader.read()
+            self.rejected_client_left.set()
+            writer.close()
+        else:
+            both = (reader, server_writer), (server_reader, writer)
+            self._directions += (asyncio.create_task(self._forward(*one)) for one in both)
 
-    proxy = await asyncio.start_server(proxy_attempt, "127.0.0.1")
-    async with proxy:
-        address = proxy.sockets[0].getsockname()
-        async with connect(f"nats://127.0.0.1:{address[1]}", name="test") as bus:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer):
+            while part := await reader.read(4096):
+                writer.write(part)
+
+
+async def test_a_connection_that_the_server_rejects_at_first_is_tried_again(nats_url: str) -> None:
+    """A busy server ends logins that take two seconds; nats-py then closes itself."""
+    proxy = Proxy(nats_url, rejected=0)
+    async with proxy.listening() as url:
+        async with connect(url, name="test") as bus:
             await bus.flush()
-    await asyncio.gather(*attempts)
-    assert len(attempts) == 4
+        await proxy.rejected_client_left.wait()
+
+
+async def test_a_rejected_attempt_to_reconnect_leaves_no_open_socket(nats_url: str) -> None:
+    """nats-py would replace it by the next attempt's, and never close it."""
+    proxy = Proxy(nats_url, rejected=1)
+    async with proxy.listening() as url, connect(url, name="test") as bus:
+        proxy.drop_all()
+
+        await asyncio.wait_for(proxy.rejected_client_left.wait(), 10)
+        await eventually(lambda: bus.client.is_connected)
+        await bus.flush()
 
 
 async def test_a_stopped_server_leaves_no_process(tmp_path: Path) -> None:

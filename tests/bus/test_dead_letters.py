@@ -4,10 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from nats.js.errors import ServiceUnavailableError
+from nats.js.manager import JetStreamManager
 
 from local.bus.connection import Connection
-from local.bus.stream_messages import drop_letter, letter_at
-from local.bus.streams import count_letters, publish_durably, store_dead_letter, turns_stream
+from local.bus.stream_messages import count_letters, drop_letter, letter_at
+from local.bus.streams import publish_durably, store_dead_letter, turns_stream
 from local.client.maintenance import publish_again
 from local.errors import MAX_ABRIDGED, BadRequestError, BusError, InvalidArgumentsError
 from local.protocol.payloads import DeadLetter
@@ -120,3 +122,19 @@ async def test_without_a_stream_there_are_no_letters(bus: Connection) -> None:
 
     assert await count_letters(bus, "default") == 0
     assert await letters(bus) == []
+
+
+async def test_a_server_that_reads_its_accounts_again_is_asked_again(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store(bus, {"reason": "Unreadable."})
+    get_state, refusals = JetStreamManager.stream_info, iter(range(2))
+
+    async def refuse_at_first(self: JetStreamManager, *args: Any) -> Any:
+        for _ in refusals:
+            raise ServiceUnavailableError
+        return await get_state(self, *args)
+
+    monkeypatch.setattr(JetStreamManager, "stream_info", refuse_at_first)
+
+    assert await count_letters(bus, "default") == 1

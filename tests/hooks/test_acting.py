@@ -237,6 +237,22 @@ async def test_messages_of_the_session_are_not_recalled_until_it_is_compacted(
 
 
 @pytest.mark.parametrize("client", ["claude-code"])
+async def test_a_prompt_of_the_same_session_does_not_displace_what_earlier_sessions_know(
+    stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
+) -> None:
+    known = "Our message broker was chosen by Tom."
+    others = [f"The lunch menu of day {day} has soup." for day in range(20)]
+    messages = [{"role": "user", "content": text} for text in (known, *others)]
+    await call(stack.bus, "ingest", messages=messages, session_id="may")
+    prompt = first(client, tmp_path, "UserPromptSubmit")
+    await run_hook(prompt)
+    await run_hook(first(client, tmp_path, "Stop"))
+    await wait_for_delivery(stack.bus, tmp_path, ANSWERS[client])
+
+    assert known in (await run_hook(prompt) or "")
+
+
+@pytest.mark.parametrize("client", ["claude-code"])
 async def test_messages_of_the_client_to_itself_are_not_stored_as_turns(
     stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:

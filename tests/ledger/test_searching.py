@@ -1,6 +1,6 @@
 """Searching by words, meaning, keys and relations among permitted records, and choosing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -245,6 +245,24 @@ async def test_an_echos_sources_are_the_active_versions_of_what_it_repeats(ledge
     found = await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded, sources)
 
     assert dict(found) == {echoing.row: Echo((standing.row,), frozenset({"heavi"}))}
+
+
+async def test_a_message_is_replaced_by_those_that_state_the_present_value_of_its_fact(
+    ledger: Ledger,
+) -> None:
+    talk = [message(text) for text in ("Osmium.", "Iridium.", "Platinum.", "No osmium.")]
+    await ledger.conversations.store(talk)
+    for one in talk[:3]:
+        stored = await ledger.facts.store(fact(f"{one.content} is best.", topic="user.metal"))
+        await ledger.facts.relate(stored.id, DERIVED_FROM, one.id)
+    rows = [(await ledger.records.chain(one.id))[0].row for one in talk]
+
+    def replaced(_: Matches, __: WordMatches) -> Choice[Mapping[int, Sequence[int]]]:
+        return (yield DetailRequest(replaced=rows)).replaced
+
+    found = await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded, replaced)
+
+    assert dict(found) == {rows[0]: [rows[2]], rows[1]: [rows[2]]}
 
 
 async def test_the_chooser_receives_the_draft(ledger: Ledger) -> None:

@@ -14,9 +14,9 @@ from local.errors import StorageError
 from local.ledger.search import Place
 from local.ledger.sqlite.upkeep import Upkeep
 from local.ledger.upkeep import Access
+from local.memory import shown
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.memory.upkeep import access
 from local.protocol.envelope import utc_now
 from waiting import eventually
 
@@ -65,7 +65,7 @@ async def test_another_users_recall_does_not_count_facts_it_does_not_return(
 async def test_counts_are_written_periodically_and_at_the_end(
     memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(shown, "WRITE_SECONDS", 0.0)
     await store(memory, "Ada likes tea.")
     running = asyncio.create_task(memory.accesses.run())
     await richard.search_episodic("tea")
@@ -75,7 +75,7 @@ async def test_counts_are_written_periodically_and_at_the_end(
         return (await recalls(memory))["Ada likes tea."] == 1
 
     await eventually(is_counted)
-    monkeypatch.setattr(access, "WRITE_SECONDS", 60.0)
+    monkeypatch.setattr(shown, "WRITE_SECONDS", 60.0)
     memory.accesses.add([1])
     running.cancel()
     with suppress(asyncio.CancelledError):
@@ -85,7 +85,7 @@ async def test_counts_are_written_periodically_and_at_the_end(
 
 
 async def test_pending_counts_are_bounded(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MAX_RECORDS", 2)
+    monkeypatch.setattr(shown, "MAX_RECORDS", 2)
     await store(memory, "One", "Two", "Three")
 
     memory.accesses.add([1, 2, 3, 1])

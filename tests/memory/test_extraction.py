@@ -209,6 +209,27 @@ async def test_a_later_value_of_the_same_key_replaces_the_active_one(
     ]
 
 
+@pytest.mark.parametrize(
+    ("query", "is_outdated"),
+    [("Where do I work?", True), ("Where did I work before?", False)],
+)
+async def test_a_message_is_outdated_by_the_one_whose_fact_replaced_its_own(
+    memory: Memory, richard: MemoryService, extractor: Scripted, query: str, is_outdated: bool
+) -> None:
+    former, present = "I work at Acme.", "Acme is history, Northwind has me now."
+    extractor.facts_by_text = {one: {"topic": "user.employer"} for one in (former, present)}
+    await send_and_extract(memory, richard, former, timestamp=DAY)
+    (later,) = await send_and_extract(
+        memory, richard, present, timestamp=DAY + timedelta(9), session="s2"
+    )
+
+    found = (await richard.recall(RecallRequest(query=query, top_k=5))).items
+
+    outdated = {item.record.content: item.outdated_by for item in found}
+    assert outdated[former] == (later if is_outdated else None)
+    assert (found[0].record.content == present) == is_outdated
+
+
 async def test_an_earlier_statement_that_arrives_later_replaces_nothing(
     memory: Memory, richard: MemoryService, extractor: Scripted
 ) -> None:

@@ -5,8 +5,8 @@ import pytest
 from calling import RICHARD
 from local.bus.connection import Connection
 from local.client.tools import call_tool
-from local.memory.intake import echoes
-from local.memory.intake.echoes import AnswerLog
+from local.memory import shown
+from local.memory.shown import AnswerLog
 from local.memory.tenant import Memory
 from local.protocol.envelope import utc_now
 from local.protocol.payloads import ToolResult
@@ -74,8 +74,8 @@ def test_an_answer_is_recognised_cut_and_with_other_white_space() -> None:
 
 
 def test_the_log_of_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(echoes, "MAX_RESULTS", 2)
-    monkeypatch.setattr(echoes, "MAX_SHOWN", 2)
+    monkeypatch.setattr(shown, "MAX_RESULTS", 2)
+    monkeypatch.setattr(shown, "MAX_SHOWN", 2)
     answered = AnswerLog(since=utc_now())
 
     for id_ in "abc":

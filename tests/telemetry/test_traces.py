@@ -13,7 +13,7 @@ from factories import Listen
 from local import telemetry
 from local.app import Stack, open_stack
 from local.bus.connection import connect
-from local.bus.nats_client import instrument
+from local.bus.receiving import instrument
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
 from local.errors import ConfigError

@@ -13,7 +13,7 @@ import msgspec
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
-from local.bus.streams import count_letters, count_turns
+from local.bus.stream_messages import count_letters, count_turns
 from local.errors import BusError, IndexDamagedError, StorageError, VectorError
 from local.ledger.records import Counts, TaskCounts, TaskKind
 from local.memory.tenant import Memories, Memory

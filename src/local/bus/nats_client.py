@@ -3,13 +3,11 @@
 The server forwards any bytes as headers, subject or reply. If they are not UTF-8, nats-py stops
 reading from its connection for good, and pending requests get no error.
 
-Clients and handlers are wrapped for traces and metrics when they are created, so messages cost
-nothing extra while both are off. The W3C header `traceparent` carries a trace through requests and
-through JetStream.
+The W3C header `traceparent` carries a trace through requests and through JetStream. Which client
+is made decides whether it does, so messages cost nothing extra while traces are off.
 """
 
 import asyncio
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import nats.errors
@@ -18,12 +16,11 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from local import telemetry
-from local.bus.receiving import BusMessage, Handler
+from local.bus.receiving import message_attributes
 from local.errors import BusError, ForbiddenError, StackNotRunningError
 from local.tenants.credentials import Credentials
 
 if TYPE_CHECKING:
-    from local.telemetry.instruments import Meter
     from local.telemetry.spans import Attributes, Tracer
 
 REQUEST_INFO = b"Nats-Request-Info"
@@ -68,6 +65,8 @@ class TolerantClient(Client):
         await super().drain()
 
     async def _connect_to_server(self, *server: Any) -> None:
+        if self._transport is not None:  # nats-py would drop a rejected attempt's socket unclosed
+            self._transport.close()  # type: ignore[no-untyped-call]
         if not self.closed_for_good:
             await super()._connect_to_server(*server)
         if self.closed_for_good:
@@ -105,15 +104,6 @@ class TolerantClient(Client):
 def new_client() -> TolerantClient:
     """Return a NATS client, which carries traces if tracing is on."""
     return TolerantClient() if telemetry.tracer is None else _TracedClient(telemetry.tracer)
-
-
-def instrument(participant: str, subject: str, handler: Handler) -> Handler:
-    """Return a participant's handler, wrapped for traces and metrics if they are on."""
-    if telemetry.meter is not None:
-        handler = _measure_handler(telemetry.meter, (participant, subject), handler)
-    if telemetry.tracer is not None:
-        handler = _trace_handler(telemetry.tracer, subject, handler)
-    return handler
 
 
 class _TracedClient(TolerantClient):
@@ -155,46 +145,12 @@ class _TracedClient(TolerantClient):
 
 def _span_of_request(subject: str) -> "tuple[str, Attributes]":
     """Return the name and the attributes of the span for a request."""
-    attributes = _message_attributes(subject, "send")
+    attributes = message_attributes(subject, "send")
     if not subject.startswith(TOOL_REQUEST_PREFIX):
         return f"request {subject}", attributes
     tool = subject.removeprefix(TOOL_REQUEST_PREFIX)
     attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
     return f"execute_tool {tool}", attributes
-
-
-def _message_attributes(subject: str, operation: str) -> dict[str, str]:
-    return {
-        "messaging.system": "nats",
-        "messaging.operation.type": operation,
-        "messaging.destination.name": subject,
-    }
-
-
-def _trace_handler(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
-    name, attributes = f"process {subject}", _message_attributes(subject, "process")
-
-    async def trace(message: BusMessage) -> None:
-        with tracer.message_span(name, attributes, message.headers):
-            await handler(message)
-
-    return trace
-
-
-def _measure_handler(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Handler:
-    seconds = meter.request_seconds.labels(*labels)
-    in_progress = meter.requests_in_progress.labels(*labels)
-
-    async def measure(message: BusMessage) -> None:
-        begun = perf_counter()
-        in_progress.inc()
-        try:
-            await handler(message)
-        finally:
-            in_progress.dec()
-            seconds.observe(perf_counter() - begun)
-
-    return measure
 
 
 class RefusedError(Exception):
@@ -280,8 +236,7 @@ async def close_client(client: Client) -> None:
         try:
             await end()
         except (nats.errors.Error, TimeoutError, OSError, RuntimeError, TypeError) as error:
-            # The server stopped first. When the client writes buffered messages to a closed
-            # transport, uvloop raises RuntimeError, and asyncio of Python 3.13 raises TypeError.
+            # The server stopped first: uvloop raises RuntimeError, asyncio of 3.13 TypeError.
             log.warning("bus_not_drained", error=repr(error))
 
 

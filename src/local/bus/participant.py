@@ -23,7 +23,7 @@ from local.bus.connection import (
     Subscription,
 )
 from local.bus.identity import is_genuine
-from local.bus.nats_client import instrument
+from local.bus.receiving import instrument
 from local.errors import ForbiddenError, Local2Error
 from local.protocol import subjects
 from local.protocol.envelope import encode, new_id, seal, utc_now

@@ -1,13 +1,15 @@
 """Receive messages: handle each in a task, and fan out those meant for several participants.
 
 nats-py runs callbacks one after another. A task for each message lets slow handlers overlap, and
-lets `stop` wait for those in progress.
+lets `stop` wait for those in progress. Handlers are wrapped for traces and metrics when they are
+registered, so messages cost nothing extra while both are off.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import NamedTuple
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
 
 import nats.errors
 import structlog
@@ -15,9 +17,14 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
+from local import telemetry
 from local.errors import Local2Error
 from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.subjects import address_of
+
+if TYPE_CHECKING:
+    from local.telemetry.instruments import Meter
+    from local.telemetry.spans import Tracer
 
 Headers = dict[str, str]
 
@@ -162,3 +169,46 @@ class Fanouts:
         except BaseException:
             del self._by_subject[subject]
             raise
+
+
+def instrument(participant: str, subject: str, handler: Handler) -> Handler:
+    """Return a participant's handler, wrapped for traces and metrics if they are on."""
+    if telemetry.meter is not None:
+        handler = _measure_handler(telemetry.meter, (participant, subject), handler)
+    if telemetry.tracer is not None:
+        handler = _trace_handler(telemetry.tracer, subject, handler)
+    return handler
+
+
+def message_attributes(subject: str, operation: str) -> dict[str, str]:
+    return {
+        "messaging.system": "nats",
+        "messaging.operation.type": operation,
+        "messaging.destination.name": subject,
+    }
+
+
+def _trace_handler(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
+    name, attributes = f"process {subject}", message_attributes(subject, "process")
+
+    async def trace(message: BusMessage) -> None:
+        with tracer.message_span(name, attributes, message.headers):
+            await handler(message)
+
+    return trace
+
+
+def _measure_handler(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Handler:
+    seconds = meter.request_seconds.labels(*labels)
+    in_progress = meter.requests_in_progress.labels(*labels)
+
+    async def measure(message: BusMessage) -> None:
+        begun = perf_counter()
+        in_progress.inc()
+        try:
+            await handler(message)
+        finally:
+            in_progress.dec()
+            seconds.observe(perf_counter() - begun)
+
+    return measure

@@ -1,4 +1,4 @@
-"""A tenant's messages in JetStream: read and drop dead letters, wait for turns, erase messages.
+"""A tenant's messages in JetStream: count, read and drop them, wait for turns, erase a user's.
 
 The server overwrites a deleted message at once. An acknowledged message stays in its file until all
 other messages in that file are acknowledged, too.
@@ -6,9 +6,10 @@ other messages in that file are acknowledged, too.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 import msgspec
 import nats.errors
@@ -17,7 +18,7 @@ from nats.js.api import RawStreamMsg, StreamState
 
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import user_of
-from local.bus.streams import dead_letters_stream, stream_state, turns_stream
+from local.bus.streams import dead_letters_stream, turns_stream
 from local.errors import BadRequestError, BusError, InvalidArgumentsError
 from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, seal
@@ -31,8 +32,13 @@ TURNS_STORED_TIMEOUT = 30.0
 repaired."""
 POLL_INTERVAL = 0.05
 """Seconds between two reads of a stream's state."""
+RELOAD_TIMEOUT = 2.0
+"""Seconds to repeat a request for which there is no JetStream: a server that reads its accounts
+again has none for a moment."""
 ERASURE_TIMEOUT = 3.0
 """Seconds to wait for turns in progress to be stored, before they are erased from the stream."""
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 _SENDER_FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
 """Matches the sender's fields in a message that is not valid JSON, such as a truncated one."""
 
@@ -54,14 +60,13 @@ async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter
         InvalidArgumentsError: There is no such letter.
         BusError: The server does not answer.
     """
-    with _jetstream_errors():
-        try:
-            raw = await bus.client.jsm().get_msg(dead_letters_stream(tenant), seq=sequence)
-        except nats.js.errors.NotFoundError as error:
-            raise InvalidArgumentsError(
-                f"There is no dead letter {sequence}.",
-                remedy="`local2 dead-letters list` shows them.",
-            ) from error
+    try:
+        raw = await _request(bus.client.jsm().get_msg, dead_letters_stream(tenant), sequence)
+    except nats.js.errors.NotFoundError as error:
+        raise InvalidArgumentsError(
+            f"There is no dead letter {sequence}.",
+            remedy="`local2 dead-letters list` shows them.",
+        ) from error
     return _letter(raw)
 
 
@@ -71,8 +76,7 @@ async def drop_letter(bus: Connection, sequence: int, tenant: str) -> None:
     Raises:
         BusError: The server does not answer.
     """
-    with _jetstream_errors():
-        await bus.client.jsm().delete_msg(dead_letters_stream(tenant), sequence)
+    await _request(bus.client.jsm().delete_msg, dead_letters_stream(tenant), sequence)
 
 
 def _letter(raw: RawStreamMsg) -> StoredLetter:
@@ -87,6 +91,36 @@ def _letter(raw: RawStreamMsg) -> StoredLetter:
             cut=True,
         )
     return StoredLetter(sequence=int(raw.seq or 0), at=raw.time or datetime.now(UTC), letter=letter)
+
+
+async def count_letters(bus: Connection, tenant: str) -> int:
+    """Return the number of dead letters.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    return (await stream_state(bus, dead_letters_stream(tenant))).messages
+
+
+async def count_turns(bus: Connection, tenant: str) -> int:
+    """Return the number of turns and ratings that are not in the ledger yet.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    return (await stream_state(bus, turns_stream(tenant))).messages
+
+
+async def stream_state(bus: Connection, stream: str) -> StreamState:
+    """Return a stream's message count and sequence numbers; zeros if it does not exist.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    try:
+        return (await _request(bus.client.jsm().stream_info, stream)).state
+    except nats.js.errors.NotFoundError:
+        return StreamState(messages=0, bytes=0, first_seq=0, last_seq=0, consumer_count=0)
 
 
 async def turns_stored(bus: Connection, *tenants: str, within: float = TURNS_STORED_TIMEOUT) -> int:
@@ -149,8 +183,7 @@ class StreamErasure:
         """
         found = await self._find(sender)
         for stream, sequence in found:
-            with _jetstream_errors():
-                await self._bus.client.jsm().delete_msg(stream, sequence)
+            await _request(self._bus.client.jsm().delete_msg, stream, sequence)
         return len(found)
 
     async def announce(self, sender: Sender) -> None:
@@ -203,19 +236,35 @@ class StreamErasure:
 
 async def _next_message(bus: Connection, stream: str, sequence: int) -> RawStreamMsg | None:
     """Return the first message with this number or a higher one; None if there is none."""
-    with _jetstream_errors():
-        try:
-            return await bus.client.jsm().get_msg(stream, seq=sequence, subject=">", next=True)
-        except nats.js.errors.NotFoundError:
-            return None
-
-
-@contextmanager
-def _jetstream_errors() -> Iterator[None]:
+    get_next = partial(bus.client.jsm().get_msg, subject=">", next=True)
     try:
-        yield
-    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        raise BusError(f"JetStream failed: {error!r}.") from error
+        return await _request(get_next, stream, sequence)
+    except nats.js.errors.NotFoundError:
+        return None
+
+
+async def _request(
+    method: Callable[Parameters, Awaitable[Answer]],
+    *args: Parameters.args,
+    **kwargs: Parameters.kwargs,
+) -> Answer:
+    """Call a method of JetStream's API, for up to RELOAD_TIMEOUT if there is no JetStream.
+
+    Raises:
+        NotFoundError: The server has no such stream or message.
+        BusError: The server does not answer, or refuses the request.
+    """
+    deadline = asyncio.get_running_loop().time() + RELOAD_TIMEOUT
+    while True:
+        try:
+            return await method(*args, **kwargs)
+        except nats.js.errors.NotFoundError:
+            raise
+        except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+            is_reloading = isinstance(error, nats.js.errors.ServiceUnavailableError)
+            if not is_reloading or asyncio.get_running_loop().time() > deadline:
+                raise BusError(f"JetStream failed: {error!r}.") from error
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 def _author_of(raw: RawStreamMsg) -> Sender:

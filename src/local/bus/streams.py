@@ -20,7 +20,6 @@ from nats.js.api import (
     RetentionPolicy,
     StorageType,
     StreamConfig,
-    StreamState,
 )
 
 from local.bus.connection import BusMessage, Connection, Headers
@@ -262,35 +261,3 @@ def shortened(letter: DeadLetter, share: float) -> DeadLetter:
     """Return the letter with its message shortened to less than this share of its bytes."""
     length = int(len(letter.message) * share * 0.9)
     return msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
-
-
-async def count_letters(bus: Connection, tenant: str) -> int:
-    """Return the number of dead letters.
-
-    Raises:
-        BusError: The server does not answer.
-    """
-    return (await stream_state(bus, dead_letters_stream(tenant))).messages
-
-
-async def count_turns(bus: Connection, tenant: str) -> int:
-    """Return the number of turns and ratings that are not in the ledger yet.
-
-    Raises:
-        BusError: The server does not answer.
-    """
-    return (await stream_state(bus, turns_stream(tenant))).messages
-
-
-async def stream_state(bus: Connection, stream: str) -> StreamState:
-    """Return a stream's message count and sequence numbers; zeros if it does not exist.
-
-    Raises:
-        BusError: The server does not answer.
-    """
-    try:
-        return (await bus.client.jsm().stream_info(stream)).state
-    except nats.js.errors.NotFoundError:
-        return StreamState(messages=0, bytes=0, first_seq=0, last_seq=0, consumer_count=0)
-    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        raise BusError(f"JetStream does not report on {stream}: {error!r}.") from error

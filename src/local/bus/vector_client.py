@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from local import telemetry
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import signed
 from local.errors import (
@@ -37,7 +38,6 @@ from local.protocol.vectors import (
     VectorStatus,
     VectorUpsert,
 )
-from local.telemetry import question_embedded
 
 BATCH_TIMEOUT = 300.0
 """Seconds to wait for a batch; slow embedders need them, and a dead worker is noticed at once."""
@@ -70,7 +70,8 @@ class VectorClient:
     async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
         request = VectorSearch(text=text, limit=limit, patience=self._search_timeout, tenant=tenant)
         hits = await self._ask(subjects.VECTOR_SEARCH, request, VectorHits, self._search_timeout)
-        question_embedded(cached=hits.cached)
+        if telemetry.meter is not None:
+            telemetry.meter.question_vectors.labels("true" if hits.cached else "false").inc()
         return hits
 
     async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:

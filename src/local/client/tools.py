@@ -216,10 +216,10 @@ class Toolbox:
         if self._subscription is not None:
             await self._subscription.stop(grace=1.0)
 
-    async def settle(self, quiet: float = QUIET, within: float = SETTLED_AFTER) -> list[ToolSchema]:
-        """Wait until no announcement arrives for `quiet` seconds, but not longer than `within`."""
+    async def settle(self, quiet: float = QUIET) -> list[ToolSchema]:
+        """Wait until no announcement arrives for `quiet` seconds; at most two seconds."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + within
+        deadline = loop.time() + SETTLED_AFTER
         while loop.time() < deadline:
             self._changed.clear()
             try:

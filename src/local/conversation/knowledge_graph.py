@@ -19,6 +19,8 @@ from local.protocol.memories import Triplet
 PIECE_CHARACTERS = 6_000
 """Maximum characters of text that a model reads per request. With its answer they are well within
 8,192 tokens."""
+PIECE_TIMEOUT = 60.0
+"""Seconds that a model has for one piece of a text."""
 MAX_NAMES = 100
 """Maximum number of known names given to a model with each text, newest first. They let it call one
 thing by one name; each takes a few tokens of the context."""
@@ -56,15 +58,9 @@ class KGMemory(ConversationMemory):
         self,
         model: StructuredModel | None = None,
         description: str | None = None,
-        *,
-        within: float = 60.0,
     ) -> None:
-        """Extract facts with `model`, or without one by rules.
-
-        The model has `within` seconds for each piece of a text.
-        """
+        """Extract facts with `model`, or without one by rules."""
         self._model = model
-        self._within = within
         self._ids_by_key: dict[tuple[str, str, str], str] | None = None
         super().__init__(description)
 
@@ -124,7 +120,7 @@ class KGMemory(ConversationMemory):
             _Facts,
             instruction=INSTRUCTION,
             material=_Passage(speaker=speaker, known_names=names, text=text),
-            within=self._within,
+            within=PIECE_TIMEOUT,
         )
         return answer.facts
 

@@ -22,7 +22,9 @@ from local.protocol.memories import RecalledItem, RecalledItems, is_nothing
 from local.protocol.payloads import Json, ToolRequest, ToolResult
 from local.protocol.subjects import tool_request
 
-RECALLED_ITEMS = 5
+SEARCHED_ITEMS = 20
+"""Number of items to recall; those of the same session are left out."""
+MAX_RECALLED = 5
 MAX_QUERY_CHARACTERS = 2_000
 """Maximum characters of a prompt that are used as a query."""
 MIN_RELEVANCE = 0.5
@@ -56,8 +58,7 @@ class Reminder:
         if query is not None:
             calls["recall"] = {
                 "query": query[:MAX_QUERY_CHARACTERS],
-                "top_k": RECALLED_ITEMS,
-                "min_relevance": MIN_RELEVANCE,
+                "top_k": SEARCHED_ITEMS,
                 "enable_rerank": False,
             }
         results = self._ask(calls, within)
@@ -136,18 +137,21 @@ def notes_section(result: ToolResult) -> str:
 
 
 def recalled_section(result: ToolResult, session_id: str, session: Session) -> str:
-    """Return the items of a recall as a section, without outdated ones.
+    """Return the relevant items of a recall as a section, without outdated ones.
 
     Messages of this session are left out, too, unless compaction has removed them from the model's
-    context.
+    context. They do not count as the best item: an earlier wording of the prompt would exclude all
+    others.
     """
     found = msgspec.convert(result.data, RecalledItems).items
-    lines = [
-        _line(item)
+    items = [
+        item
         for item in found
         if item.outdated_by is None and (session.compacted or not _is_in_session(item, session_id))
     ]
-    return section("recalled", lines) if lines else ""
+    threshold = MIN_RELEVANCE * max((item.score for item in items), default=0.0)
+    lines = [_line(item) for item in items if item.score >= threshold]
+    return section("recalled", lines[:MAX_RECALLED]) if lines else ""
 
 
 def _is_in_session(item: RecalledItem, session_id: str) -> bool:

@@ -160,10 +160,11 @@ T = TypeVar("T")
 
 
 class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows for which a choice requests related rows, sources, texts, records or relations."""
+    """The rows for which a choice requests details; see `Details`."""
 
     related: Sequence[int] = ()
     sources: Sequence[int] = ()
+    replaced: Sequence[int] = ()
     texts: Sequence[int] = ()
     records: Sequence[int] = ()
     relations: Sequence[int] = ()
@@ -172,11 +173,13 @@ class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Details(msgspec.Struct, frozen=True, kw_only=True):
     """The requested details by row; `texts` are the beginnings of texts.
 
-    Records that have since been superseded are left out.
+    `replaced` has the messages whose extracted facts no longer hold, each with the messages that
+    state what holds instead. Records that have since been superseded are left out.
     """
 
     related: Mapping[int, Sequence[Related]] = {}
     sources: Mapping[int, Echo] = {}
+    replaced: Mapping[int, Sequence[int]] = {}
     texts: Mapping[int, str] = {}
     records: Mapping[int, Record] = {}
     relations: Mapping[int, Sequence[ItemRelation]] = {}

@@ -101,17 +101,17 @@ class OpenAIModel:
             pass
         return None
 
-    async def is_available(self, *, within: float = PROBE_SECONDS) -> bool:
+    async def is_available(self) -> bool:
         """Return whether the endpoint lists the model, or accepts it without listing it.
 
         Raises:
             ModelError: The endpoint is unreachable, or refuses the key.
         """
-        listed = await self.list_models(within=within)
+        listed = await self.list_models()
         if listed is None or any(self.name in {name, name.rpartition("/")[2]} for name in listed):
             return True
         try:
-            await self._request_one_word(within)
+            await self._request_one_word(PROBE_SECONDS)
         except EndpointError as error:
             if error.kind != "model":
                 raise _model_error(error) from error

@@ -29,8 +29,8 @@ from local.memory.recall.model import Synthesis, SynthesisItem
 from local.memory.recall.recaller import Recaller, RecallRequest, RecallResult
 from local.memory.scopes import EQUAL_WEIGHTS, places_of_facts, stated_by
 from local.memory.sessions import Sessions, TopMemories
+from local.memory.shown import AccessLog
 from local.memory.tool_outputs import ToolOutputs
-from local.memory.upkeep.access import AccessLog
 from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.consolidation import Consolidated, Consolidation
 from local.protocol.answers import Hit

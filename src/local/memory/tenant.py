@@ -13,12 +13,12 @@ from local.llm.models import StructuredModel
 from local.memory.changes import Announce, Changes
 from local.memory.erasure import NoStreams, Outside, Streams
 from local.memory.extraction.items import Extractor
-from local.memory.intake.echoes import Announced, AnswerLog, Echoes, KnownTools
+from local.memory.intake.echoes import Announced, Echoes, KnownTools
 from local.memory.recall.model import Synthesis
 from local.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
 from local.memory.scopes import Weights
 from local.memory.service import MemoryService, Shared
-from local.memory.upkeep.access import AccessLog
+from local.memory.shown import AccessLog, AnswerLog
 from local.memory.upkeep.backlog import Backlog
 from local.memory.upkeep.consolidation import Consolidation
 from local.memory.upkeep.extraction import Extraction
@@ -53,24 +53,15 @@ class Memory:
         announce: Announce,
         own_tools: frozenset[str] = frozenset(),
         announced: Announced = lambda _tool: None,
-        clock: Clock = utc_now,
         models: Models | None = None,
         streams: Streams | None = None,
         searches: FairSlots | None = None,
     ) -> None:
         """Wire the parts.
 
-        Args:
-            ledger: The tenant's ledger.
-            vectors: The vector worker.
-            settings: The settings of the memory.
-            announce: Publishes changes on the bus.
-            own_tools: Names of the memory's own tools, whose results are not recorded.
-            announced: Returns how a tool of another team was announced.
-            clock: The current time.
-            models: Optional models.
-            streams: The streams that hold messages until they are stored.
-            searches: Slots for searches, shared by all tenants.
+        The results of `own_tools` are not recorded; `announced` returns how a tool of another team
+        was announced. `streams` hold messages until they are stored. `searches` are slots for
+        searches that all tenants share.
         """
         models = models or Models()
         self.tenant = ledger.tenant
@@ -82,12 +73,12 @@ class Memory:
         self.reembedding = Reembedding(ledger, vectors, self.backlog, self.indexer)
         self.vectors = vectors
         self.settings = settings
-        self.clock = clock
-        self.answer_log = AnswerLog(since=clock())
+        self.clock: Clock = utc_now
+        self.answer_log = AnswerLog(since=utc_now())
         self.tools = KnownTools(own_tools, self.answer_log, announced)
         self.echoes = Echoes(ledger, self.answer_log, self.tools)
         self.changes = Changes(self.backlog, announce)
-        self.accesses = AccessLog(ledger.upkeep, clock)
+        self.accesses = AccessLog(ledger.upkeep, self._now)
         self.consolidation = self._consolidation(models.judge)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         if models.extractor is not None:

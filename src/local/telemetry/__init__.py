@@ -137,9 +137,3 @@ def tool_failed(tool: str, code: str) -> None:
         tracer.fail_current(code)
     if meter is not None:
         meter.tool_errors.labels(tool, code).inc()
-
-
-def question_embedded(*, cached: bool) -> None:
-    """Record that a query was embedded, or that its vector was cached."""
-    if meter is not None:
-        meter.question_vectors.labels("true" if cached else "false").inc()

@@ -37,15 +37,9 @@ def accounts(entries: Entries, own_tools: Iterable[str]) -> str:
 
 def _memory_account(entries: Entries) -> str:
     exports = [
-        *(_service_export("service", subject, "threshold") for subject in subjects.REQUESTS),
-        *(
-            _service_export("service", subject, "stream")
-            for subject in subjects.MULTI_ANSWER_REQUESTS
-        ),
-        *(
-            _service_export("service", subject)
-            for subject in (*subjects.STORED, *subjects.OBSERVED)
-        ),
+        *(_service_export(subject, "threshold") for subject in subjects.REQUESTS),
+        *(_service_export(subject, "stream") for subject in subjects.MULTI_ANSWER_REQUESTS),
+        *(_service_export(subject) for subject in (*subjects.STORED, *subjects.OBSERVED)),
         *(_stream_export(subject) for subject in subjects.SENT_TO_ONE),
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
@@ -53,14 +47,14 @@ def _memory_account(entries: Entries) -> str:
     return _account(MEMORY, users, exports, [], jetstream=True)
 
 
-def _service_export(kind: str, subject: str, answers: str = "") -> Line:
+def _service_export(subject: str, answers: str = "") -> Line:
     how = {
         "": "",
         "threshold": f', threshold: "{RESPONSE_THRESHOLD}"',
         "stream": f', response_type: stream, threshold: "{RESPONSE_THRESHOLD}"',
     }[answers]
     where = subjects.from_tenant(subjects.ANY_TENANT, subject)
-    return f'{{ {kind}: "{where}", account_token_position: 2{how} }}'
+    return f'{{ service: "{where}", account_token_position: 2{how} }}'
 
 
 def _stream_export(subject: str) -> Line:

@@ -90,6 +90,7 @@ _CHANGED = (
     "|lowered|increased|reduced|cut|dropped|renamed"
 )
 _TIME = r"(?:last |next |this )?\w+(?: \d{1,4})?"
+_DAY_OR_MONTH = rf"(?:{'|'.join((*_WEEKDAYS, *(month[:3] for month in MONTHS)))})"
 _BEEN = "(?:have been|has been|was|is|has)"
 _PHRASES = tuple(
     (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
@@ -122,6 +123,7 @@ _PHRASES = tuple(
             rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
             "is",
         ),
+        ("on|at", rf"\b(is|are) (?:on|at) (?=\d|{_DAY_OR_MONTH})", r"\1 "),
     )
 )
 """Replacements by `reworded`: signs of which one must occur, a pattern, and its replacement."""

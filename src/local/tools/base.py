@@ -33,10 +33,12 @@ TopicKey = Annotated[
         "'project.deadline'.",
     ),
 ]
+QueryText = Annotated[
+    str,
+    msgspec.Meta(min_length=1, max_length=4_096, description="What to look for, in any words."),
+]
 MAX_CONTENT = 65_536
 """Maximum characters of a memory; longer texts are documents."""
-MAX_QUERY = 4_096
-"""Maximum characters of a query."""
 
 
 READS = ToolHints(read_only_hint=True, idempotent_hint=True, open_world_hint=False)

@@ -16,13 +16,13 @@ from local.protocol.tool import ToolOutput
 from local.tools.base import (
     DATA_BYTES,
     MAX_CONTENT,
-    MAX_QUERY,
     READS,
     TEXT_BYTES,
     WRITES,
     Args,
     Entry,
     MemoryTool,
+    QueryText,
     numbered,
     shortened,
 )
@@ -88,12 +88,7 @@ SEARCH_MEMORY_DESCRIPTION = (
 
 
 class SearchMemory(Args, frozen=True):
-    query: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1, max_length=MAX_QUERY, description="What to look for, in any words."
-        ),
-    ]
+    query: QueryText
     top_k: Annotated[
         Annotated[int, msgspec.Meta(ge=1, le=20)] | None,
         msgspec.Meta(description="Maximum number of memories to return."),

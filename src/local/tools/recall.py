@@ -27,12 +27,12 @@ from local.protocol.tool import ToolOutput
 from local.text.names import is_topic
 from local.tools.base import (
     DATA_BYTES,
-    MAX_QUERY,
     READS,
     TEXT_BYTES,
     Args,
     Entry,
     MemoryTool,
+    QueryText,
     numbered,
     shortened,
 )
@@ -53,12 +53,7 @@ DESCRIPTION = (
 
 
 class Recall(Args, frozen=True):
-    query: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1, max_length=MAX_QUERY, description="What to look for, in any words."
-        ),
-    ]
+    query: QueryText
     top_k: Annotated[
         int, msgspec.Meta(ge=1, le=20, description="Maximum number of items to return.")
     ] = 5

@@ -72,6 +72,49 @@ def test_a_fact_with_one_possible_value_has_a_key(content: str, topic: str, expe
 
 
 @pytest.mark.parametrize(
+    ("before", "change", "topic"),
+    [
+        ("My dentist is Dr. Moreau.", "I have a new dentist, Dr. Hall.", "user.dentist"),
+        ("My dentist is Dr. Moreau.", "My new dentist is Dr. Hall.", "user.dentist"),
+        ("My doctor is Dr. Blum.", "I changed doctors and now see Dr. Stern.", "user.doctor"),
+        (
+            "My gym days are Monday and Friday.",
+            "I changed my gym days to Tuesday.",
+            "user.gym_days",
+        ),
+        ("My gym days are Monday and Friday.", "My gym days are now Tuesday.", "user.gym_days"),
+        ("My rent is 900 euros.", "My rent went up to 980 euros.", "user.rent"),
+        ("My email is a@example.org.", "I updated my email to b@example.org.", "user.email"),
+        ("I work at Acme.", "I quit Acme and started at Northwind.", "user.employer"),
+        ("I work for Acme.", "I got a new job at Northwind.", "user.employer"),
+        ("I'm a nurse.", "I was promoted to ward manager.", "user.job"),
+        ("I am 34 years old.", "I turned 35 yesterday.", "user.age"),
+        ("The deadline is 14 June.", "We pushed the deadline to 21 June.", "project.deadline"),
+        ("We use React.", "We've moved from React to Svelte.", "project.frontend"),
+    ],
+)
+def test_a_change_has_the_key_of_what_it_changes(before: str, change: str, topic: str) -> None:
+    ((old,), (new,)) = items(before), items(change)
+
+    assert (old.topic, new.topic) == (topic, topic)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "I changed my mind about Paris.",
+        "I switched my phone to silent.",
+        "I moved my desk to the window.",
+        "I changed my order to a latte.",
+        "I turned 90 degrees left.",
+        "I joined the gym.",
+    ],
+)
+def test_a_change_of_the_moment_has_no_key(content: str) -> None:
+    assert [item.topic for item in items(content) if item.topic] == []
+
+
+@pytest.mark.parametrize(
     ("content", "memory_type"),
     [
         pytest.param("I love hiking in the Alps.", "preference", id="like"),

@@ -45,6 +45,13 @@ async def test_the_later_of_two_similar_messages_is_first(bus: Connection) -> No
     assert is_reordered(items)
 
 
+async def test_the_latest_is_before_all_that_former_values_had_replaced(bus: Connection) -> None:
+    second, third = "The API limit is 150 a key.", "They raised the API limit to 250 a key."
+    await store_messages(bus, LIMIT, second, third)
+
+    assert (await contents(bus, "How many requests per minute is the API limit?"))[0] == third
+
+
 @pytest.mark.parametrize(
     ("earlier", "later", "query"),
     [
@@ -61,6 +68,12 @@ async def test_the_later_of_two_similar_messages_is_first(bus: Connection) -> No
             "They raised the limit of the search API to 250 requests per minute.",
             "What is the limit of the billing API?",
             id="another thing",
+        ),
+        pytest.param(
+            "The official language of Estonia is Estonian.",
+            "The official language of Latvia is Latvian.",
+            "What is the official language?",
+            id="another thing in the same form",
         ),
         pytest.param(" ".join([LIMIT] * 5), RAISED, HOW_MUCH, id="long"),
     ],

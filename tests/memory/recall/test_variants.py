@@ -9,6 +9,7 @@ from local.memory.recall.statements import differ_in_value, forget_texts, senten
     ("older", "newer"),
     [
         ("My rent is 900 euros.", "By the way, my rent is 950 euros now."),
+        ("My flight is on 3 May at 9:15.", "My flight was moved to 4 May at 7:40."),
         ("I live in Turku.", "I've moved to Malmo last month."),
         ("I live in Turku.", "I moved from Turku to Malmo."),
         ("I live in Turku.", "We have moved from Turku to Malmo."),

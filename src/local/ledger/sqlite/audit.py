@@ -9,9 +9,9 @@ import msgspec
 from local.ledger.records import stamp
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
-from local.ledger.sqlite.record_columns import as_json
+from local.ledger.sqlite.record_rows import Cause, RecordRows
 from local.ledger.sqlite.records import RecentTopics
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 from local.ledger.upkeep import Actor, AuditPage, AuditRow, Undone
 from local.protocol.envelope import Caller, utc_now
 

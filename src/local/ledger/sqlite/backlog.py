@@ -13,8 +13,7 @@ from itertools import chain, islice, zip_longest
 
 from local.ledger.records import LONGEST_RETRY_DELAY, Task, TaskCounts, TaskKind, stamp
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.record_columns import as_json
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 from local.ledger.sqlite.working_sets import owner_of
 
 MAX_PLACES = 16

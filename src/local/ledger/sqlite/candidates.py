@@ -16,8 +16,7 @@ from local.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats
 from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local.ledger.search import Echo, Related, Search
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json, record_of
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
@@ -29,6 +28,11 @@ MAX_RETIRED = 1_000
 """Maximum number of candidates that were retired after `as_of`; no index finds these any more."""
 WITH_NEIGHBOURS = 10
 """Number of best records of each channel whose neighbouring messages become candidates, too."""
+PROBE = 2_000
+"""Maximum number of rows that are read for a word or phrase; if more have a word, their number is
+estimated from the newest ones."""
+TEXT_COLUMNS = "{content topic label said pairs}"
+"""The columns of the full-text index that have words of texts."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +97,7 @@ class Pool:
         """`former`: a pool whose candidates and links this one starts with."""
         self._rows = rows
         self._connection = connection
+        self._words = filter_.words
         self._asked = msgspec.structs.asdict(filter_)
         self.candidates: dict[int, Candidate] = dict(former.candidates) if former else {}
         self.links: list[Link] = list(former.links) if former else []
@@ -104,6 +109,15 @@ class Pool:
             "places": self._asked["places"],
         }
         return [row for (row,) in self._all("topic_rows", **asked)] if topics else []
+
+    def rows_of_phrases(self, phrases: Sequence[str]) -> list[list[int]]:
+        """Return for each phrase the rows of the searched places that have it."""
+        if not self._words:
+            return []
+        within = any_place(self._words)
+        asked = [f'({TEXT_COLUMNS}: "{phrase}") AND {within}' for phrase in phrases]
+        found = (self._all("search_phrase", match=match, limit=PROBE) for match in asked)
+        return [[row for (row,) in rows] for rows in found]
 
     def add(self, rows: Sequence[int]) -> None:
         """Add the visible rows, and the neighbours of the first ones; `rows` has the best first."""
@@ -183,6 +197,13 @@ class Pool:
             sources[of] = known._replace(sources=(*known.sources, row))
         return sources
 
+    def replaced(self, rows: Sequence[int]) -> dict[int, list[int]]:
+        """Return what states the present values instead of those that these messages stated."""
+        replaced: dict[int, list[int]] = {}
+        for of, row in self._all("replaced", rows=as_json(rows)):
+            replaced.setdefault(of, []).append(row)
+        return replaced
+
     def texts(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the beginning of each row's text."""
         return dict(self._all("texts", rows=as_json(rows), most=TEXT_CHARACTERS))
@@ -224,6 +245,11 @@ def _links(around: Sequence[tuple[int, int, int, int]]) -> list[Link]:
             for n, near in enumerate(rows[::-1], 1)
         ),
     ]
+
+
+def any_place(places: Sequence[str]) -> str:
+    """Return the full-text query for the rows of these places."""
+    return f"places: ({' OR '.join(places)})"
 
 
 def vector_of(data: bytes) -> Floats:

@@ -9,10 +9,10 @@ import msgspec
 from local.ledger.records import NewRecord, Written, principal_of
 from local.ledger.sessions import is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json
+from local.ledger.sqlite.record_rows import Cause, RecordRows
 from local.ledger.sqlite.records import RECORDS_PER_TRANSACTION
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
-from local.ledger.sqlite.turns import ReceivedRows
+from local.ledger.sqlite.rows import TenantRows, as_json
+from local.ledger.sqlite.turns import Received
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
 
@@ -23,9 +23,10 @@ POSITION_STEP = 1 / 1024
 class Conversations:
     """One tenant's conversations, as agents report them."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows, received: Received) -> None:
         self._rows = rows
         self._records = records
+        self._received = received
 
     async def store(self, records: Sequence[NewRecord]) -> list[Written]:
         """Add the records of a session; many records take several transactions.
@@ -74,7 +75,7 @@ class Conversations:
         connection: SqlConnection,
     ) -> list[Written]:
         here = records[numbers.start : numbers.stop]
-        part = _Part(self._rows, self._records, connection, here)
+        part = _Part(self._rows, self._records, self._received, connection, here)
         return part.store_all([number in known for number in numbers])
 
 
@@ -110,12 +111,13 @@ class _Part:
         self,
         rows: TenantRows,
         written: RecordRows,
+        received: Received,
         connection: SqlConnection,
         records: Sequence[NewRecord],
     ) -> None:
         self._rows = rows
         self._written = written
-        self._received = ReceivedRows(rows, written)
+        self._received = received
         self._connection = connection
         self._here = records
         self._new: list[NewRecord] = []

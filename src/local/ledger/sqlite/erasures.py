@@ -13,8 +13,8 @@ from functools import partial
 from local.ledger.records import ACTIVE_RECORD_TASKS, NewRecord, stamp
 from local.ledger.sqlite.database import Database, Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
-from local.ledger.sqlite.record_columns import as_json
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.record_rows import Cause, RecordRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 from local.ledger.sqlite.tombstones import Selections, Tombstones
 from local.ledger.transfer import (
     SAMPLES,

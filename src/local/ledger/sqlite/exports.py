@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json, record_of
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.transfer import ExportCursor, ExportFilter
 from local.protocol.items import NOTHING, path_of

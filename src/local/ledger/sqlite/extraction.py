@@ -12,9 +12,9 @@ import msgspec
 from local.ledger.records import DERIVED_FROM, NewRecord, Record, Task, Written
 from local.ledger.search import Place
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.record_columns import as_json, record_of
+from local.ledger.sqlite.record_rows import Cause, RecordRows
 from local.ledger.sqlite.records import RecentTopics
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.upkeep import ExtractedFact, MessageGroup
 from local.protocol.envelope import utc_now

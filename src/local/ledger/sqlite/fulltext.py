@@ -14,7 +14,7 @@ import numpy as np
 from local.ledger.columns import Columns
 from local.ledger.entries import Candidate
 from local.ledger.search import Search, StemCounts, WordMatches
-from local.ledger.sqlite.candidates import Filter, Pool
+from local.ledger.sqlite.candidates import PROBE, TEXT_COLUMNS, Filter, Pool, any_place
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import Budgets, PlaceRows
@@ -26,17 +26,12 @@ WIDER_LIMIT = 1_500
 """Number of rows or hits that a second, wider search reads if too few of the best are visible."""
 SCORED = 2_000
 """Maximum number of rows scored for a question, as estimated from the counts of its rare words."""
-PROBE = 2_000
-"""Maximum number of rows that are counted for a word; if there are more, the number is estimated
-from the newest ones."""
 BROAD_SHARE = 0.5
 """Share of all rows from which a filter by places no longer makes a search cheaper."""
 MARGIN = 1.5
 """Factor by which more rows are read without that filter, since some are in other places."""
 GROWTH = 1.25
 """Growth factor of the table after which cached word counts are dropped."""
-
-COLUMNS = "{content topic label said pairs}"
 
 
 class PoolMatches(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,21 +119,9 @@ class FullText:
             pool=pool,
             columns=columns,
             topics=topics,
-            phrases=self.phrases(connection, search, filter_),
+            phrases=pool.rows_of_phrases(search.phrases),
             counts=counts,
         )
-
-    def phrases(
-        self, connection: SqlConnection, search: Search, filter_: Filter
-    ) -> list[list[int]]:
-        """Return for each phrase of the question the rows of the places that have it."""
-        within = _any_place(filter_.words)
-        asked = [f'({COLUMNS}: "{phrase}") AND {within}' for phrase in search.phrases]
-        found = (
-            self._rows.execute(connection, "search_phrase", match=match, limit=PROBE)
-            for match in (asked if filter_.words else ())
-        )
-        return [[row for (row,) in rows] for rows in found]
 
     def counts(self, connection: SqlConnection, search: Search, filter_: Filter) -> StemCounts:
         """Return the numbers of records in the places, in total and with each of the stems."""
@@ -148,7 +131,7 @@ class FullText:
         return StemCounts(
             total=self._total_within(connection, filter_.words),
             by_stem={
-                stem: self._count_within(connection, f'{COLUMNS}: "{word}"', filter_.words)
+                stem: self._count_within(connection, f'{TEXT_COLUMNS}: "{word}"', filter_.words)
                 for word, stem in zip(search.terms, stems(search.terms), strict=True)
             },
         )
@@ -157,7 +140,7 @@ class FullText:
         self, connection: SqlConnection, words: Sequence[str], places: Sequence[str]
     ) -> dict[str, float]:
         """Return the words whose rows are scored, each with its count in the places."""
-        counts = {w: self._count_within(connection, f"{COLUMNS}: {w}", places) for w in words}
+        counts = {w: self._count_within(connection, f"{TEXT_COLUMNS}: {w}", places) for w in words}
         rare: dict[str, float] = {}
         total = 0.0
         for word in sorted(words, key=lambda w: counts[w]):
@@ -172,16 +155,16 @@ class FullText:
     ) -> float:
         """Return the places' share of all rows or, if smaller, of the rows with a rare word."""
         of_all = self._total_within(connection, places) / self._rows_at_refresh
-        found = sum(self._count(connection, f"{COLUMNS}: {word}") for word in rare)
+        found = sum(self._count(connection, f"{TEXT_COLUMNS}: {word}") for word in rare)
         return min(of_all, sum(rare.values()) / found if found else 1.0, 1.0)
 
     def _total_within(self, connection: SqlConnection, places: Sequence[str]) -> float:
         """Return the number of active rows of the places."""
-        return self._estimated(connection, _any_place(places), places)
+        return self._estimated(connection, any_place(places), places)
 
     def _count_within(self, connection: SqlConnection, word: str, places: Sequence[str]) -> float:
         """Return how many rows of the places match, without counting the rows of other places."""
-        match = f"({word}) AND {_any_place(places)}"
+        match = f"({word}) AND {any_place(places)}"
         if match not in self._counts and self._count(connection, word) < PROBE:
             found = self._rows.execute(connection, "search_phrase", match=word, limit=PROBE)
             rows = np.array([row for (row,) in found], np.int64)
@@ -247,9 +230,5 @@ def _places_of(filter_: Filter) -> str:
     return f"({places}) AND {filter_.session_word}" if filter_.session_word else places
 
 
-def _any_place(places: Sequence[str]) -> str:
-    return f"places: ({' OR '.join(places)})"
-
-
 def _any_word(words: Collection[str]) -> str:
-    return f"{COLUMNS}: ({' OR '.join(words)})"
+    return f"{TEXT_COLUMNS}: ({' OR '.join(words)})"

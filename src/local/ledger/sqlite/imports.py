@@ -12,8 +12,8 @@ import msgspec
 
 from local.ledger.records import Record, with_features
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.record_columns import as_json, record_of
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.record_rows import Cause, RecordRows
+from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.transfer import Importing
 from local.protocol.items import NOTHING, path_text

@@ -18,8 +18,8 @@ from local.ledger.sessions import (
     NewItem,
 )
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.record_rows import Cause, RecordRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 from local.protocol.items import NOTHING, ItemKey, StoredItem, fit_into_answer, path_of, path_text
 
 DELETED = "the item was deleted"

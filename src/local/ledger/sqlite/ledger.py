@@ -22,9 +22,10 @@ from local.ledger.sqlite.exports import Exports
 from local.ledger.sqlite.extraction import Extractions
 from local.ledger.sqlite.imports import Imports
 from local.ledger.sqlite.items import Items
+from local.ledger.sqlite.record_rows import RecordRows
 from local.ledger.sqlite.records import Documents, Facts, RecentTopics, Records
 from local.ledger.sqlite.relations import Knowledge, Relations
-from local.ledger.sqlite.rows import SQL, Parameters, RecordRows, TenantRows
+from local.ledger.sqlite.rows import SQL, Parameters, TenantRows
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.tombstones import Tombstones
@@ -58,9 +59,9 @@ class Ledger:
         self.extraction = Extractions(rows, record_rows, topics)
         self.knowledge = Knowledge(rows, record_rows)
         self.relations = Relations(rows, record_rows)
-        self.turns = Turns(rows, record_rows)
-        self.conversations = Conversations(rows, record_rows)
         self.received = Received(rows, record_rows)
+        self.turns = Turns(rows, record_rows, self.received)
+        self.conversations = Conversations(rows, record_rows, self.received)
         self.documents = Documents(rows, record_rows)
         self.items = Items(rows, record_rows)
         self.sessions = Sessions(rows)

@@ -10,8 +10,8 @@ from functools import partial
 
 from local.ledger.records import DERIVED_FROM, Counts, NewRecord, Record, Rewritten, Shown, Written
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import record_of
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.record_rows import Cause, RecordRows
+from local.ledger.sqlite.rows import TenantRows, record_of
 from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import utc_now
 from local.protocol.memories import OwnerScope

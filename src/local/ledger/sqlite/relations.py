@@ -24,8 +24,8 @@ from local.ledger.records import (
     Written,
 )
 from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.record_columns import as_json, record_of
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.record_rows import Cause, RecordRows
+from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
 from local.protocol.memories import OwnerScope

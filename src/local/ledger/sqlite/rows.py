@@ -1,37 +1,21 @@
-"""Executes named statements, and binds the tenant to each of them, here and nowhere else.
+"""Executes named statements, and converts rows to records.
 
-Every record that is stored passes through `RecordRows`, inside one transaction.
+The tenant is bound to each statement, here and nowhere else.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from local.errors import QuotaError
-from local.ledger.records import (
-    ACTIVE_RECORD_TASKS,
-    UNLIMITED,
-    NewRecord,
-    Quota,
-    Record,
-    TaskKind,
-    Written,
-    features_of,
-    principal_of,
-    stamp,
-)
+from local.ledger.records import UNLIMITED, Quota, Record
 from local.ledger.sqlite.database import Cursor, Database, Row, SqlConnection, Work
-from local.ledger.sqlite.record_columns import as_json, columns_of, record_of
 from local.ledger.sqlite.sql import statements
-from local.protocol.envelope import utc_now
-from local.protocol.memories import RetirementReason
-from local.protocol.payloads import Json
-from local.text.names import fold_topic
 
 SQL = statements()
+COLUMNS = tuple(name for name in Record.__struct_fields__ if name not in {"features", "tasks"})
 T = TypeVar("T")
 Parameters = dict[str, Any]
 
@@ -101,200 +85,19 @@ class TenantRows:
         return {**values, "tenant": self.tenant}
 
 
-def tasks_of(record: NewRecord) -> tuple[TaskKind, ...]:
-    """Return a new record's tasks; transcripts and the memory type `task` are not indexed."""
-    if isinstance(record, Record) and record.superseded_by is not None:
-        return ()
-    unindexed = record.kind == "transcript" or record.memory_type == "task"
-    return record.tasks if unindexed else ("index", *record.tasks)
+def record_of(row: Row) -> Record:
+    """Convert a row that has all columns to a record."""
+    columns = {name: row[name] for name in COLUMNS}
+    columns["event_time"] = datetime.fromisoformat(row["event_time"])
+    columns["metadata"] = msgspec.json.decode(row["metadata"])
+    columns["pending"] = None if row["pending"] is None else bool(row["pending"])
+    columns["keywords"] = msgspec.json.decode(row["keywords"], type=tuple[str, ...])
+    columns["queries"] = msgspec.json.decode(row["queries"], type=tuple[str, ...])
+    if row["retired_at"] is not None:
+        columns["retired_at"] = datetime.fromisoformat(row["retired_at"])
+    return Record(**columns)
 
 
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a record is retired, by whom and when, for the audit.
-
-    `superseded_by` is empty if nothing replaces the record. Changes of a `run` are undone together.
-    """
-
-    agent: str | None
-    superseded_by: str
-    at: datetime
-    user: str | None = None
-    why: RetirementReason = "superseded"
-    reason: str | None = None
-    run: str | None = None
-
-    @classmethod
-    def of(cls, newer: NewRecord) -> "Cause":
-        """Return the cause for a record that a newer one replaces."""
-        return cls(
-            agent=newer.agent,
-            superseded_by=newer.id,
-            at=newer.event_time,
-            user=principal_of(newer),
-            reason="a newer version was stored",
-        )
-
-
-class WasErased(Protocol):
-    """Returns whether a record was erased and must not be stored again; `copied`: by an import."""
-
-    def __call__(
-        self, connection: SqlConnection, record: NewRecord, *, copied: bool = False
-    ) -> bool: ...
-
-
-class RecordRows:
-    """One tenant's records: a fact has a history of versions, any other id exists once."""
-
-    def __init__(self, rows: TenantRows, was_erased: WasErased) -> None:
-        self._rows = rows
-        self.was_erased = was_erased
-
-    def store(self, connection: SqlConnection, record: NewRecord) -> Written:
-        """Add a record unless its id exists already, or it was erased."""
-        return self.store_each(connection, [record])[0]
-
-    def store_each(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
-        """Add records except those whose ids exist or were erased."""
-        erased = [self.was_erased(connection, record) for record in records]
-        allowed = [record for record, gone in zip(records, erased, strict=True) if not gone]
-        added = iter(self.add(connection, allowed))
-        return [
-            Written(id=record.id, was_new=False, erased=True) if gone else next(added)
-            for record, gone in zip(records, erased, strict=True)
-        ]
-
-    def add(self, connection: SqlConnection, records: Sequence[NewRecord]) -> list[Written]:
-        """Add records that were not erased, except those whose ids exist; one statement per table.
-
-        A Record, rather than a NewRecord, is added with its state.
-        """
-        wanted: dict[str, NewRecord] = {}
-        for record in records:
-            wanted.setdefault(record.id, record)
-        rows = self._insert(connection, wanted) if wanted else {}
-        return [Written(id=one.id, was_new=rows.pop(one.id, None) is not None) for one in records]
-
-    def _insert(
-        self, connection: SqlConnection, records: Mapping[str, NewRecord]
-    ) -> dict[str, int]:
-        """Add the records whose ids are new; return their rows by id."""
-        features = {id_: one.features or features_of(one) for id_, one in records.items()}
-        last = self._rows.execute(connection, "last_row").fetchone()["last"]
-        columns = (columns_of(record, features[id_]) for id_, record in records.items())
-        self._rows.execute(connection, "staging")
-        self._rows.execute_each(connection, "stage_record", columns)
-        self._rows.execute(connection, "insert_records")
-        self._rows.execute(connection, "clear_staging")
-        found = self._rows.execute(connection, "rows_added", last=last)
-        rows: dict[str, int] = {row["id"]: row["row"] for row in found}
-        if rows:
-            self._rows.refuse_excess(connection)
-        feature_rows = (
-            {"record": row, "content": records[id_].content, **features[id_]._asdict()}
-            for id_, row in rows.items()
-        )
-        self._rows.execute_each(connection, "keep_features", feature_rows)
-        tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
-        for id_, row in rows.items():
-            for kind in tasks_of(records[id_]):
-                tasks[kind].append(row)
-        for kind, rows_of_kind in tasks.items():
-            self._rows.execute(connection, "add_tasks", kind=kind, rows=as_json(rows_of_kind))
-        return rows
-
-    def store_fact(
-        self, connection: SqlConnection, record: NewRecord, *, again: bool = False
-    ) -> Written:
-        """Make a record an active fact; if it has a topic, the only active fact of that topic.
-
-        A fact with the same words is not written again; with `again`, it is replaced.
-        """
-        if self.was_erased(connection, record):
-            return Written(id=record.id, was_new=False, erased=True)
-        record = self._with_known_topic(connection, record)
-        topic = fold_topic(record.topic) if record.topic else None
-        place = {"scope": record.scope, "owner": record.owner, "topic": topic}
-        same = self._rows.execute(
-            connection, "same_fact", **place, content=record.content
-        ).fetchone()
-        if same is not None and topic in {None, same["folded_topic"]} and not again:
-            return Written(id=same["id"], was_new=False, topic=record.topic)
-        older = self._rows.execute(connection, "active_topic", **place).fetchone()
-        replaced = [row["id"] for row in (older, same) if row is not None]
-        for record_id in replaced:
-            self.supersede(connection, record_id, Cause.of(record))
-        self.add(connection, [record])
-        return Written(id=record.id, was_new=True, replaced=tuple(replaced), topic=record.topic)
-
-    def active_topic(self, connection: SqlConnection, record: NewRecord) -> Record | None:
-        """Return the active fact of a record's topic, if there is one."""
-        if record.topic is None:
-            return None
-        place = {"scope": record.scope, "owner": record.owner, "topic": fold_topic(record.topic)}
-        row = self._rows.execute(connection, "active_topic", **place).fetchone()
-        return record_of(row) if row else None
-
-    def _with_known_topic(self, connection: SqlConnection, record: NewRecord) -> NewRecord:
-        """Return the record with its topic as first spelled."""
-        if record.topic is None:
-            return record
-        place = {"scope": record.scope, "owner": record.owner, "topic": fold_topic(record.topic)}
-        known = self._rows.execute(connection, "topic_as_written", **place).fetchone()
-        return msgspec.structs.replace(record, topic=known["topic"]) if known else record
-
-    def supersede(self, connection: SqlConnection, record_id: str, cause: Cause) -> bool:
-        """Retire a record; return False if it is no longer active."""
-        changed = self._rows.execute(
-            connection,
-            "supersede",
-            id=record_id,
-            superseded_by=cause.superseded_by,
-            retired_at=stamp(cause.at),
-            noted_at=stamp(utc_now()),
-            why=cause.why,
-        ).fetchall()
-        if changed:
-            row = changed[0]["row"]
-            self._rows.execute(
-                connection, "withdraw_tasks", row=row, kinds=as_json(ACTIVE_RECORD_TASKS)
-            )
-            self._rows.execute(connection, "add_task", kind="unindex", row=row)
-            self.add_to_audit(
-                connection, cause.why, record_id, cause, {"superseded_by": cause.superseded_by}
-            )
-        return bool(changed)
-
-    def restore(self, connection: SqlConnection, retired: Row) -> bool:
-        """Make a retired fact active again; return False if another active fact has its topic."""
-        if retired["folded_topic"]:
-            place = {"scope": retired["scope"], "owner": retired["owner"]}
-            topic = retired["folded_topic"]
-            if self._rows.execute(connection, "active_topic", **place, topic=topic).fetchone():
-                return False
-        self._rows.execute(connection, "restore", id=retired["id"])
-        row = retired["row"]
-        self._rows.execute(connection, "withdraw_tasks", row=row, kinds=as_json(["unindex"]))
-        self._rows.execute(connection, "index_active", row=row)
-        return True
-
-    def add_to_audit(
-        self, connection: SqlConnection, action: str, record_id: str, cause: Cause, detail: Json
-    ) -> None:
-        """Add a change of state to the audit; `detail` holds what is needed to undo it."""
-        self._rows.execute(
-            connection,
-            "insert_audit",
-            action=action,
-            record_id=record_id,
-            agent=cause.agent,
-            user=cause.user,
-            reason=cause.reason,
-            run=cause.run,
-            detail=as_json(detail),
-            event_time=stamp(cause.at),
-        )
-
-    def relate(self, connection: SqlConnection, source: str, type_: str, target: str) -> None:
-        """Store a relation between two records, unless it exists."""
-        self._rows.execute(connection, "relate", source=source, type=type_, target=target)
+def as_json(value: Any) -> str:
+    """Return a value as JSON, for statements that take a list or store JSON."""
+    return msgspec.json.encode(value).decode()

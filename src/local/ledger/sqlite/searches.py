@@ -85,7 +85,7 @@ class SearchRun(Generic[D, T]):
         worded = WordMatches(
             view=self._view(columns, pool),
             topics=pool.rows_of_topics(self._search.topics),
-            phrases=self._full_text.phrases(connection, self._search, self.filter),
+            phrases=pool.rows_of_phrases(self._search.phrases),
         )
         return worded, self._draft(worded)
 
@@ -100,6 +100,7 @@ class SearchRun(Generic[D, T]):
             return Details(
                 related=pool.related(wanted.related) if wanted.related else {},
                 sources=pool.sources(wanted.sources) if wanted.sources else {},
+                replaced=pool.replaced(wanted.replaced) if wanted.replaced else {},
                 texts=pool.texts(wanted.texts) if wanted.texts else {},
                 records=pool.records(wanted.records) if wanted.records else {},
                 relations=pool.relations(wanted.relations) if wanted.relations else {},
@@ -143,6 +144,7 @@ class SearchRun(Generic[D, T]):
             return Details(
                 related={row: related[row] for row in wanted.related if row in related},
                 sources=sources,
+                replaced=pool.replaced(wanted.replaced) if wanted.replaced else {},
                 texts=pool.texts(wanted.texts) if wanted.texts else {},
                 records=pool.records(wanted.records) if wanted.records else {},
                 relations=pool.relations(wanted.relations) if wanted.relations else {},

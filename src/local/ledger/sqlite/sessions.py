@@ -22,8 +22,7 @@ from local.ledger.sessions import (
     StoredSession,
 )
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json, record_of
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import place_word
 from local.protocol.answers import Note, SessionNotes
 from local.protocol.payloads import OutputPart

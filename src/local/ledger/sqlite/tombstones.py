@@ -23,8 +23,7 @@ from local.ledger.records import (
 )
 from local.ledger.search import Place
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.transfer import ErasureOptions, Selected, Selection
 from local.protocol.memories import Kind

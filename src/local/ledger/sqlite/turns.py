@@ -12,8 +12,8 @@ import msgspec
 from local.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
 from local.ledger.sessions import LONG_RESULT, Rating, is_same_call, is_same_result, with_args_in_id
 from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.record_columns import as_json
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.record_rows import Cause, RecordRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.memories import EPISODIC
 
@@ -28,26 +28,20 @@ _Known = dict[tuple[Any, ...], list[Row]]
 
 
 class Received:
-    """Messages and tool results that no turn or conversation has reported yet."""
+    """Messages and tool results that no turn or conversation has reported yet.
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
-        self._rows = rows
-        self._received = ReceivedRows(rows, records)
-
-    async def store(self, record: NewRecord) -> Written:
-        """Add a received record, unless its turn has already reported it."""
-        return await self._rows.write(lambda c: self._received.store(c, record))
-
-
-class ReceivedRows:
-    """The rows of received records; used inside a transaction."""
+    The methods that take a connection are used inside a transaction.
+    """
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._records = records
 
-    def store(self, connection: SqlConnection, record: NewRecord) -> Written:
+    async def store(self, record: NewRecord) -> Written:
         """Add a received record, unless its turn has already reported it."""
+        return await self._rows.write(lambda c: self._store(c, record))
+
+    def _store(self, connection: SqlConnection, record: NewRecord) -> Written:
         if record.kind == "tool_output" and record.query_id is not None:
             found = self._possible_matches(connection, "reported_result", record)
             if (row := _first_same(found, record)) is not None:
@@ -141,10 +135,10 @@ def _first_same(rows: Iterable[Row], result: NewRecord) -> Row | None:
 class Turns:
     """One tenant's turns."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows, received: Received) -> None:
         self._rows = rows
         self._records = records
-        self._received = ReceivedRows(rows, records)
+        self._received = received
 
     async def store(
         self, records: Sequence[NewRecord], *, derived_from: Sequence[str] = ()

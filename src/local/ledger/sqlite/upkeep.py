@@ -17,9 +17,9 @@ from local.ledger.sqlite.backlog import PAGE
 from local.ledger.sqlite.candidates import vector_of
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.extraction import Sources
-from local.ledger.sqlite.record_columns import as_json
+from local.ledger.sqlite.record_rows import Cause, RecordRows
 from local.ledger.sqlite.records import RecentTopics
-from local.ledger.sqlite.rows import Cause, RecordRows, TenantRows
+from local.ledger.sqlite.rows import TenantRows, as_json
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.upkeep import (
     COMPARED_FACT_CHARACTERS,

@@ -24,9 +24,8 @@ import numpy as np
 from local.ledger.columns import Columns
 from local.ledger.entries import Candidate, Positions
 from local.ledger.search import Place, Search
-from local.ledger.sqlite.database import Database, SqlConnection, data_version
-from local.ledger.sqlite.record_columns import as_json
-from local.ledger.sqlite.rows import TenantRows
+from local.ledger.sqlite.database import Database, SqlConnection
+from local.ledger.sqlite.rows import TenantRows, as_json
 
 HELD_RECORDS = 120_000
 """Maximum number of records held in working sets, at about 2 KB each."""
@@ -245,11 +244,12 @@ class _WorkingSet:
         self._embedder = embedder
         self._seen = dict.fromkeys(places, (-1, 0))
         self._version = 0
+        """SQLite's number for the last commit that was read; 0 if there may be more to read."""
         self.columns = Columns()
 
     def catch_up(self, connection: SqlConnection) -> bool:
         """Read at most a page of changes in each place; return whether there are no more."""
-        version = data_version(connection)
+        (version,) = self._rows.execute(connection, "data_version").fetchone()
         if version == self._version:
             return True
         complete = True

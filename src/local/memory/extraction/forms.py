@@ -32,6 +32,71 @@ ADVERBS = (
     r"|actually|always|still|particularly|especially|finally|recently|already|currently|mostly"
     r"|mainly|never|often|sometimes|normally|typically|have|now|both) )*"
 )
+PERSON = (
+    r"(?:mother|father|mom|mum|dad|parents?|wife|husband|partner|fianc\u00e9e?|fiancee?|girlfriend"
+    r"|boyfriend|ex|sons?|daughters?|kids?|child(?:ren)?|bab(?:y|ies)|twins?|brothers?|sisters?"
+    r"|siblings?|cousins?|aunt|uncle|niece|nephew|grand(?:mother|father|ma|pa|parents|son|daughter"
+    r"|children)|gran|(?:step|half)[- ]?(?:mother|father|brother|sister|son|daughter)"
+    r"|(?:mother|father|brother|sister)-in-law|in-laws|famil(?:y|ies)|(?:best )?friend|room-?mate"
+    r"|flat-?mate|neighbou?r|boss|manager|colleague|co-?worker|mentor|landlord|therapist|doctor)"
+)
+CALLED_UPON = (
+    r"(?:boss|manager|supervisor|team lead|landlord|landlady|therapist|mentor|coach|trainer|dentist"
+    r"|doctor|gp|vet|psychologist|psychiatrist|physio(?:therapist)?|accountant|lawyer|solicitor"
+    r"|tax advis[eo]r|teacher|tutor|hairdresser|barber|nanny|babysitter|cleaner|gardener)"
+)
+"""People of whom one usually has one at a time: a new one replaces the one before."""
+ONE_PERSON = (
+    r"(?:mother|father|mom|mum|dad|wife|husband|partner|fianc\u00e9e?|fiancee?|girlfriend|boyfriend"
+    r"|boss|manager|landlord|therapist|mentor|doctor)"
+)
+PET = (
+    r"(?:dogs?|cats?|pupp(?:y|ies)|kittens?|parrots?|budgies?|horses?|pon(?:y|ies)|rabbits?|hamsters?"
+    r"|guinea pigs?|goldfish|tortoises?|turtles?|snakes?|lizards?|chickens|retrievers?|terriers?"
+    r"|labradors?|poodles?|beagles?|collies?|dachshunds?|corgis?|hus(?:ky|kies)|pets?)"
+)
+POSSESSION = (
+    r"(?:car|van|house|flat|apartment|home|cottage|cabin|garden|allotment|balcony|boat|motorbike"
+    r"|motorcycle|bike|bicycle|e-bike|piano|guitar|violin|camera|farm|caf\u00e9|cafe|shop|company"
+    r"|business|startup|restaurant|bakery|degree|phd|doctorate|master's|diploma|licen[cs]e|visa"
+    r"|passport|mortgage|tattoos?|blog|podcast)"
+)
+ILLNESS = (
+    r"(?:diabet\w+|asthma\w*|adhd|(?-i:ADD)|autis\w+|anxiety|depression|epilep\w+|arthritis|migraines?"
+    r"|allerg\w+|c(?:o)?eliac\w*|ibs|hypertension|high blood pressure|low blood pressure|insomnia"
+    r"|dyslexi\w+|eczema|psoriasis|hay fever|scoliosis|tinnitus|anemia|anaemia|cancer|ptsd|ocd"
+    r"|bipolar|a bad (?:knee|back|hip|shoulder)|\w+itis|\w+phobia|\w+ intolerance|\w+ syndrome"
+    r"|\w+ disorder|\w+ disease)"
+)
+CONDITION = (
+    r"(?:(?:lactose|gluten) intolerant|diabetic|dyslexic|autistic|epileptic|asthmatic"
+    r"|colou?r-?blind|deaf|(?:legally )?blind|pregnant|left-handed"
+    r"|an? (?:diabetic|coeliac|celiac|type \d diabetic)"
+    r"|hard of hearing|bipolar|neurodivergent|introverted|an? (?:introvert|extrovert))"
+)
+DIET = (
+    r"(?:an? )?(?:strict |lifelong )?(?:vegetarian|vegan|pescatarian|flexitarian|on a \w+ diet"
+    r"|keto|halal|kosher|gluten-free)"
+)
+JOB = (
+    r"(?:(?!(?:beginn|memb|believ|lov|us|custom|newcom|lon|moth|fath|broth|sist|foreign|smok|own"
+    r"|start|follow|should|begg|hat|quick|slow|early|late|fast|heavy|light|num|read|learn|think)er\b"
+    r"|vegetarian\b|vegan\b|christian\b|humanitarian\b)\w+(?:er|or|ist|ian|eer|yst|graph|smith)"
+    r"|nurse|chef|cook|student|pilot|midwife|architect|accountant|attorney|judge|dentist|vet|coach"
+    r"|consultant|assistant|intern|surgeon|scientist|soldier|priest|monk|waitress|actress|model"
+    r"|executive|freelancer|entrepreneur|founder|co-?founder|ceo|cto|cfo|gp|dad of \w+|mum of \w+"
+    r"|mom of \w+|technician|mechanic|plumber|clerk|secretary|agent|analyst|apprentice|postdoc"
+    r"|undergraduate|undergrad|realtor|nanny|au pair|barista|paramedic|firefighter|pensioner)"
+)
+JOB_ENDS = (
+    r"(?= (?:at|in|for(?! an?\b)|from|by|with|on|working|who|and|based|speciali[sz]\w+|of|now)\b"
+    r"|\W*$|,)"
+)
+SPORT = (
+    r"(?:the )?(?:piano|guitar|violin|cello|drums|bass|flute|saxophone|trumpet|clarinet|ukulele"
+    r"|harp|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey"
+    r"|handball|padel|poker|bridge|video games|board games|dungeons)"
+)
 PREFERRED = re.compile(r"^(?:favou?rite|preferred)_(\w+)$")
 """Parts of keys that become `…_preference`, because agents look for preferences there."""
 MAX_TOPIC_CHARACTERS = 40

@@ -52,11 +52,12 @@ _WHEN_FIRST = re.compile(
     rf"(?P<time>(?:in |on |since |back in )?{PAST_TIME}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
 )
 _DIGIT = re.compile(r"\d")
-_CORRECTS = re.compile(
+_CORRECTED_VALUE = re.compile(
     r"(?:actually|correction|sorry|no|wait|oops)[,:.!]? (?:it's|it is|make that|i meant|make it)"
     r"(?: now)? (?P<v>(?!not\b|fine|ok|good|the )\S.*)",
     re.IGNORECASE,
 )
+"""Gives another value for what the sentence before states, for example "Sorry, it's 250"."""
 
 
 class _Stated(NamedTuple):
@@ -117,7 +118,7 @@ def _stated_in(message: Utterance, before: _Stated | None, salience: Salience) -
 
 def _corrected(before: _Stated, sentence: str) -> _Stated | None:
     """Return the statement with a corrected value, if the sentence corrects it."""
-    found = _CORRECTS.match(sentence)
+    found = _CORRECTED_VALUE.match(sentence)
     if found is None:
         return None
     old, new = before.clause[before.value_at :], found["v"].rstrip(".! ")

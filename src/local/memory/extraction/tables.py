@@ -3,10 +3,21 @@
 from local.memory.extraction.forms import (
     ADVERBS,
     BE,
+    CALLED_UPON,
     COMING_TIME,
+    CONDITION,
     DATE,
+    DIET,
+    ILLNESS,
+    JOB,
+    JOB_ENDS,
     NAME,
+    ONE_PERSON,
     PAST_TIME,
+    PERSON,
+    PET,
+    POSSESSION,
+    SPORT,
     Form,
     form,
 )
@@ -14,61 +25,6 @@ from local.memory.extraction.forms import (
 # ruff: noqa: E501 - a form is easier to read in one line
 
 
-PERSON = (
-    r"(?:mother|father|mom|mum|dad|parents?|wife|husband|partner|fianc\u00e9e?|fiancee?|girlfriend"
-    r"|boyfriend|ex|sons?|daughters?|kids?|child(?:ren)?|bab(?:y|ies)|twins?|brothers?|sisters?"
-    r"|siblings?|cousins?|aunt|uncle|niece|nephew|grand(?:mother|father|ma|pa|parents|son|daughter"
-    r"|children)|gran|(?:step|half)[- ]?(?:mother|father|brother|sister|son|daughter)"
-    r"|(?:mother|father|brother|sister)-in-law|in-laws|famil(?:y|ies)|(?:best )?friend|room-?mate"
-    r"|flat-?mate|neighbou?r|boss|manager|colleague|co-?worker|mentor|landlord|therapist|doctor)"
-)
-ONE_PERSON = (
-    r"(?:mother|father|mom|mum|dad|wife|husband|partner|fianc\u00e9e?|fiancee?|girlfriend|boyfriend"
-    r"|boss|manager|landlord|therapist|mentor)"
-)
-PET = (
-    r"(?:dogs?|cats?|pupp(?:y|ies)|kittens?|parrots?|budgies?|horses?|pon(?:y|ies)|rabbits?|hamsters?"
-    r"|guinea pigs?|goldfish|tortoises?|turtles?|snakes?|lizards?|chickens|retrievers?|terriers?"
-    r"|labradors?|poodles?|beagles?|collies?|dachshunds?|corgis?|hus(?:ky|kies)|pets?)"
-)
-POSSESSION = (
-    r"(?:car|van|house|flat|apartment|home|cottage|cabin|garden|allotment|balcony|boat|motorbike"
-    r"|motorcycle|bike|bicycle|e-bike|piano|guitar|violin|camera|farm|caf\u00e9|cafe|shop|company"
-    r"|business|startup|restaurant|bakery|degree|phd|doctorate|master's|diploma|licen[cs]e|visa"
-    r"|passport|mortgage|tattoos?|blog|podcast)"
-)
-ILLNESS = (
-    r"(?:diabet\w+|asthma\w*|adhd|(?-i:ADD)|autis\w+|anxiety|depression|epilep\w+|arthritis|migraines?"
-    r"|allerg\w+|c(?:o)?eliac\w*|ibs|hypertension|high blood pressure|low blood pressure|insomnia"
-    r"|dyslexi\w+|eczema|psoriasis|hay fever|scoliosis|tinnitus|anemia|anaemia|cancer|ptsd|ocd"
-    r"|bipolar|a bad (?:knee|back|hip|shoulder)|\w+itis|\w+phobia|\w+ intolerance|\w+ syndrome"
-    r"|\w+ disorder|\w+ disease)"
-)
-CONDITION = (
-    r"(?:(?:lactose|gluten) intolerant|diabetic|dyslexic|autistic|epileptic|asthmatic|colou?r-?blind"
-    r"|deaf|(?:legally )?blind|pregnant|left-handed|an? (?:diabetic|coeliac|celiac|type \d diabetic)"
-    r"|hard of hearing|bipolar|neurodivergent|introverted|an? (?:introvert|extrovert))"
-)
-DIET = (
-    r"(?:an? )?(?:strict |lifelong )?(?:vegetarian|vegan|pescatarian|flexitarian|on a \w+ diet"
-    r"|keto|halal|kosher|gluten-free)"
-)
-JOB = (
-    r"(?:(?!(?:beginn|memb|believ|lov|us|custom|newcom|lon|moth|fath|broth|sist|foreign|smok|own"
-    r"|start|follow|should|begg|hat|quick|slow|early|late|fast|heavy|light|num|read|learn|think)er\b"
-    r"|vegetarian\b|vegan\b|christian\b|humanitarian\b)\w+(?:er|or|ist|ian|eer|yst|graph|smith)"
-    r"|nurse|chef|cook|student|pilot|midwife|architect|accountant|attorney|judge|dentist|vet|coach"
-    r"|consultant|assistant|intern|surgeon|scientist|soldier|priest|monk|waitress|actress|model"
-    r"|executive|freelancer|entrepreneur|founder|co-?founder|ceo|cto|cfo|gp|dad of \w+|mum of \w+"
-    r"|mom of \w+|technician|mechanic|plumber|clerk|secretary|agent|analyst|apprentice|postdoc"
-    r"|undergraduate|undergrad|realtor|nanny|au pair|barista|paramedic|firefighter|pensioner)"
-)
-JOB_ENDS = r"(?= (?:at|in|for(?! an?\b)|from|by|with|on|working|who|and|based|specialis\w+|specializ\w+|of)\b|\W*$|,)"
-SPORT = (
-    r"(?:the )?(?:piano|guitar|violin|cello|drums|bass|flute|saxophone|trumpet|clarinet|ukulele|harp"
-    r"|football|soccer|tennis|basketball|volleyball|badminton|squash|golf|chess|rugby|cricket|hockey"
-    r"|handball|padel|poker|bridge|video games|board games|dungeons)"
-)
 NOT_MOMENTARY = (
     r"(?!(?:it|this|that|these|those|them|you|your|him|her|how|what|when|where|why|if|both|all"
     r"|either|neither|none|any|my|our|everything|nothing|something)\b"
@@ -102,12 +58,12 @@ IDENTITY: tuple[Form, ...] = (
     form("fact", r"i was born in (?P<v>\d{4})\b", "user.birth_year"),
     form("fact", r"i was born (?:and raised )?in (?P<v>.+)", "user.birthplace"),
     form("fact", rf"{I_AM}(?P<v>\d{{1,2}})(?: years old| yrs old| yo)?(?: now)?\W*$", "user.age"),
-    form("event", r"i (?:just )?turned (?P<v>\d{1,2}|\w+ty)\b", importance=0.6),
+    form("fact", r"i(?:'ve| have)? (?:just |recently )?turned (?P<v>\d{1,2}|\w+ty)\b(?! (?:degrees|percent|pages?)\b)", "user.age"),
     form("fact", r"(?:i|we) (?:now |currently )?live (?:in|near|on|at|outside|just outside) "
          + PLACE, "user.home"),
     form("fact", rf"(?:i|we)(?:'ve| have) (?:been living|lived)(?: \w+){{0,4}} (?:in|near|on) {PLACE}", "user.home"),
     form("fact", rf"(?:{I_AM}|we're |we are )(?:now |currently )?(?:living|based|located) (?:in|near|on|outside) {PLACE}", "user.home"),
-    form("fact", rf"i(?:'ve)? (?:just |recently )?(?:moved|relocated)(?: back)?(?: from \w+(?: \w+)?)? to (?P<v>{NAME}.*)", "user.home"),
+    form("fact", rf"i(?:'ve| have)? (?:just |recently |finally )?(?:moved|relocated)(?: back)?(?: from \w+(?: \w+)?)? to (?P<v>{NAME}.*)", "user.home"),
     form("fact", rf"(?:{I_AM}|i come )(?:originally )?from (?P<v>{NAME}.*|(?!the|an?|this|that|here|there|work|home|now)\w+(?: \w+)?\W*$)", "user.origin"),
     form("fact", r"i (?:still |now )?live (?P<v>with (?!it|this|that).+|alone|by myself)"),
     form("fact", r"i (?:grew up|was raised) (?P<v>.+)"),
@@ -127,7 +83,7 @@ IDENTITY: tuple[Form, ...] = (
 )  # fmt: skip
 
 SURROUNDINGS: tuple[Form, ...] = (
-    form("fact", rf"my (?P<who>{ONE_PERSON})(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b| but\b)", "user.{who}"),
+    form("fact", rf"my (?:new |current )?(?P<who>{ONE_PERSON})(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b| but\b)", "user.{who}"),
     form("fact", rf"my (?P<who>dog|cat)(?:'s name)?(?: is|'s)(?: called| named)? (?P<v>{NAME})(?=,|\W*$| and\b)", "user.{who}"),
     form("fact", rf"{I_HAVE}(?:{COUNT} )(?:[\w-]+ ){{0,3}}?(?:{PERSON}|{PET}|{POSSESSION})(?:s|es)?\b(?! (?:idea|problem|question|meeting|issue))(?P<v>.*)"),
     form("fact", rf"{I_HAVE}{COUNT} (?:[\w-]+ ){{1,4}}?(?:called|named) (?P<v>{NAME}.*)"),
@@ -148,7 +104,7 @@ SURROUNDINGS: tuple[Form, ...] = (
 )  # fmt: skip
 
 LIKES: tuple[Form, ...] = (
-    form("preference", r"my (?:absolute |all-time )?(?P<thing>favou?rite [a-z-]+(?: [a-z-]+){0,3}?)(?: is|'s| are|'re) (?P<v>(?!the (?:first|second|last)|this|that\b)\S.*)", "user.{thing}"),
+    form("preference", r"my (?:absolute |all-time |new |current )?(?P<thing>favou?rite [a-z-]+(?: [a-z-]+){0,3}?)(?: is|'s| are|'re) (?P<v>(?!the (?:first|second|last)|this|that\b)\S.*)", "user.{thing}"),
     form("preference", rf"(?P<v>{NAME}|[\w -]{{2,40}}) (?:is|are) my (?:absolute |all-time )?(?P<thing>favou?rite (?:[a-z-]+ )?[a-z-]+)(?= |\W*$)(?! so far)", "user.{thing}"),
     form("preference", rf"i {ADVERBS}{LIKING} {NOT_MOMENTARY}(?P<v>\S.*)", negative=True, importance=0.5),
     form("preference", rf"{I_AM}{FAN_OF} {NOT_MOMENTARY}(?P<v>\S.*)", negative=True, importance=0.5),
@@ -177,7 +133,7 @@ ATTRIBUTE = (
 )
 NOT_EXCLUDED = (
     rf"(?!(?:[\w-]+ )?(?:{PERSON}|{PET})\b|point|question|problem|issue|idea|guess|opinion|answer"
-    r"|mistake|concern|code|only|main|first|next|last|current|goal|plan|aim|favou?rite|turn|bad)"
+    r"|mistake|concern|code|only|main|first|next|last|new|current|goal|plan|aim|favou?rite|turn|bad)"
 )
 VALUE = (
     r"(?P<v>(?!(?:an?|the) (?:[\w-]+ )?(?:mess|disaster|nightmare|joke|pain|problem|best|worst|same"
@@ -187,8 +143,30 @@ VALUE = (
 
 ATTRIBUTES: tuple[Form, ...] = (
     form("fact", rf"my (?:new |current )?(?P<thing>{ATTRIBUTE})(?: is|'s| are) (?P<v>(?!that\b|what\b|too\b|very\b|so\b)\S.*)", "user.{thing}"),
-    form("fact", rf"my {NOT_EXCLUDED}(?P<thing>[a-z-]+(?: [a-z-]+)?) (?:is|are) {VALUE}", "user.{thing}", confidence=0.8),
+    form("fact", rf"my (?:new |current )?{NOT_EXCLUDED}(?P<thing>[a-z-]+(?: [a-z-]+)?) (?:is|are)(?: now)? {VALUE}", "user.{thing}", confidence=0.8),
 )  # fmt: skip
+
+HAVE_JUST = r"(?:i|we)(?:'ve| have)? (?:just |now |recently |finally |also )*"
+HAS_CHANGED = (
+    r"(?:(?:was|were|has been|have been|got|is being) )?(?:just |now )?(?:changed|moved|switched"
+    r"|raised|lowered|increased|decreased|reduced|cut|extended|shortened|postponed|pushed(?: back)?"
+    r"|rescheduled|renamed|went up|went down|gone up|gone down|rose|fell|dropped|jumped)"
+)
+NEW_VALUE = rf"(?:from .{{1,40}}? )?to (?P<v>(?:(?:every|each|next|the) )?(?:\W?\d|(?-i:[A-Z])|{COMING_TIME}).*)"
+MET_NEW = r"(?: have|'ve(?: got)?| have got| got| found| hired)"
+
+CHANGES: tuple[Form, ...] = (
+    form("fact", rf"{HAVE_JUST}(?:changed|switched|updated) my (?P<thing>{ATTRIBUTE}) (?:from .{{1,40}}? )?to (?P<v>\S.*)", "user.{thing}"),
+    form("fact", rf"{HAVE_JUST}(?:changed|switched|updated|moved|shifted|pushed|postponed|rescheduled|renamed|raised|lowered|cut) my {NOT_EXCLUDED}(?!mind|name\b)(?P<thing>[a-z-]+(?: [a-z-]+)?) {NEW_VALUE}", "user.{thing}"),
+    form("fact", rf"my {NOT_EXCLUDED}(?P<thing>[a-z-]+(?: (?!was|were|has|have|got|is\b)[a-z-]+)?) {HAS_CHANGED} {NEW_VALUE}", "user.{thing}"),
+    form("fact", rf"(?:i|we){MET_NEW}(?: an?| my| our)? new (?P<who>{CALLED_UPON})(?:,| called| named|:) (?P<v>{NAME}.*)", "user.{who}"),
+    form("fact", rf"{HAVE_JUST}(?:changed|switched) (?P<who>{CALLED_UPON})s?,?(?: and)?(?: to| now go to| now see| now it's) (?P<v>{NAME}.*)", "user.{who}"),
+    form("fact", rf"{HAVE_JUST}(?:started (?:working |my new job |a new job |a job )(?:at|for|with)|got (?:a|my) (?:new )?job (?:at|with)|was hired (?:by|at)|(?:took|accepted) a (?:new )?job (?:at|with)) (?P<v>{NAME}.*)", "user.employer", importance=0.8),
+    form("fact", rf"{HAVE_JUST}(?:quit|left|resigned from) (?:my job at )?{NAME},? (?:and|to|then) (?:i )?(?:now )?(?:joined|join|started at|started working (?:at|for)|start at|work (?:at|for)) (?P<v>{NAME}.*)", "user.employer", importance=0.8),
+    form("fact", rf"{HAVE_JUST}joined (?P<v>{NAME},? as an? .+)", "user.employer", importance=0.8),
+    form("fact", r"i (?:was|got|have been|'ve been)(?: just| recently)? promoted to (?P<v>(?!the (?:next|top)\b|production)\S.*)", "user.job", importance=0.8),
+)  # fmt: skip
+"""New values of what had another one: they have the keys of the forms for the old values."""
 
 GOALS: tuple[Form, ...] = (
     form("fact", r"my (?:main |biggest |long-term |ultimate |next |new )?(?:goal|dream|aim|ambition|resolution)(?: (?:for|this) [\w ]{1,20})?(?: is|'s) (?P<v>(?!that\b|simple|clear)\S.*)", importance=0.7),
@@ -202,7 +180,7 @@ EVENTS: tuple[Form, ...] = (
 )  # fmt: skip
 """Events, with or without a date."""
 
-PEOPLE = (*IDENTITY, *SURROUNDINGS, *LIKES, *GOALS, *ATTRIBUTES, *EVENTS, *HABITS)
+PEOPLE = (*IDENTITY, *CHANGES, *SURROUNDINGS, *LIKES, *GOALS, *ATTRIBUTES, *EVENTS, *HABITS)
 
 
 PROJECT_ATTRIBUTE = (
@@ -261,10 +239,11 @@ INSTRUCTIONS: tuple[Form, ...] = (
 )  # fmt: skip
 
 DECISIONS: tuple[Form, ...] = (
-    form("fact", rf"we {ADOPT} (?P<v>{DATABASE}\b.*)", "project.database"),
-    form("fact", rf"we {ADOPT} (?P<v>{CLOUD}\b.*)", "project.cloud_provider"),
-    form("fact", rf"we {ADOPT} (?P<v>{FRONTEND}\b.*)", "project.frontend"),
-    form("fact", rf"i {ADOPT} (?P<v>{EDITOR}\b.*)", "user.editor"),
+    form("fact", rf"we ?{ADOPT} (?P<v>{DATABASE}\b.*)", "project.database"),
+    form("fact", rf"we ?{ADOPT} (?P<v>{CLOUD}\b.*)", "project.cloud_provider"),
+    form("fact", rf"we ?{ADOPT} (?P<v>{FRONTEND}\b.*)", "project.frontend"),
+    form("fact", rf"i ?{ADOPT} (?P<v>{EDITOR}\b.*)", "user.editor"),
+    form("fact", rf"(?:i|we)(?:'ve| have)? (?:just |all )?(?:agreed to |decided to )?(?:move|change|push|shift|extend|postpone|raise|lower|cut|reduce|increase)e?d? (?:back )?(?:the|our) (?P<what>{PROJECT_ATTRIBUTE}) (?:back )?(?:from .{{1,40}}? )?to {EXACT_VALUE}", "project.{what}", importance=0.8),
     form("event", r"(?:i|we)(?:'ve| have|'ve all| all)? (?:finally |just |already |now |both )?(?P<v>(?:decided|agreed|chosen|chose|picked|settled|opted|committed|resolved) (?!nothing|not sure|it\b|that\b(?= (?:is|was)))(?:to|on|that|for|against|not to|as)?\b ?.+)", negative=True, importance=0.8),
     form("event", r"(?:i|we)(?:'m|'re| am| are) going with (?P<v>(?!it\b|this\b|that\b|option|the (?:first|second|third|last|other))\S.+)", importance=0.8),
     form("fact", rf"(?:the|our) (?:project(?:'s)? )?(?P<what>{PROJECT_ATTRIBUTE})(?: (?:for|of) (?:the|our|this) (?:project|app|team|company|product))? {BECOMES} (?:on |at |in )?{EXACT_VALUE}", "project.{what}", importance=0.8),

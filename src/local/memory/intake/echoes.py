@@ -1,9 +1,8 @@
 """Recognise echoes: results of the memory's own tools, and answers that repeat memories.
 
 Results of the memory's own tools are never recorded. A tool's name does not prove that it is the
-memory's own, because other teams use the same names; its result does. So the memory logs what its
-tools answered, to whom and with which records. The log is bounded and lives in this process only:
-nothing is known about answers from before `since`.
+memory's own, because other teams use the same names; its result does, which the memory has logged
+(`memory/shown.py`).
 
 Everything else is stored word for word. But a repeated question is more similar to itself than to
 its answers, and its answer repeats a memory. So the sources of a turn are noted when it is stored,
@@ -11,36 +10,19 @@ and searches rank the turn below them.
 """
 
 import asyncio
-import hashlib
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, NewRecord, Shown
-from local.protocol.envelope import Caller
+from local.ledger.records import NewRecord, Shown
+from local.memory.shown import AnswerLog
 from local.protocol.payloads import Json, ToolCallRecord, ToolSchema
 from local.text.features import asks, sentences
 from local.text.words import informative_words, stems, words
 
-MAX_RESULTS = 10_000
-"""Maximum number of results that are remembered, the latest ones."""
-MAX_SESSIONS = 2_000
-"""Maximum number of sessions for which the shown records are remembered."""
-NO_SESSION = ""
-"""Stands for the session of calls that name none."""
-MAX_SHOWN = 100
-"""Maximum number of shown records that are remembered per session, the latest ones."""
-COMPARED = 2_000
-"""Number of characters by which results are compared: agents report results cut and with other
-white space."""
-
-K = TypeVar("K")
-V = TypeVar("V")
 OWN_RESULT = "answered by this memory itself"
 NOT_RECORDED = "not to be recorded, as its tool says"
 Announced = Callable[[str], ToolSchema | None]
@@ -61,46 +43,6 @@ MIN_SHARED, MIN_SHARED_WORDS = 0.3, 2
 is that of the shorter of both."""
 MAX_REFUSAL_WORDS = 3
 """Maximum number of words of a refusal beside those of its question and of common refusals."""
-
-
-class AnswerLog:
-    """Remembers the results of the memory's tools, and the ids of the records that they showed."""
-
-    def __init__(self, since: datetime) -> None:
-        self.since = since
-        self._results = OrderedDict[bytes, tuple[str, ...]]()
-        self._sessions = OrderedDict[tuple[str, str], dict[str, None]]()
-
-    def add(self, caller: Caller, tool: str, content: str, ids: Iterable[str]) -> None:
-        """Log that a tool is about to answer `content`, which shows these records."""
-        owner, shown = caller.user or TENANT_OWNED, tuple(ids)
-        _put_bounded(self._results, _digest(owner, tool, content), shown, MAX_RESULTS)
-        if shown:
-            key = owner, caller.session_id or NO_SESSION
-            latest = dict.fromkeys((*self._sessions.get(key, ()), *shown[:MAX_SHOWN]))
-            latest = dict.fromkeys(list(latest)[-MAX_SHOWN:])
-            _put_bounded(self._sessions, key, latest, MAX_SESSIONS)
-
-    def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
-        """Return the ids of the records in a result; None if it is not a result of this memory."""
-        return self._results.get(_digest(owner, tool, content))
-
-    def shown_to(self, owner: str, session_id: str | None) -> tuple[str, ...]:
-        """Return the ids of the records shown to a session, or in calls without a session."""
-        keys = (owner, session_id or NO_SESSION), (owner, NO_SESSION)
-        return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
-
-
-def _put_bounded(held: OrderedDict[K, V], key: K, value: V, max_size: int) -> None:
-    held[key] = value
-    held.move_to_end(key)
-    if len(held) > max_size:
-        held.popitem(last=False)
-
-
-def _digest(owner: str, tool: str, content: str) -> bytes:
-    text = " ".join(content[: COMPARED * 2].split())[:COMPARED]
-    return hashlib.blake2b(msgspec.json.encode((owner, tool, text)), digest_size=16).digest()
 
 
 class KnownTools:

@@ -176,14 +176,11 @@ class _Occurrence(NamedTuple):
 class Variants:
     """Compares the statements of candidates, and finds those that others replace."""
 
-    def __init__(self, view: View, caller: Caller, now: float) -> None:
-        self._view = view
+    def __init__(self, view: View, caller: Caller) -> None:
+        self.view = view
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
         by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
-        column, self._strengths = view.column, by_source[view.column["source"]]
-        self.own_words: Flags = (column["principal"] >= 0) & (self._strengths >= USER_STRENGTH)
-        self.own_words &= column["time"] <= now
-        """Whether a known person stated each record, and not in the future."""
+        self.strengths: Array = by_source[view.column["source"]]
         self._compared: set[int] = set()
         self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
@@ -197,7 +194,7 @@ class Variants:
         if not (new := [one for one in positions if one not in self._compared]):
             return
         self._compared.update(new)
-        rows = self._view.column["row"][new].tolist()
+        rows = self.view.column["row"][new].tolist()
         texts = (yield DetailRequest(texts=rows)).texts
         pairs = len(self._pairs)
         for position, row in zip(new, rows, strict=True):
@@ -205,21 +202,26 @@ class Variants:
         if len(self._pairs) > pairs:
             self._find_replacements()
 
-    def share(self, sums: Array, weights: Array) -> Array:
-        """Return each record's gain or loss: a replacement takes the best place of its variants."""
-        scores = apply_weights(sums, weights)
+    def put_newest_first(self, scores: Array) -> Array:
+        """Return the scores, changed: a replacement takes the best place of its variants."""
         ordered = scores.copy()
         replaced: defaultdict[int, list[int]] = defaultdict(list)
-        for position, replacement in self.replaced_by.items():
-            replaced[replacement].append(position)
-        best_first = sorted(replaced.items(), key=lambda each: -scores[each[1]].max())
-        for replacement, others in best_first:
-            ordered[replacement] = max(ordered[replacement], scores[others].max())
+        for position in self.replaced_by:
+            replaced[self._final_replacement(position)].append(position)
+        for replacement, others in replaced.items():
+            ordered[replacement] = scores[[replacement, *others]].max()
             ordered[others] = np.minimum(ordered[others], ordered[replacement] - RANK_GAP)
-        return np.where(ordered == scores, 0.0, remove_weights(ordered, weights) - sums)
+        return ordered
+
+    def _final_replacement(self, position: int) -> int:
+        passed: set[int] = set()  # two rules may contradict each other
+        while position not in passed:
+            passed.add(position)
+            position = self.replaced_by.get(position, position)
+        return position
 
     def _compare_text(self, position: int, text: str) -> None:
-        to_user = bool(self._view.column["machine"][position])
+        to_user = bool(self.view.column["machine"][position])
         for sentence in sentences_of(text, to_user=to_user):
             occurrence = _Occurrence(position, sentence)
             for other in self._by_opening[sentence.opening]:
@@ -238,13 +240,13 @@ class Variants:
             self._pairs.add((older, newer))
 
     def _age_key(self, position: int) -> tuple[float, int]:
-        column = self._view.column
+        column = self.view.column
         return float(column["time"][position]), int(column["row"][position])
 
     def _find_replacements(self) -> None:
         """Find which record replaces which; the newest one replaces all older variants."""
         self.replaced_by, self.marks = {}, {}
-        row = self._view.column["row"]
+        row = self.view.column["row"]
         pairs = sorted(self._pairs, key=lambda pair: self._age_key(pair[1]), reverse=True)
         for older, newer in pairs:
             if older not in self.replaced_by and self._is_outdated(older, newer):
@@ -260,20 +262,20 @@ class Variants:
 
     def _is_outdated(self, older: int, newer: int) -> bool:
         """Return whether the same user stated both, and has not restated the older one since."""
-        principal = self._view.column["principal"]
+        principal = self.view.column["principal"]
         if principal[older] != principal[newer] or principal[older] < 0:
             return False
-        both_count = min(self._strengths[older], self._strengths[newer]) >= USER_STRENGTH
+        both_count = min(self.strengths[older], self.strengths[newer]) >= USER_STRENGTH
         restated = (one for one in self._restated[older] if principal[one] == principal[older])
         return both_count and not any(self._age_key(one) > self._age_key(newer) for one in restated)
 
     def _is_weaker(self, claim: int, stated: int) -> bool:
         """Return whether a claim is weaker than a user's statement, or contradicts the caller."""
-        principal = self._view.column["principal"]
-        if self._strengths[stated] < USER_STRENGTH:
+        principal = self.view.column["principal"]
+        if self.strengths[stated] < USER_STRENGTH:
             return False
         not_own = principal[claim] != principal[stated] and principal[stated] == self._caller
-        return bool(self._strengths[claim] < USER_STRENGTH or not_own)
+        return bool(self.strengths[claim] < USER_STRENGTH or not_own)
 
 
 def look_closer(view: View, relevant: Flags, variants: Variants, hops: Hops) -> Choice[None]:

@@ -6,9 +6,8 @@ from itertools import islice
 import msgspec
 
 from local.ledger.records import Record
-from local.ledger.search import Choice, DetailRequest
+from local.ledger.search import Choice, DetailRequest, Echo
 from local.memory.intake.echoes import OF_TURNS
-from local.memory.recall.precedence import ResultList
 from local.memory.recall.ranking import RankedRecord, Shares
 from local.protocol.memories import EPISODIC, ItemRelation
 from local.text.names import is_topic
@@ -77,6 +76,26 @@ def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
         msgspec.structs.replace(item, relations=related(row)) if row in known else item
         for item, row in zip(items, rows, strict=True)
     ]
+
+
+class ResultList:
+    """Decides which rows join the results: an echo does only if it adds something."""
+
+    def __init__(self) -> None:
+        self._listed: set[int] = set()
+        self._echoed: set[int] = set()
+
+    def add(self, row: int, echo: Echo | None) -> bool:
+        """Add a row unless it is an echo that adds nothing; return whether it was added."""
+        if echo is not None:
+            if not self._rows_repeated_by(echo).isdisjoint(echo.sources):
+                return False
+            self._echoed.update(echo.sources)
+        self._listed.add(row)
+        return True
+
+    def _rows_repeated_by(self, echo: Echo) -> set[int]:
+        return self._echoed if echo.adds else self._echoed | self._listed
 
 
 def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:

@@ -1,30 +1,40 @@
-"""The latest of a user's similar messages first, and a correction before what it corrects.
+"""What came later first: the latest of similar messages, a correction, the reply to a question.
 
 "They raised the API limit to 250" does not have the form of "The API limit is 100", so
 `statements.py` cannot compare them. If both match a question about the present almost equally well,
 and share enough words, the later message has the current value. Long messages and questions about
 the past are left alone: there, similar messages tell of several events.
 
+Where the form of both was recognised, a fact was extracted from each, and the later one replaced
+the earlier one. Then the earlier message is outdated, whatever their words are.
+
 A correction such as "No, I meant Wednesday" has no words of the message that it corrects, which is
-the speaker's previous one. Both rules change the order only; they mark nothing as outdated. See
-decision 0084.
+the speaker's previous one. It changes the order only, like the rule for similar messages. See
+decisions 0084 and 0087.
+
+A recorded question has the words of a user who asks the same, so it matches better than its answer
+does. So the reply ranks above a model's question, and above a repetition of the user's question.
+Other questions of people also say something about them ("Shall we try the new hall?"), and keep
+their rank.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain, product
 
 import numpy as np
 
 from local.ledger.columns import View
-from local.ledger.entries import Array, Flags
-from local.ledger.search import Choice
-from local.memory.recall.closer import Variants
-from local.memory.recall.precedence import best_positions
+from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
+from local.ledger.search import Choice, DetailRequest
+from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
+from local.memory.recall.likeness import Likeness, Wording
+from local.memory.recall.precedence import RANK_GAP, best_positions, repeats_question
 from local.memory.recall.query import Query
-from local.memory.recall.replies import texts_at
-from local.text.features import asks, sentences
-from local.text.words import informative_words, stems
+from local.memory.recall.statements import sentences_of
+from local.text.features import HEAD, asks, sentences
+from local.text.words import informative_words, stems, words
 
 MAX_EARLIER = 8
 """Number of best messages for which a later one is looked for."""
@@ -36,33 +46,69 @@ NEARLY = 0.9
 """Minimum score of the later message, as a fraction of the earlier one's."""
 SIMILAR = 0.4
 """Minimum similarity of two messages about the same thing: the Dice coefficient of their stems."""
-_CORRECTION = re.compile(
+MAX_QUESTIONS = 10
+"""Maximum number of recorded questions whose texts are read, best first."""
+_OPENS_CORRECTION = re.compile(
     r"(?:(?:oh|no|wait|sorry|oops|ah|actually|my (?:bad|mistake))\b[\s,.!\u2013\u2014-]*){0,3}"
     r"(?:i meant|correction\b|scratch that|make (?:that|it)\b)",
     re.IGNORECASE,
 )
+"""Opens a correction of the message before. "It's", which opens a corrected value in extraction, is
+left out: here, nothing shows that a value follows."""
 
 
 def prefer_latest(
-    view: View, query: Query, scores: Array, relevant: Flags, variants: Variants
+    query: Query, now: float, scores: Array, relevant: Flags, variants: Variants
 ) -> Choice[None]:
     """Let later messages and corrections replace the earlier messages of their speaker."""
-    stated = np.flatnonzero(relevant & variants.own_words & view.column["spoken"])
+    view = variants.view
+    stated = np.flatnonzero(relevant & _own_words(variants, now))
     best: list[int] = best_positions(scores, stated, MAX_LATER).tolist()
     earlier = [one for one in best if one not in variants.replaced_by][:MAX_EARLIER]
+    if not query.about_past:
+        yield from _follow_facts(view, earlier, relevant, variants)
     next_of = {one: _next_of_speaker(view, one) for one in earlier}
     following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
     if not (query.about_past or query.stating):
         pairs = list(_later_messages(view, scores, earlier, best))
-    texts = yield from texts_at(view, {*following.values(), *chain.from_iterable(pairs)})
+    texts = yield from _texts_at(view, {*following.values(), *chain.from_iterable(pairs)})
     for one, next_ in following.items():
-        if _CORRECTION.match(texts[next_]):
+        if _OPENS_CORRECTION.match(texts[next_]):
             variants.replaced_by[one] = next_
             relevant[next_] = True
+    statements = {one for one in {later for _, later in pairs} if _is_statement(texts[one])}
+    stems_of = {one: _stems(texts[one]) for one in statements.union(*pairs)}
     for one, later in pairs:
-        if _is_statement(texts[later]) and _similarity(texts[one], texts[later]) >= SIMILAR:
+        if (
+            later in statements
+            and _similarity(stems_of[one], stems_of[later]) >= SIMILAR
+            and not _are_about_others(texts[one], texts[later])
+        ):
             variants.replaced_by.setdefault(one, later)
+
+
+def _own_words(variants: Variants, now: float) -> Flags:
+    """Return which messages are of known people, and not from the future."""
+    column = variants.view.column
+    is_own = (column["principal"] >= 0) & (variants.strengths >= USER_STRENGTH)
+    return np.asarray(is_own & column["spoken"] & (column["time"] <= now))
+
+
+def _follow_facts(
+    view: View, earlier: Sequence[int], relevant: Flags, variants: Variants
+) -> Choice[None]:
+    """Let messages with the present values replace those from which former ones were extracted."""
+    row, time = view.column["row"], view.column["time"]
+    short = {int(row[one]): one for one in earlier if view.column["length"][one] <= SHORT}
+    replaced = (yield DetailRequest(replaced=list(short))).replaced
+    for former, rows in replaced.items():
+        one, present = short[former], view.positions(rows)
+        latest = max(present.tolist(), key=time.__getitem__, default=one)
+        if time[latest] > time[one]:
+            variants.replaced_by[one] = latest
+            variants.marks[one] = Mark(outdated_by=int(row[latest]))
+            relevant[latest] = True
 
 
 def _later_messages(
@@ -99,7 +145,73 @@ def _is_statement(text: str) -> bool:
     return not any(map(asks, sentences(text)))
 
 
-def _similarity(one: str, other: str) -> float:
-    """Return the Dice coefficient of the informative stems of both texts."""
-    first, second = (frozenset(stems(informative_words(text))) for text in (one, other))
-    return 2 * len(first & second) / max(len(first) + len(second), 1)
+def _are_about_others(*texts: str) -> bool:
+    """Return whether both texts state a value, each of a thing that the other does not name."""
+    things = [
+        [
+            _stems(" ".join(min(statement.frames, key=len)))
+            for sentence in sentences_of(text)
+            if (statement := sentence.statement) and statement.frames
+        ]
+        for text in texts
+    ]
+    return all(things) and all(one - other and other - one for one, other in product(*things))
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stems(informative_words(text)))
+
+
+def _similarity(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+    """Return the Dice coefficient of two sets."""
+    return 2 * len(one & other) / max(len(one) + len(other), 1)
+
+
+def put_replies_first(
+    query: Query, wording: Wording, like: Likeness, scores: Array, relevant: Flags
+) -> Choice[Array]:
+    """Return the scores, with replies above their questions; the replies become relevant."""
+    view, ordered = wording.view, scores.copy()
+    if query.stating or not view.neighbours:
+        return ordered
+    may_ask = view.column["machine"] | repeats_question(query, wording, like)
+    candidates = _with_reply(wording, scores, relevant & may_ask)
+    texts = yield from _texts_at(view, candidates)
+    questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
+    replies = {one: int(view.neighbours[0][1][one]) for one in questions}
+    texts = yield from _texts_at(view, replies.values())
+    for question, reply in replies.items():
+        if not all(map(asks, sentences(texts[reply]))):
+            ordered[reply] = max(ordered[reply], ordered[question])
+            ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
+            relevant[reply] = True
+    return ordered
+
+
+def _with_reply(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
+    """Return the best short records with a word of the question and a reply of the other side."""
+    column, reply = wording.view.column, wording.view.neighbours[0][1]
+    found: Positions = np.flatnonzero(
+        may_ask & wording.has_word & (column["length"] <= HEAD) & (reply < wording.view.size)
+    )
+    replies = reply[found]
+    by_other_side = column["machine"][found] != column["machine"][replies]
+    found = found[by_other_side & ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))]
+    best: list[int] = best_positions(scores, found, MAX_QUESTIONS).tolist()
+    return best
+
+
+def _only_asks(text: str, asked: frozenset[str]) -> bool:
+    """Return whether the question's stems occur in questions of the text and in no statement."""
+    every = [(sentence, asks(sentence)) for sentence in sentences(text)]
+    in_questions, in_statements = (
+        frozenset(stems(words(" ".join(one for one, is_question in every if is_question is kind))))
+        for kind in (True, False)
+    )
+    return asked.isdisjoint(in_statements) and not asked.isdisjoint(in_questions)
+
+
+def _texts_at(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
+    rows = {one: int(view.column["row"][one]) for one in positions}
+    texts = (yield DetailRequest(texts=list(rows.values()))).texts if rows else {}
+    return {one: texts.get(row, "") for one, row in rows.items()}

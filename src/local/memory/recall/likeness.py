@@ -136,20 +136,17 @@ class Wording:
 class Likeness:
     """Similarity in meaning and words.
 
-    `shares` are components of the score; `own` is the similarity without neighbours.
+    `meaning` and `around` are shares of the score; `own` is the similarity without neighbours.
     """
 
     def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
         self.cosine = found.cosines()
         self.compared = found.has_comparable_vector()
         relative = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
-        meaning = query.stating * self.cosine + (1 - query.stating) * relative
-        self.own: Array = meaning + wording.own
+        self.meaning: Array = query.stating * self.cosine + (1 - query.stating) * relative
+        self.own: Array = self.meaning + wording.own
         around = AROUND * (1 - AROUND_STATING * query.stating)
-        self.shares: dict[str, Array] = {
-            "meaning": meaning,
-            "around": around * wording.length_damping * _around(found.view, self.own),
-        }
+        self.around: Array = around * wording.length_damping * _around(found.view, self.own)
 
     def hits(self, wording: Wording, min_score: float) -> Flags:
         """Return which records have a word of the question, or a cosine of at least `min_score`.
@@ -160,14 +157,13 @@ class Likeness:
         unknown = ~self.compared & (wording.shares["coverage"] > 0)
         return np.asarray(wording.has_word | near | unknown)
 
-    def with_weak(self, hit: Flags, min_score: float) -> Flags:
-        """Return the hits, if any, and the records that almost are: their neighbours do not count.
+    def weak_hits(self, hit: Flags, min_score: float) -> Flags:
+        """Return the records that almost are hits.
 
-        Without hits, none is returned: an empty result shows that nothing is known.
+        Without hits, there are none: an empty result shows that nothing is known.
         """
-        weak = ~hit & hit.any() & self.compared & (self.cosine >= WEAK * min_score)
-        self.shares["around"] = np.where(weak, 0.0, self.shares["around"])
-        return np.asarray(hit | weak)
+        near = self.compared & (self.cosine >= WEAK * min_score)
+        return np.asarray(near & ~hit & hit.any())
 
     def cosine_at(self, position: int) -> float | None:
         return float(self.cosine[position]) if self.compared[position] else None

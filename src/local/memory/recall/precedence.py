@@ -61,6 +61,28 @@ def remove_weights(scores: Array, weights: Array) -> Array:
     return np.where(scores < 0, scores * weights, scores / weights)
 
 
+class Total:
+    """The shares of all records, by name, and their sums."""
+
+    def __init__(self, shares: Mapping[str, Array], sums: Array, weights: Array) -> None:
+        self.shares = dict(shares)
+        self.sums = sums
+        self.weights = weights
+
+    @property
+    def scores(self) -> Array:
+        return apply_weights(self.sums, self.weights)
+
+    def add(self, **shares: Array) -> None:
+        self.shares |= shares
+        self.sums = sum(shares.values(), self.sums)
+
+    def add_change(self, name: str, before: Array, after: Array) -> None:
+        """Add the share that changes scores; it is 0 where they stay the same."""
+        gained = remove_weights(after, self.weights) - self.sums
+        self.add(**{name: np.where(after == before, 0.0, gained)})
+
+
 def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
     """Return the positions with the highest scores, best first; among equal ones, the first."""
     if len(among) > limit:
@@ -123,26 +145,6 @@ class Echoes:
     def of(self, position: int) -> Echo | None:
         """Return the echo at a position, if it was demoted."""
         return self._demoted.get(position)
-
-
-class ResultList:
-    """Decides which rows join the results: an echo does only if it adds something."""
-
-    def __init__(self) -> None:
-        self._listed: set[int] = set()
-        self._echoed: set[int] = set()
-
-    def add(self, row: int, echo: Echo | None) -> bool:
-        """Add a row unless it is an echo that adds nothing; return whether it was added."""
-        if echo is not None:
-            if not self._rows_repeated_by(echo).isdisjoint(echo.sources):
-                return False
-            self._echoed.update(echo.sources)
-        self._listed.add(row)
-        return True
-
-    def _rows_repeated_by(self, echo: Echo) -> set[int]:
-        return self._echoed if echo.adds else self._echoed | self._listed
 
 
 class StandingFacts:

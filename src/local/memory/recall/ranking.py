@@ -20,11 +20,10 @@ from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names
 from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
 from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
-from local.memory.recall.latest import prefer_latest
+from local.memory.recall.latest import prefer_latest, put_replies_first
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import Echoes, StandingFacts, apply_weights, sorted_pages
+from local.memory.recall.precedence import Echoes, StandingFacts, Total, sorted_pages
 from local.memory.recall.query import Query
-from local.memory.recall.replies import Replies
 from local.memory.scopes import Reach
 from local.protocol.memories import OwnerScope
 
@@ -138,45 +137,39 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     A record matches by its meaning, a word of the question, its topic key, or a link to such a
     record.
     """
-    view, wording = found.view, draft.wording
+    view, wording, weights = found.view, draft.wording, draft.weights
     if not view.size:
         return iter(())
     like = Likeness(found, wording, draft.query)
     hit = like.hits(wording, min_score) | draft.topics
     linked, related = yield from _linked(view, like, hit)
-    relevant = like.with_weak(hit | linked, min_score)
-    vector_shares = {**like.shares, "related": related}
-    sums = sum(vector_shares.values(), draft.sums)
-    echoes = Echoes(view, draft.query, sums, draft.weights)
+    weak = like.weak_hits(hit | linked, min_score)
+    relevant = hit | linked | weak
+    total = Total(draft.shares, draft.sums, weights)
+    around = np.where(weak, 0.0, like.around)  # neighbours of weak hits do not count
+    total.add(meaning=like.meaning, around=around, related=related)
+    echoes = Echoes(view, draft.query, total.sums, weights)
     if echoes.rows:
         echoes.demote((yield DetailRequest(sources=echoes.rows)).sources)
     relevant[view.positions(echoes.source_rows(hit))] = True
     relevant[echoes.redundant_facts()] = False
-    sums = sums + echoes.share
-    replies = Replies(wording, like, sums, draft.weights)
-    yield from replies.put_first(draft.query, relevant)
-    sums = sums + replies.share
-    standing = StandingFacts(view, sums, draft.weights)
+    total.add(echo=echoes.share)
+    scores = total.scores
+    with_replies = yield from put_replies_first(draft.query, wording, like, scores, relevant)
+    total.add_change("reply", scores, with_replies)
+    standing = StandingFacts(view, total.sums, weights)
     standing.demote_shared(relevant)
     standing.promote(draft.query, wording, like, min_score)
-    sums = sums + standing.share
-    variants = Variants(view, draft.caller, draft.now)
-    hops = Hops(wording, like, sums, draft.weights)
+    total.add(standing=standing.share)
+    variants = Variants(view, draft.caller)
+    hops = Hops(wording, like, total.sums, weights)
     yield from look_closer(view, relevant, variants, hops)
-    yield from prefer_latest(view, draft.query, hops.scores, relevant, variants)
-    sums += hops.share
-    update = variants.share(sums, draft.weights)
-    scores = apply_weights(sums + update, draft.weights)
-    shares = {
-        **draft.shares,
-        **vector_shares,
-        "echo": echoes.share,
-        "reply": replies.share,
-        "standing": standing.share,
-        "named": hops.share,
-        "update": update,
-    }
-    ranking = _Ranking(view, like, wording.covered, shares, scores, draft.weights, echoes, variants)
+    yield from prefer_latest(draft.query, draft.now, hops.scores, relevant, variants)
+    total.add(named=hops.share)
+    scores = total.scores
+    total.add_change("update", scores, variants.put_newest_first(scores))
+    scores = total.scores
+    ranking = _Ranking(view, like, wording.covered, total, scores, echoes, variants)
     pages = sorted_pages(scores, np.flatnonzero(relevant), view.column)
     return chain.from_iterable(map(ranking.records_at, pages))
 
@@ -187,21 +180,21 @@ class _Ranking(NamedTuple):
     view: View
     like: Likeness
     covered: Array
-    shares: Mapping[str, Array]
+    total: Total
     scores: Array
-    weights: Array
     echoes: Echoes
     variants: Variants
 
     def records_at(self, positions: list[int]) -> Iterator[RankedRecord]:
         scores = np.clip(self.scores[positions] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
-        summands = np.array([one[positions] for one in self.shares.values()]).round(4).T.tolist()
+        names, shares = self.total.shares.keys(), self.total.shares.values()
+        summands = np.array([one[positions] for one in shares]).round(4).T.tolist()
         for place, position in enumerate(positions):
             yield RankedRecord(
                 row=int(self.view.column["row"][position]),
                 score=scores[place],
-                shares=Shares(**dict(zip(self.shares, summands[place], strict=True))),
-                weight=float(self.weights[position]),
+                shares=Shares(**dict(zip(names, summands[place], strict=True))),
+                weight=float(self.total.weights[position]),
                 cosine=self.like.cosine_at(position),
                 covered=float(self.covered[position]),
                 echo=self.echoes.of(position),

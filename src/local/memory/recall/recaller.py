@@ -207,8 +207,7 @@ class Recaller:
         local_now = request.as_of if request.as_of and request.as_of.tzinfo else now
         query = await self._analyse(checked_text(request.query, "query"), local_now)
         query = query.expanded(await self._retrieval.aliases(query.text, caller), ())
-        search = _build_search(query, within, since, until, now if request.as_of else None)
-        search = msgspec.structs.replace(search, source=request.source)
+        search = _build_search(request, query, within, since, until)
         draft = partial(Draft, query, within, now, self._feedback_weight)
         choose = partial(self._choose, request)
         with self._slots.admitted(caller.principal):
@@ -267,11 +266,11 @@ def _time_range(request: RecallRequest) -> tuple[datetime | None, datetime | Non
 
 
 def _build_search(
+    request: RecallRequest,
     query: Query,
     within: Reach,
     since: datetime | None,
     until: datetime | None,
-    as_of: datetime | None,
 ) -> Search:
     """Build the ledger's search from the question and what the caller may see."""
     return Search(
@@ -284,7 +283,8 @@ def _build_search(
         excluded_session=within.excluded_session,
         since=since,
         until=until,
-        as_of=as_of,
+        as_of=in_utc(request.as_of, "as_of") if request.as_of else None,
+        source=request.source,
         owner=within.caller.user or TENANT_OWNED,
         current_query_id=within.caller.query_id,
     )

@@ -17,7 +17,7 @@ from local.ledger.door import Ledger
 from local.ledger.search import Place
 from local.ledger.upkeep import Actor, Change
 from local.memory.changes import Changes
-from local.memory.upkeep.access import AccessLog
+from local.memory.shown import AccessLog
 from local.memory.upkeep.planning import Planner, rest
 from local.memory.upkeep.supersession import Judge
 from local.protocol.answers import ConsolidationStatus, LeftAlone, NotDone

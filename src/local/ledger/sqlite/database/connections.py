@@ -127,12 +127,6 @@ def _opened(
     return connection
 
 
-def data_version(connection: SqlConnection) -> int:
-    """Return a positive number that changes with every commit of another connection."""
-    (version,) = connection.execute("PRAGMA data_version").fetchone()
-    return int(version)
-
-
 def read_row(path: Path, statement: str, values: Mapping[str, Any]) -> Row:
     """Return the first row that a statement finds in another program's file.
 

@@ -58,6 +58,9 @@ WHERE +record.tenant = :tenant AND (record.superseded_by IS NULL OR record.retir
   AND (:until IS NULL OR record.event_time <= :until)
 LIMIT :limit;
 
+-- name: data_version
+PRAGMA data_version
+
 -- name: changed
 SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time,
@@ -217,6 +220,28 @@ SELECT source.of, record.row, json_extract(echo.metadata, '$.adds') AS adds FROM
 CROSS JOIN record ON record.tenant = :tenant AND record.id = source.id
 CROSS JOIN record AS echo ON echo.row = source.of AND +echo.tenant = :tenant
 WHERE source.superseded_by IS NULL;
+
+-- The messages of the facts that hold instead of those that were extracted from these messages.
+-- name: replaced
+WITH RECURSIVE former (of, newer) AS (
+    SELECT message.row, fact.superseded_by FROM json_each(:rows) AS wanted
+    CROSS JOIN record AS message ON message.row = wanted.value AND +message.tenant = :tenant
+    CROSS JOIN relation INDEXED BY relation_target
+         ON relation.tenant = :tenant AND relation.target = message.id
+         AND +relation.type = 'derived_from'
+    CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = relation.source
+    WHERE fact.kind = 'fact' AND fact.retired_why = 'superseded'
+    UNION
+    SELECT former.of, fact.superseded_by FROM former
+    CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = former.newer
+    WHERE fact.superseded_by IS NOT NULL
+)
+SELECT DISTINCT former.of, record.row FROM former
+CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = former.newer
+CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = fact.id
+     AND relation.type = 'derived_from'
+CROSS JOIN record ON record.tenant = :tenant AND record.id = relation.target
+WHERE fact.superseded_by IS NULL AND record.superseded_by IS NULL;
 
 -- name: texts
 SELECT record.row, substr(record.content, 1, :most) FROM json_each(:rows) AS wanted
