@@ -173,7 +173,7 @@ async def test_nothing_of_a_forgotten_user_is_found_anywhere_or_left_in_any_file
     erased = receipt["erased"]
     assert {"messages", "facts", "notes", "episodes", "tool results", "ratings"} <= set(erased)
     assert {"long tool outputs", "document chunks", "turns and dead letters"} <= set(erased)
-    await eventually(lambda: not places(tmp_path, markers.words))
+    await vanished(tmp_path, markers.words)
     found = await recall(stack.bus, "zqmark said matters", caller=RICHARD, top_k=20)
     assert not _in(json.dumps(found).encode(), markers.words)
     after = await memory_of(stack, EVE)
@@ -213,7 +213,7 @@ async def test_forgetting_a_session_removes_its_facts_and_leaves_the_other_sessi
 
     assert receipt["complete"], receipt
     assert receipt["erased"] == {"messages": 1, "notes": 1}
-    await eventually(lambda: not places(tmp_path, ["zqgone", SESSION]))
+    await vanished(tmp_path, ["zqgone", SESSION])
     assert contents(await recall(stack.bus, "shed", caller=RICHARD)) == ["The shed is old."]
 
 
