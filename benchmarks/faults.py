@@ -1,16 +1,17 @@
 """Faults of a live stack under load: what is lost or duplicated, and how long recovery takes.
 
 One stack suffers one fault after the other while notes, messages and turns are written and notes
-are searched for. `--seed` repeats the same faults in the same order. Linux only.
+are searched for. `--seed` repeats the same faults in the same order. Ctrl-C ends them after the
+current one, with the table so far. Linux only.
 """
 
 import argparse
 import asyncio
-import math
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -103,15 +104,37 @@ def chosen_faults(number: int, seed: int, only: str = "") -> list[Fault]:
 
 
 async def measure(
-    faults: Sequence[Fault], seed: int, ends: float = math.inf, keep: Path | None = None
+    faults: Sequence[Fault], seed: int, ends: float, keep: Path | None = None
 ) -> Results:
-    """Inject the faults one after the other into one stack, as long as time remains."""
+    """Inject the faults one after the other into one stack, until time is up or Ctrl-C."""
+    interrupted = first_interrupt()
+
+    def is_over() -> bool:
+        return interrupted.is_set() or time.monotonic() > ends
+
     with tempfile.TemporaryDirectory() as name:
         async with fault_target_in(keep or Path(name)) as target:
-            return await suffer(target, faults, seed, ends)
+            return await suffer(target, faults, seed, is_over)
 
 
-async def suffer(target: FaultTarget, faults: Sequence[Fault], seed: int, ends: float) -> Results:
+def first_interrupt() -> asyncio.Event:
+    """Return an event that Ctrl-C sets; a second Ctrl-C interrupts as usual."""
+    loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
+
+    def note() -> None:
+        interrupted.set()
+        loop.remove_signal_handler(signal.SIGINT)
+
+    loop.add_signal_handler(signal.SIGINT, note)
+    return interrupted
+
+
+async def suffer(
+    target: FaultTarget,
+    faults: Sequence[Fault],
+    seed: int,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Results:
     """Inject the faults under load, each after the stack has recovered from the last one."""
     load, random = Load(target, seed), Random(seed)  # noqa: S311 - moments
     suffered: list[Suffered] = []
@@ -121,7 +144,7 @@ async def suffer(target: FaultTarget, faults: Sequence[Fault], seed: int, ends: 
         bar = progress.add_task("faults", total=len(faults), fault="")
         async with load.running():
             for fault in faults:
-                if time.monotonic() > ends:
+                if is_over():
                     break
                 progress.update(bar, fault=fault.name)
                 await asyncio.sleep(random.uniform(0, BEFORE))

@@ -84,6 +84,7 @@ async def child(
             stdout=output,
             stderr=output,
             env={**os.environ, **(environment or {})},
+            start_new_session=True,  # Ctrl-C reaches only the benchmark, which ends it
         )
     try:
         yield process

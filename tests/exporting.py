@@ -1,7 +1,7 @@
 """A ledger with an example of everything that an export contains, and copies of it."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -105,6 +105,8 @@ async def _converse(ledger: Ledger) -> None:
         message("Preview.", kind="tool_output", role="tool", pending=True, metadata=key)
     )
     await ledger.records.store([message("Instructions.", kind="transcript", role="system")])
+    future = datetime(9999, 1, 1, tzinfo=UTC)
+    await ledger.records.store([message("Ahead.", kind="transcript", event_time=future)])
 
 
 async def _answer(ledger: Ledger) -> None:

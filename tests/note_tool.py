@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from local.protocol.envelope import Caller
-from local.protocol.tool import Tool, ToolOutput
+from local.protocol.tool import Tool, ToolOutput, may_wait
 
 
 class Note(msgspec.Struct, forbid_unknown_fields=True):
@@ -22,6 +22,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.noted: list[tuple[Caller, str]] = []
+        self.could_wait: list[float] = []
         self.may_finish = asyncio.Event()
         self.may_finish.set()
         self.failure: Exception | None = None
@@ -29,6 +30,7 @@ class Notes:
         self.data: msgspec.Struct | None = None
 
     async def run(self, caller: Caller, args: Note) -> ToolOutput:
+        self.could_wait.append(may_wait())
         await self.may_finish.wait()
         if self.failure is not None:
             raise self.failure

@@ -15,8 +15,10 @@ def main() -> None:
         from local.mcp.opening import answer_initialize  # noqa: PLC0415 - nothing else is needed yet
 
         answer_initialize()
-    from local.cli import main as commands  # noqa: PLC0415 - the import is slower than the answer
-
+    try:
+        from local.cli import main as commands  # noqa: PLC0415 - it is slower than the answer
+    except KeyboardInterrupt:  # afterwards the commands handle it
+        sys.exit(130)
     commands()
 
 

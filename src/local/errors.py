@@ -10,7 +10,7 @@ Local2Error
 │   ├── CancelledCallError    cancelled          the caller cancelled it
 │   ├── QuotaError            quota_exceeded     the tenant's storage quota is used up
 │   └── ForbiddenError        forbidden          not permitted, or the sender is not accepted
-├── ConfigError               a file in config/ or an environment override is wrong
+├── ConfigError               invalid_configuration   a file in config/ or another setting is wrong
 ├── UnavailableError          unavailable        it may succeed later
 │   ├── BusError                                 the bus, or a service on it
 │   │   ├── NoRespondersError
@@ -45,6 +45,7 @@ from typing import ClassVar, Final, Literal, get_args
 ErrorCode = Literal[
     "bad_request",
     "invalid_arguments",
+    "invalid_configuration",
     "unknown_tool",
     "too_large",
     "deadline_exceeded",
@@ -148,7 +149,7 @@ class ForbiddenError(RequestError):
 
 
 class ConfigError(Local2Error):
-    pass
+    code: ClassVar[ErrorCode] = "invalid_configuration"
 
 
 class UnavailableError(Local2Error):
@@ -220,10 +221,8 @@ class UnwritableError(StorageError):
         full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
         missing = error.errno == errno.ENOENT
         what = "Make room" if full else "Create the folder" if missing else "Change its permissions"
-        super().__init__(
-            f"{path.resolve()} cannot be written to: {error.strerror}.",
-            remedy=f"{what}, or name {instead}.",
-        )
+        why = f"{path.resolve()} cannot be written to: {error.strerror}."
+        super().__init__(why, remedy=f"{what}, or name {instead}.")
 
 
 class BackupError(StorageError):
@@ -280,6 +279,7 @@ _BY_CODE: Final[Mapping[str, type[Local2Error]]] = {
         DeadlineError,
         CancelledCallError,
         ForbiddenError,
+        ConfigError,
         UnavailableError,
         OverloadedError,
         QuotaError,

@@ -77,7 +77,8 @@ async def test_a_message_dated_in_the_future_scores_like_one_of_now(
     memory.clock = lambda: DAY
     for number, at in enumerate((DAY.isoformat(), FAR_FUTURE)):
         content = f"The meeting about titanium is in room {number}."
-        await ingest(bus, {"role": "user", "content": content, "timestamp": at, "id": f"m{number}"})
+        message = {"role": "assistant", "content": content, "timestamp": at, "id": f"m{number}"}
+        await ingest(bus, message)
 
     now, future = (await scores(bus, "titanium meeting")).values()
     assert now == future

@@ -207,6 +207,15 @@ async def test_a_superseded_fact_is_not_a_top_memory(
     assert [one["id"] for one in data["memories"]] == [newer]
 
 
+async def test_a_fact_of_the_tenant_and_the_agent_is_listed_once(tools: Memory) -> None:
+    """A fact under a project's key that is extracted from a message belongs to both."""
+    for scope in ("tenant", "agent"):
+        await store_fact(tools, "The deadline is in May.", topic="project.deadline", scope=scope)
+
+    (top,) = (await tools.of(RICHARD).top_memories()).memories
+    assert top.topic == "project.deadline"
+
+
 async def test_the_library_returns_the_section_as_text(tools: Memory) -> None:
     richard = tools.of(RICHARD)
     assert (await richard.top_memories()).section() == ""

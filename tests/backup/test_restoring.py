@@ -157,6 +157,16 @@ async def test_records_erased_before_the_backup_are_not_erased_again(
     assert (restored.forgotten, restored.warnings) == (0, [])
 
 
+async def test_a_backup_does_not_count_the_shells_of_erased_records(
+    folder: Path, tmp_path: Path
+) -> None:
+    await forget(folder, Selection(owner="ada", id="r3"))
+    taken = back_up(folder, tmp_path / "backups")
+    restored = await restore_backup(tmp_path / "backups", tmp_path / "elsewhere")
+
+    assert taken.manifest.records == restored.records == NOTES - 1
+
+
 async def test_restoring_without_the_former_ledger_gives_a_warning(
     folder: Path, backups: Path, tmp_path: Path
 ) -> None:

@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import json
+import math
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ from local.bus.connection import BusMessage, Connection
 from local.bus.tool_host import ToolHost
 from local.client.tools import call_tool
 from local.errors import NoRespondersError, StorageError
-from local.protocol.envelope import Caller, decode
+from local.protocol.envelope import Caller, decode, utc_now
 from local.protocol.payloads import ToolResult
+from local.protocol.tool import may_wait
 from note_tool import Notes
 from waiting import eventually
 
@@ -97,6 +100,18 @@ async def test_the_result_of_a_request_without_a_reply_inbox_is_published(
         e.correlation_id: e.payload.ok for e in (decode(m.data, ToolResult) for m in published)
     }
     assert results == {"r2": True, "r3": False}
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_tool_may_wait_while_its_caller_does(bus: Connection, notes: Notes) -> None:
+    deadline = utc_now() + timedelta(days=1)
+    payload = {"args": {"text": "x"}}
+    for request in ({}, {"deadline_utc": deadline.isoformat()}):
+        await ask(bus, {"payload": payload, **request})
+
+    without, until_tomorrow = notes.could_wait
+    assert without < 5 < until_tomorrow < timedelta(days=1).total_seconds()
+    assert may_wait() == math.inf
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,15 @@ def test_an_invalid_call_fails_and_names_the_error(
     assert answer(running.folder, *words)["error"]["code"] == code
 
 
+def test_a_wrong_setting_has_a_code_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "bus.yaml").write_text("porrt: 4222")
+
+    error = answer(tmp_path, "recall", "tea")["error"]
+    assert error["code"] == "invalid_configuration"
+    assert "porrt" in error["message"]
+
+
 def test_reindex_over_the_bus_indexes_every_record(running: Running) -> None:
     local2(running.folder, "call", "save_memory", "content=The release is on Tuesday.")
     status = answer(running.folder, "reindex")

@@ -166,11 +166,14 @@ def test_a_ledger_of_another_format_prevents_the_start(
     assert (found["verdict"], found["detail"], found["remedy"]) == ("broken", *refusal)
 
 
-def test_an_interrupt_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [[ROOT / "run_local.py"], ["-m", "local", "up"]])
+def test_an_interrupt_during_the_imports_prints_no_traceback(
+    tmp_path: Path, program: list[str | Path]
+) -> None:
     """A module in place of typer is imported first, and interrupts the process."""
     (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
     done = subprocess.run(
-        [sys.executable, ROOT / "run_local.py"],
+        [sys.executable, *program],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,

@@ -19,6 +19,7 @@ from note_tool import Notes
 CODES_AND_ERRORS = {
     "bad_request": local2.BadRequestError,
     "invalid_arguments": local2.InvalidArgumentsError,
+    "invalid_configuration": local2.ConfigError,
     "unknown_tool": local2.UnknownToolError,
     "too_large": local2.TooLargeError,
     "deadline_exceeded": local2.DeadlineError,

@@ -1,6 +1,7 @@
 """compact_for_payload_error reduces bytes and keeps what the model needs to continue."""
 
 import base64
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -67,6 +68,15 @@ async def test_it_returns_true_only_if_the_payload_shrank() -> None:
 
     assert list(memory.context) == before
     assert recorded.statuses == ["started", "failed"]
+
+
+async def test_it_returns_false_if_only_a_part_shrank_that_no_model_received() -> None:
+    memory = memory_with(*chat(60), threshold=100)
+    refused = len(json.dumps(memory.get_messages()))
+    reduced = await memory.compact_for_payload_error(runtime_with(Writer("blah " * 60)))
+
+    assert len(json.dumps(memory.get_messages())) >= refused
+    assert not reduced
 
 
 async def test_a_summary_longer_than_its_messages_is_discarded() -> None:

@@ -205,7 +205,7 @@ async def documents__store(ledger: Ledger, marker: str) -> object:
 
 @operation
 async def documents__read(ledger: Ledger, marker: str) -> object:  # noqa: ARG001 - every operation has it
-    return await ledger.documents.read("metals.md")
+    return await ledger.documents.read("metals.md", 0, 100)
 
 
 @operation

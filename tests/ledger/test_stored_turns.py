@@ -135,13 +135,14 @@ async def test_an_edited_message_is_a_newer_version(ledger: Ledger) -> None:
     assert [one.content for one in chain] == ["Osmium.", "Osmum."]
 
 
-async def test_a_documents_chunks_that_differ_are_replaced(ledger: Ledger) -> None:
-    def chunks(*texts: str) -> list[NewRecord]:
-        return [
-            record(text, kind="document_chunk", scope="tenant", owner="", source_ref=f"a#{n}")
-            for n, text in enumerate(texts, start=1)
-        ]
+def chunks(*texts: str) -> list[NewRecord]:
+    return [
+        record(text, kind="document_chunk", scope="tenant", owner="", source_ref=f"a#{n}")
+        for n, text in enumerate(texts, start=1)
+    ]
 
+
+async def test_a_documents_chunks_that_differ_are_replaced(ledger: Ledger) -> None:
     first = (await ledger.documents.store("a", chunks("One.", "Two.", "Three."))).written
 
     rewritten = await ledger.documents.store("a", chunks("One.", "2."))
@@ -150,3 +151,15 @@ async def test_a_documents_chunks_that_differ_are_replaced(ledger: Ledger) -> No
     assert (one.id, one.was_new) == (first[0].id, False)
     assert (two.was_new, two.replaced) == (True, (first[1].id,))
     assert rewritten.surplus == [first[2].id]
+
+
+async def test_any_part_of_a_document_is_that_part_of_the_whole(ledger: Ledger) -> None:
+    texts = ["One.", *(f"The {n}. chunk." for n in range(2, 12)), "ß"]
+    whole = "\n\n".join(texts)
+    await ledger.documents.store("a", chunks(*texts))
+
+    for offset in range(len(whole) + 2):
+        for limit in (1, 2, 5, 40, 1_000):
+            part = await ledger.documents.read("a", offset, limit)
+            assert part is not None
+            assert (part.text, part.total) == (whole[offset : offset + limit], len(whole))

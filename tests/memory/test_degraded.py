@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from indexed import indexed, paused_indexing
 from local.errors import BadRequestError
 from local.memory.service import MemoryService
 from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Caller, utc_now
+from local.protocol.tool import caller_waits_until
 from local.protocol.vectors import VectorHits, VectorStatus
 from local.vectors.minilm import MiniLM
 from waiting import eventually
@@ -211,6 +213,18 @@ async def test_many_concurrent_searches_are_answered_without_a_worker(
     results = await asyncio.gather(*(richard.search_episodic("gold") for _ in range(50)))
 
     assert all(result.degraded and len(result.hits) == 1 for result in results)
+
+
+async def test_recall_waits_for_a_starting_worker_no_longer_than_its_caller(
+    memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.indexer, "_patience", 600.0)
+    memory.indexer.worker_starting()
+    caller_waits_until.set(utc_now() + timedelta(seconds=1))
+
+    found = await richard.search_episodic("gold")
+
+    assert (found.degraded, found.reason) == (True, "The memory is still starting.")
 
 
 async def test_recall_does_not_wait_for_a_dead_or_unusable_worker(

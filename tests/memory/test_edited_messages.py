@@ -55,6 +55,14 @@ async def test_the_newest_version_is_found_and_loaded_in_place_of_the_older_one(
     assert await load_contents(bus) == expected
 
 
+async def test_the_id_of_a_message_may_be_its_message_id(bus: Connection) -> None:
+    message = {"role": "user", "message_id": "m1", "content": "Ship it to Basel."}
+    first = await ingest(bus, message)
+    second = await ingest(bus, {**message, "content": "Ship it to Bern."})
+
+    assert (counts(first), counts(second)) == ((1, 0, 0), (0, 1, 0))
+
+
 async def test_the_history_lists_every_version_newest_first(
     bus: Connection, announced: list[tuple[str, MemoryChange]]
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -243,6 +243,18 @@ async def test_an_earlier_statement_that_arrives_later_replaces_nothing(
     assert await richard.recall_topic("user.home") == "I live in Rome."
     assert [one.content for one in await facts(richard, "Where do I live?")] == ["I live in Rome."]
     assert len(await richard.facts.history("user.home")) == 2
+
+
+async def test_a_statement_dated_in_the_future_is_replaced_by_a_later_one(
+    memory: Memory, richard: MemoryService, extractor: Scripted
+) -> None:
+    extractor.facts_by_text = {"I live in Bath.": HOME, "I live in Rome.": HOME}
+    future = datetime(9999, 1, 1, tzinfo=UTC)
+
+    await send_and_extract(memory, richard, "I live in Bath.", timestamp=future)
+    await send_and_extract(memory, richard, "I live in Rome.", session="s2")
+
+    assert await richard.recall_topic("user.home") == "I live in Rome."
 
 
 async def test_a_known_fact_is_not_stored_again_but_gains_a_source(

@@ -6,7 +6,7 @@ import pytest
 
 from local.ledger import records
 from local.ledger.records import LONG_TEXT, NewRecord
-from local.ledger.sqlite import rows
+from local.ledger.sqlite import record_rows
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.conversations import Turn
 from local.memory.tenant import Memory
@@ -28,7 +28,7 @@ async def test_a_long_text_is_not_analysed_in_the_writer(
         read.append((threading.current_thread().name, len(record.content)))
         return features_of(record)
 
-    for module in (records, rows):
+    for module in (records, record_rows):
         monkeypatch.setattr(module, "features_of", record_thread)
     service = memory.of(RICHARD)
     await service.intake.store_turn(

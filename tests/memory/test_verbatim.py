@@ -180,6 +180,16 @@ def test_arguments_are_read_in_any_form(arguments: object, args: Json) -> None:
     assert (message.tool_calls[0].args, message.tool_calls[0].id) == (args, "1")
 
 
+async def test_an_invocation_of_an_agent_is_loaded_as_a_call(bus: Connection) -> None:
+    invocation = {"agent_name": "planner", "request": "Plan the launch."}
+    await ingest(bus, {"role": "assistant", "agent_calls": [invocation]})
+
+    (message,) = (await call(bus, "load_session", {}))["messages"]
+    assert message["tool_calls"] == [
+        {"id": "", "name": "planner", "args": {"request": "Plan the launch."}}
+    ]
+
+
 def test_a_message_that_is_resent_is_read_unchanged() -> None:
     """`local2 ingest` reads a file, and resends in parts what it read."""
     (first,) = messages_of(

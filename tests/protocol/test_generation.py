@@ -183,6 +183,7 @@ def test_thinking_is_read_in_any_form(thinking: Any, expected: str | None) -> No
         ({"role": "assistant", "content": [{"type": "text", "text": "19.3 g."}]}, "19.3 g."),
         ([{"type": "text", "text": {"value": "19.3 g."}}], "19.3 g."),
         ({"role": "model", "parts": [{"text": "19.3 g."}]}, "19.3 g."),
+        ({"role": "assistant", "content": {"grams": 19.3}}, '{"grams":19.3}'),
     ],
 )
 def test_query_and_answer_may_be_made_of_parts(content: Any, expected: str) -> None:

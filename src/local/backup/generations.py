@@ -40,12 +40,16 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopiedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A ledger in a generation; `key` is the key of the hashes that name its pieces."""
+    """A ledger in a generation; `key` is the key of the hashes that name its pieces.
+
+    `records` includes the shells of erased records; `shells` is their number.
+    """
 
     path: str
     size: int
     schema: int
     records: int
+    shells: int = 0
     key: bytes
     pieces: list[str]
 
@@ -61,7 +65,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        return sum(ledger.records for ledger in self.ledgers)
+        return sum(ledger.records - ledger.shells for ledger in self.ledgers)
 
     @property
     def size(self) -> int:

@@ -174,10 +174,9 @@ def _extract(
 
 
 def _compare(ledger: CopiedFile, found: Contents) -> None:
-    if (found.schema, found.records) != (ledger.schema, ledger.records):
+    if (found.schema, found.rows) != (ledger.schema, ledger.records):
         raise BackupError(
-            f"{ledger.path} has {found.records} records, but the backup should have "
-            f"{ledger.records}."
+            f"{ledger.path} has {found.rows} records, but the backup should have {ledger.records}."
         )
 
 
@@ -272,5 +271,5 @@ def _earlier_ledger(name: str, current: LedgerFile, schema: int, file: Path) -> 
         schema=schema,
         records=contents.records,
         kept_at=datetime.fromtimestamp(file.stat().st_mtime, UTC),
-        lost=max(now.records - contents.records, 0) if now else None,
+        lost=max(now.rows - contents.rows, 0) if now else None,
     )

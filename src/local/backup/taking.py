@@ -187,7 +187,8 @@ def _store_ledger(
         path=name,
         size=size,
         schema=contents.schema,
-        records=contents.records,
+        records=contents.rows,
+        shells=contents.rows - contents.records,
         key=key,
         pieces=names,
     )
@@ -195,9 +196,9 @@ def _store_ledger(
 
 def _check_copy(copied: LedgerFile, before: Contents) -> Contents:
     contents = contents_of(*copied)
-    if contents.records < before.records:
+    if contents.rows < before.rows:
         raise BackupError(
-            f"The copy has only {contents.records} of {before.records} records.",
+            f"The copy has only {contents.rows} of {before.rows} records.",
             remedy="Run `local2 doctor --deep` while no stack runs: it reads all of the ledger.",
         )
     return contents

@@ -167,16 +167,18 @@ class Connection:
         return subscription
 
     async def flush(self) -> None:
-        """Return when the server has received everything sent so far.
-
-        It takes two pings, because nats-py writes the first one ahead of the data in its buffer,
-        and the second one after it.
-        """
+        """Return when the server has received everything sent so far."""
         try:
-            await self.client.flush()
-            await self.client.flush()
+            # Shielded, because in nats-py a cancelled ping fails when its answer arrives, and in
+            # Python 3.11 a cancellation may be lost.
+            await asyncio.shield(self._ping_twice())
         except nats.errors.Error as error:
             raise BusError(f"The NATS server does not answer: {error}.") from error
+
+    async def _ping_twice(self) -> None:
+        """Ping ahead of the data in nats-py's buffer, and then after it."""
+        for _ in range(2):
+            await self.client.flush()
 
     def incoming_subject(self, subject: str, tenant: str) -> str:
         """Return the subject on which this connection receives a tenant's messages."""

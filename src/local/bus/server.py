@@ -95,6 +95,7 @@ class EmbeddedServer:
     ) -> None:
         self._executable = find_server()
         self.folder = folder.resolve()
+        self._log_file = self.folder / "server.log"
         self._host = host
         self._port = port
         self._inherit = inherit
@@ -188,10 +189,6 @@ class EmbeddedServer:
             "The NATS server did not reload its accounts.", remedy=f"See {self._log_file}."
         )
 
-    @property
-    def _log_file(self) -> Path:
-        return self.folder / "server.log"
-
     async def stop(self) -> None:
         if self._process is None or self._process.returncode is not None:
             return
@@ -248,6 +245,13 @@ class EmbeddedServer:
             process.kill()
         if unwritable := await asyncio.to_thread(why_unwritable, self.folder):
             raise unwritable
+        with suppress(OSError, OverflowError):  # refused: nobody listens there; -1: no port
+            _, other = await asyncio.open_connection(self._host, self._port)
+            other.close()
+            raise BusError(
+                f"The port {self._port} of {self._host} is in use by another program.",
+                remedy="Stop it, or set another `port` in config/bus.yaml (-1: a free one).",
+            )
         raise BusError(
             f"nats-server did not start (exit code {process.returncode}).",
             remedy=f"See {self._log_file}.",

@@ -31,7 +31,7 @@ from local.errors import (
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
 from local.protocol.payloads import Json, ToolProgress, ToolRequest, ToolResult
-from local.protocol.tool import Tool, reporter
+from local.protocol.tool import Tool, begin_call
 from local.protocol.tool_messages import error_headers, header_value
 from local.settings import TOOL_OUTPUT_LIMIT
 
@@ -165,7 +165,7 @@ class ToolHost(Participant):
                     raise DeadlineError(
                         f"The deadline {request.deadline_utc} has passed; nothing was done."
                     )
-                reporter.set(partial(self._report, request))  # only for the current task
+                begin_call(partial(self._report, request), request.deadline_utc)
                 output = await self._tool.run(caller, request.payload.args)
         result = ToolResult(ok=True, content=output.content, data=output.data)
         if self._tool.whole:

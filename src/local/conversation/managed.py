@@ -19,6 +19,7 @@ from local.conversation.compaction import (
     Threshold,
     TriggerStrategy,
     WholeContext,
+    payload_bytes,
     recover_from_refusal,
 )
 from local.conversation.config import ManagedMemoryConfig
@@ -109,6 +110,10 @@ class ManagedConversationMemory(ConversationMemory):
             return limit_tokens(chosen, self.config, self._count)
         return chosen
 
+    def _payload_bytes(self) -> int:
+        self._update_window()
+        return payload_bytes(self._retrieved())
+
     def _exceeds_limit(self, tokens: int) -> bool:
         return self.config.active_context.enabled and tokens > self.config.threshold_tokens
 
@@ -166,13 +171,16 @@ class ManagedConversationMemory(ConversationMemory):
         """Make the context smaller in bytes after a request was refused as too large.
 
         The newest rounds stay as they are. Earlier messages are summarised, and only the newest of
-        their images stay. Returns whether the serialised messages became smaller.
+        their images stay. Returns whether the serialised messages for a model became smaller: while
+        these leave out what exceeds the limit, a shorter context alone saves nothing.
         """
         async with self._compacting:
             policy = self.config.active_context
             if not policy.enabled or "summarization" not in policy.enabled_stages:
                 return False
-            return await self._compact(recover_from_refusal, runtime)
+            refused = self._payload_bytes()
+            compacted = await self._compact(recover_from_refusal, runtime)
+            return compacted and self._payload_bytes() < refused
 
     async def _compact(
         self,

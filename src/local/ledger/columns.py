@@ -144,6 +144,7 @@ class Columns:
             names.durabilities.number_of(candidate.durability),
             candidate.importance,
             datetime.fromisoformat(candidate.event_time).timestamp(),
+            datetime.fromisoformat(candidate.stored_at or candidate.event_time).timestamp(),
             -1 if candidate.memory_type is None else names.types.number_of(candidate.memory_type),
             names.sources.number_of(candidate.source_class),
             -1 if candidate.stated_by is None else names.principals.number_of(candidate.stated_by),

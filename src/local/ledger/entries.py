@@ -34,6 +34,7 @@ COLUMNS = np.dtype([
     ("durability", np.int32),
     ("importance", np.float64),
     ("time", np.float64),        # seconds since 1970
+    ("newness", np.float64),     # the same, or when it was stored if that was earlier
     ("type", np.int32),          # memory type of a fact; -1: none
     ("source", np.int32),        # source class
     ("principal", np.int32),     # user who stated the record; -1: unknown
@@ -79,6 +80,7 @@ class Candidate(NamedTuple):
     memory_type: MemoryType | None
     source_class: SourceClass
     stated_by: str | None
+    stored_at: str | None
     active: int = 1
 
     def features(self) -> Features:

@@ -121,6 +121,12 @@ class Record(NewRecord, frozen=True, kw_only=True):
     score: float | None = None
     retired_at: datetime | None = None
     retired_why: RetirementReason | None = None
+    stored_at: datetime | None = None  # if its event_time was in the future then
+
+    @property
+    def newness(self) -> datetime:
+        """Its event_time, or when it was stored if that was earlier: some clocks are wrong."""
+        return min(self.event_time, self.stored_at or self.event_time)
 
 
 def source_class_of(record: NewRecord) -> SourceClass:
@@ -212,6 +218,14 @@ class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
 
     written: list[Written]
     surplus: list[str]
+
+
+class DocumentPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a document of `total` characters. `label` is that of the document's first chunk."""
+
+    label: str
+    total: int
+    text: str
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

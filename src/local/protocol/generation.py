@@ -173,8 +173,7 @@ class _MessageFields:
     def split_blocks(self, field: str) -> tuple[str | None, list[Json]]:
         """Remove thoughts, calls and results from a field's blocks; return them."""
         value = self.inner.get(field)
-        content = first_of(value, ("content", "parts")) if isinstance(value, dict) else value
-        blocks = Blocks.of(content)
+        blocks = Blocks.of(_content(value) if isinstance(value, dict) else value)
         calls = [*blocks.calls, *blocks.results]
         thoughts = [block for block in blocks.parts if is_thought(block)]
         if calls or thoughts:
@@ -186,7 +185,7 @@ class _MessageFields:
         value = self.inner.get(field)
         text = text_of(value)
         if text is None and value not in (None, [], {}):
-            text = as_text(value)
+            text = as_text(_content(value) if _is_message(value) else value)
         if text is None:
             if missing:
                 return ""
@@ -251,6 +250,14 @@ class _MessageFields:
 
     def _note_unread(self, at: str, wanted: str, value: Any) -> None:
         self.unread.append(f"{at}: expected {wanted}, got {kind_of(value)}")
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and "role" in value and _content(value) is not None
+
+
+def _content(message: Mapping[str, Any]) -> Any:
+    return first_of(message, ("content", "parts"))
 
 
 def _error(value: Any) -> ErrorReply | None:

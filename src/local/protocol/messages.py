@@ -21,6 +21,7 @@ from local.protocol.reading import (
     first_of,
     in_utc,
     moment_of,
+    name_of,
     text_of,
     written_time,
 )
@@ -41,7 +42,9 @@ ROLES = {
 MIN_MILLISECONDS = 100_000_000_000
 """Timestamps from this number on are in milliseconds, smaller ones in seconds (up to the year
 5138)."""
-CONTENT_FIELDS = ("content", "text", "parts", "tool_calls", "function_call", "refusal")
+CONTENT_FIELDS = (
+    "content", "text", "parts", "tool_calls", "agent_calls", "function_call", "refusal",
+)  # fmt: skip
 """A message needs one of these fields; text in any other field would never be searched."""
 TIME_FIELDS = ("event_time", "timestamp_utc", "created_at")
 """Fields that may hold the time of a message without `timestamp`; `load_session` returns the
@@ -124,11 +127,14 @@ def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
     message = ConversationMessage(
         role=ROLES.get(known.role.lower(), known.role),
         content=text or known.refusal or text,
-        id=_id(known.id),
+        id=_id(known.id) or name_of(received.get("message_id")) or None,
         name=known.name or None,
         timestamp=_timestamp(known.timestamp, f"{prefix}timestamp")
         or moment_of(first_of(received, TIME_FIELDS)),
-        tool_calls=_calls(known, blocks.calls, prefix),
+        tool_calls=[
+            *_calls(known, blocks.calls, prefix),
+            *read_calls(_agent_calls(received.get("agent_calls")), prefix, []),
+        ],
         tool_call_id=_id(known.tool_call_id),
         occurrence=known.occurrence,
         parts=bounded(blocks.parts or _parts(known)) or [],
@@ -218,6 +224,15 @@ def _calls(known: ReceivedMessage, among_parts: list[Json], prefix: str) -> list
             '"arguments": "{}"}}.',
         )
     return calls
+
+
+def _agent_calls(value: Any) -> list[Json]:
+    """Return the invocations of agents, `{agent_name, request}`, as calls under their names."""
+    return [
+        {"name": name, "args": {"request": call.get("request")}}
+        for call in (value if isinstance(value, list) else ())
+        if isinstance(call, dict) and (name := call.get("agent_name"))
+    ]
 
 
 def _result_message(

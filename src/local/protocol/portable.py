@@ -103,6 +103,7 @@ class RecordLine(Line, frozen=True):
     superseded_by: str | None = None
     retired_at: Moment | None = None
     retired_why: RetirementReason | None = None
+    stored_at: Moment | None = None
     vector: StoredVector | None = None
 
 

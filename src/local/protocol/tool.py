@@ -4,16 +4,18 @@ The announced schema is generated from the type of the arguments, so that announ
 validation cannot differ.
 """
 
+import math
 import re
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 import msgspec
 
 from local.errors import InvalidArgumentsError
-from local.protocol.envelope import Caller
+from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import (
     Function,
     FunctionSchema,
@@ -22,15 +24,35 @@ from local.protocol.payloads import (
     ToolResult,
     ToolSchema,
 )
+from local.protocol.reading import in_utc
 
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
 _UNKNOWN_FIELD = re.compile(r"^Object contains unknown field .* at `args(?:\.([^`]+))?`")
 _INDEX = re.compile(r"\[[^\]]*\]")
 
-reporter: ContextVar[Callable[[ToolProgress], Awaitable[None]] | None] = ContextVar(
-    "reporter", default=None
-)
-"""The function that reports progress; a host sets it while it runs a call."""
+Reporter = Callable[[ToolProgress], Awaitable[None]]
+reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+"""The function that reports the progress of the current call."""
+caller_waits_until: ContextVar[datetime | None] = ContextVar("caller_waits_until", default=None)
+"""The deadline of the current call."""
+ASSUMED_PATIENCE = timedelta(seconds=5)
+"""How long a caller that states no deadline is assumed to wait."""
+REST_OF_ANSWER = 1.0
+"""Seconds before its deadline at which a call stops waiting, so that the answer arrives in time."""
+
+
+def begin_call(report_progress: Reporter, deadline: datetime | None) -> None:
+    """Note how the current task reports its progress, and how long its caller waits."""
+    reporter.set(report_progress)
+    caller_waits_until.set(deadline or utc_now() + ASSUMED_PATIENCE)
+
+
+def may_wait() -> float:
+    """Return the seconds that the current call may wait for something; infinite outside a call."""
+    if (deadline := caller_waits_until.get()) is None:
+        return math.inf
+    left = (in_utc(deadline, "deadline_utc") - utc_now()).total_seconds()
+    return max(left - REST_OF_ANSWER, 0.0)
 
 
 async def report(progress: float, total: float | None = None) -> None:

@@ -157,21 +157,20 @@ class DocumentPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_document(memory: MemoryService, args: ReadDocument) -> ToolOutput:
-    document = await memory.documents.read(args.source)
-    piece = document.content[args.offset : args.offset + args.limit]
-    until, total = args.offset + len(piece), len(document.content)
+    part = await memory.documents.read(args.source, args.offset, args.limit)
+    until, total = args.offset + len(part.text), part.total
     more = until < total
     reads_on = f"; offset={until} reads on" if more else ""
     return ToolOutput(
-        content=f"{piece}\n[Characters {args.offset} to {until} of {total} of "
-        f"{document.title}{reads_on}.]",
+        content=f"{part.text}\n[Characters {args.offset} to {until} of {total} of "
+        f"{part.label}{reads_on}.]",
         data=DocumentPiece(
             source=args.source,
-            title=document.title,
+            title=part.label,
             offset=args.offset,
             total_chars=total,
             next_offset=until if more else None,
-            content=piece,
+            content=part.text,
         ),
     )
 

@@ -119,6 +119,27 @@ async def test_migration_keeps_every_record(migrated: Database) -> None:
     assert await contents_of(migrated, "SELECT record_id FROM audit") == [("f1",)]
 
 
+async def test_records_dated_in_the_future_count_as_stored_by_the_migration(
+    tmp_path: Path,
+) -> None:
+    file, began = tmp_path / "old.sqlite3", utc_now()
+    before = [migration for migration in migrations() if migration.name < "0018"]
+    insert = (
+        "INSERT INTO record (tenant, id, kind, owner, content, event_time)"
+        " VALUES ('default', ?, 'note', '', '', ?)"
+    )
+    async with Database.open(file, before) as database:
+        times = [(year, f"{year}-05-02T14:23:01.000+00:00") for year in ("2025", "9999")]
+        await database.write(lambda c: c.executemany(insert, times).rowcount)
+
+    async with Database.open(file, migrations()) as database:
+        (past, future) = await Ledger(database, "default").records.at([1, 2])
+
+    assert (past.stored_at, past.newness) == (None, past.event_time)
+    assert began - timedelta(seconds=1) < future.newness <= utc_now()
+    assert future.event_time.year == 9999
+
+
 async def test_topics_survive_the_migration(memory: Memory, richard: MemoryService) -> None:
     assert await richard.recall_topic("user.metal") == "Osmium"
     assert await richard.recall_topic("project.deadline") == "Friday"

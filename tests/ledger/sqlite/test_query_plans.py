@@ -17,6 +17,7 @@ WHOLE = {
     "sample_indexed": "a start",
     "count_exported": "the beginning of an export",
     "count_rows": "a start",
+    "count_shells": "a backup; from an index alone",
     "could_be_chosen": "a restore, after which something was forgotten",
     "lacks_features": "a start, until every record has its features",
 }

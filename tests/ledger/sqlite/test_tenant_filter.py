@@ -26,6 +26,7 @@ UNFILTERED = {
     "last_row": OF_ALL,
     "last_rows": "where an export ends: " + OF_ALL,
     "count_rows": "whether rows are missing: " + OF_ALL,
+    "count_shells": "how many of these rows are records: " + OF_ALL,
     "lacks_features": "whether an older local2 wrote any of it: " + OF_ALL,
     "vectors_of_others": "up to where another embedder's vectors are looked for: " + OF_ALL,
     "every_tombstone": "of two copies of a whole ledger, which are compared",

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.usefixtures("tools")
 
 LIMIT = "The API limit is 100 requests per minute."
 RAISED = "They raised the API limit to 250 requests per minute."
+FAR_FUTURE = "9999-01-01T00:00:00Z"
 HOW_MUCH = "What is the API limit?"
 
 
@@ -93,11 +94,18 @@ async def test_a_later_message_of_another_speaker_keeps_its_place(bus: Connectio
     assert not is_reordered(await recall(bus, HOW_MUCH))
 
 
-async def test_a_message_dated_in_the_future_is_not_the_latest(bus: Connection) -> None:
-    for content, timestamp in ((LIMIT, None), (RAISED, "9999-01-01T00:00:00Z")):
+@pytest.mark.parametrize("future", [0, 1])
+async def test_a_message_dated_in_the_future_is_as_new_as_it_was_when_stored(
+    bus: Connection, future: int
+) -> None:
+    for number, content in enumerate((LIMIT, RAISED)):
+        timestamp = FAR_FUTURE if number == future else None
         await ingest(bus, {"role": "user", "content": content, "timestamp": timestamp})
 
-    assert not is_reordered(await recall(bus, HOW_MUCH))
+    items = await recall(bus, HOW_MUCH)
+    assert [item["content"] for item in items] == [RAISED, LIMIT]
+    assert items[1 - future]["event_time"] == FAR_FUTURE
+    assert is_reordered(items)
 
 
 @pytest.mark.parametrize("correction", ["No, I meant Wednesday.", "Sorry - make that Wednesday!"])

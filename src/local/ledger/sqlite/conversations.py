@@ -12,7 +12,7 @@ from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_rows import Cause, RecordRows
 from local.ledger.sqlite.records import RECORDS_PER_TRANSACTION
 from local.ledger.sqlite.rows import TenantRows, as_json
-from local.ledger.sqlite.turns import Received
+from local.ledger.sqlite.turns import ReceivedRows
 from local.protocol.envelope import content_id, utc_now
 from local.protocol.payloads import Json
 
@@ -23,7 +23,7 @@ POSITION_STEP = 1 / 1024
 class Conversations:
     """One tenant's conversations, as agents report them."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows, received: Received) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows, received: ReceivedRows) -> None:
         self._rows = rows
         self._records = records
         self._received = received
@@ -111,7 +111,7 @@ class _Part:
         self,
         rows: TenantRows,
         written: RecordRows,
-        received: Received,
+        received: ReceivedRows,
         connection: SqlConnection,
         records: Sequence[NewRecord],
     ) -> None:

@@ -40,15 +40,19 @@ __all__ = [
     "refuse_without_room",
 ]
 
+SHELLS_SINCE = 12
+"""Number of the migration since which erased records leave shells."""
+
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
     """The extent of a ledger.
 
-    `schema` is the number of its last migration. `records` counts the records of all tenants,
-    including the shells of erased ones.
+    `schema` is the number of its last migration. `rows` counts the records of all tenants and the
+    shells of erased ones, `records` only the former.
     """
 
     schema: int
+    rows: int
     records: int
 
 
@@ -65,8 +69,8 @@ def contents_of(file: Path, key: ContentKey | None) -> Contents:
             raise DamagedError(f"{file} is damaged: {found[0]}.")
         contents, last = _read_counts(connection)
     ensure_schema_known(file, contents.schema)
-    if last != contents.records:
-        raise DamagedError(f"{file} lacks {last - contents.records} of {last} records.")
+    if last != contents.rows:
+        raise DamagedError(f"{file} lacks {last - contents.rows} of {last} records.")
     return contents
 
 
@@ -116,7 +120,10 @@ def rows_of(file: Path, statement: str, key: ContentKey | None) -> list[sqlite3.
 def _read_counts(connection: sqlite3.Connection) -> tuple[Contents, int]:
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
     there, last = connection.execute(SQL["count_rows"]).fetchone()
-    return Contents(schema=schema, records=there), last
+    shells = 0
+    if schema >= SHELLS_SINCE:
+        (shells,) = connection.execute(SQL["count_shells"]).fetchone()
+    return Contents(schema=schema, rows=there, records=there - shells), last
 
 
 @contextmanager

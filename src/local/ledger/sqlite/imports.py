@@ -277,6 +277,6 @@ class _Page:
 
 def _record_of(line: RecordLine) -> Record:
     columns = {name: getattr(line, name) for name in OF_RECORDS}
-    for name in ("event_time", "retired_at"):
+    for name in ("event_time", "retired_at", "stored_at"):
         columns[name] = columns[name] and in_utc(columns[name], name)
     return Record(**columns)

@@ -29,7 +29,7 @@ from local.ledger.sqlite.rows import SQL, Parameters, TenantRows
 from local.ledger.sqlite.searches import Searches
 from local.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local.ledger.sqlite.tombstones import Tombstones
-from local.ledger.sqlite.turns import Received, Turns
+from local.ledger.sqlite.turns import Received, ReceivedRows, Turns
 from local.ledger.sqlite.upkeep import IndexedRecords, Upkeep
 from local.ledger.sqlite.working_sets import budgets_of
 from local.text.features import features_of, pairs_of
@@ -59,9 +59,10 @@ class Ledger:
         self.extraction = Extractions(rows, record_rows, topics)
         self.knowledge = Knowledge(rows, record_rows)
         self.relations = Relations(rows, record_rows)
-        self.received = Received(rows, record_rows)
-        self.turns = Turns(rows, record_rows, self.received)
-        self.conversations = Conversations(rows, record_rows, self.received)
+        received_rows = ReceivedRows(rows, record_rows)
+        self.received = Received(rows, received_rows)
+        self.turns = Turns(rows, record_rows, received_rows)
+        self.conversations = Conversations(rows, record_rows, received_rows)
         self.documents = Documents(rows, record_rows)
         self.items = Items(rows, record_rows)
         self.sessions = Sessions(rows)

@@ -41,6 +41,9 @@ def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
         values["retired_at"] = stamp(record.retired_at) if record.retired_at else None
     else:
         values["stated_by"] = principal_of(record)
+    now = utc_now()
+    stored_at = values["stored_at"] or (now if record.event_time > now else None)
+    values["stored_at"] = stored_at and stamp(stored_at)
     values["pairs"] = pairs_of(features.stems)
     values["keywords"], values["queries"] = as_json(record.keywords), as_json(record.queries)
     return values

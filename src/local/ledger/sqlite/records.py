@@ -4,14 +4,24 @@ Facts that were recently looked up by topic are held in memory: agents need the 
 turn.
 """
 
-import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from functools import partial
+from itertools import accumulate
 
-from local.ledger.records import DERIVED_FROM, Counts, NewRecord, Record, Rewritten, Shown, Written
+from local.ledger.records import (
+    DERIVED_FROM,
+    Counts,
+    DocumentPart,
+    NewRecord,
+    Record,
+    Rewritten,
+    Shown,
+    Written,
+)
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_rows import Cause, RecordRows
-from local.ledger.sqlite.rows import TenantRows, record_of
+from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import Budget
 from local.protocol.envelope import utc_now
 from local.protocol.memories import OwnerScope
@@ -21,6 +31,8 @@ RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""
 LARGEST_HELD = 4_096
 """Maximum length in characters of a fact that is held in memory."""
+BETWEEN_CHUNKS = "\n\n"
+"""What separates the chunks of a document that is read: each is a paragraph."""
 
 
 class Records:
@@ -43,12 +55,12 @@ class Records:
 
     async def at(self, rows: Sequence[int]) -> list[Record]:
         """Return the records in these rows."""
-        found = await self._rows.all("records", rows=json.dumps(rows))
+        found = await self._rows.all("records", rows=as_json(rows))
         return [record_of(row) for row in found]
 
     async def chain(self, *record_ids: str) -> list[Record]:
         """Return all versions of these records, the newest first."""
-        rows = await self._rows.all("chain", ids=json.dumps(record_ids))
+        rows = await self._rows.all("chain", ids=as_json(record_ids))
         return [record_of(row) for row in rows]
 
     async def shown(
@@ -60,7 +72,7 @@ class Records:
         """
         rows = await self._rows.all(
             "shown",
-            ids=json.dumps(record_ids),
+            ids=as_json(record_ids),
             turn=excluded_turn,
             characters=characters,
             derived_from=DERIVED_FROM,
@@ -217,9 +229,9 @@ class Documents:
         self._rows = rows
         self._records = records
 
-    async def read(self, source: str) -> list[tuple[str, str]]:
-        """Return label and content of each active chunk of a document, in order."""
-        return await self._rows.read(lambda c: self._read(c, source))
+    async def read(self, source: str, offset: int, limit: int) -> DocumentPart | None:
+        """Return up to `limit` characters of a document from `offset` on; None if it is unknown."""
+        return await self._rows.read(lambda c: self._read(c, source, offset, limit))
 
     async def store(self, source: str, chunks: Sequence[NewRecord]) -> Rewritten:
         """Make these the active chunks of a document; their `source_ref`s are "source#number".
@@ -228,27 +240,44 @@ class Documents:
         """
         return await self._rows.write(lambda c: self._store(c, source, chunks))
 
-    def _active(self, connection: SqlConnection, source: str) -> dict[int, Row]:
-        """Return the active chunks by number."""
+    def _active(self, connection: SqlConnection, source: str, statement: str) -> list[Row]:
+        """Return the active chunks, in their order."""
         first, last = f"{source}#1", f"{source}#:"
-        return {
+        numbered = {
             int(number): row
-            for row in self._rows.execute(connection, "active_chunks", first=first, last=last)
+            for row in self._rows.execute(connection, statement, first=first, last=last)
             if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
         }
+        return [row for _, row in sorted(numbered.items())]
 
-    def _read(self, connection: SqlConnection, source: str) -> list[tuple[str, str]]:
-        chunks = sorted(self._active(connection, source).items())
-        return [(row["label"], row["content"]) for _, row in chunks]
+    def _read(
+        self, connection: SqlConnection, source: str, offset: int, limit: int
+    ) -> DocumentPart | None:
+        chunks = self._active(connection, source, "chunk_lengths")
+        if not chunks:
+            return None
+        lengths = (row["length"] + len(BETWEEN_CHUNKS) for row in chunks)
+        *begins, end = accumulate(lengths, initial=0)
+        first = bisect_right(begins, offset) - 1
+        rows = [row["row"] for row in chunks[first : bisect_left(begins, offset + limit)]]
+        found = self._rows.execute(connection, "records", rows=as_json(rows))
+        contents = {row["row"]: row["content"] for row in found}
+        text = "".join(contents[row] + BETWEEN_CHUNKS for row in rows)
+        total, begin = end - len(BETWEEN_CHUNKS), begins[first]
+        text = text[offset - begin : min(offset + limit, total) - begin]
+        return DocumentPart(label=chunks[0]["label"], total=total, text=text)
 
     def _store(
         self, connection: SqlConnection, source: str, chunks: Sequence[NewRecord]
     ) -> Rewritten:
-        older = {row["source_ref"]: row for row in self._active(connection, source).values()}
-        written = [
-            self._store_chunk(connection, chunk, older.pop(chunk.source_ref, None))
-            for chunk in chunks
-        ]
+        stored = self._active(connection, source, "active_chunks")
+        older = {row["source_ref"]: row for row in stored}
+        written = [_written_chunk(chunk, older.pop(chunk.source_ref, None)) for chunk in chunks]
+        for chunk, result in zip(chunks, written, strict=True):
+            for record_id in result.replaced:
+                self._records.supersede(connection, record_id, Cause.of(chunk))
+        new = [one for one, result in zip(chunks, written, strict=True) if result.was_new]
+        self._records.store_each(connection, new)
         cause = Cause(
             agent=chunks[-1].agent,
             superseded_by=written[-1].id,
@@ -260,13 +289,10 @@ class Documents:
             self._records.supersede(connection, record_id, cause)
         return Rewritten(written=written, surplus=surplus)
 
-    def _store_chunk(
-        self, connection: SqlConnection, chunk: NewRecord, older: Row | None
-    ) -> Written:
-        if older is None:
-            return self._records.store(connection, chunk)
-        if (older["label"], older["content"]) == (chunk.label, chunk.content):
-            return Written(id=older["id"], was_new=False)
-        self._records.supersede(connection, older["id"], Cause.of(chunk))
-        self._records.store(connection, chunk)
-        return Written(id=chunk.id, was_new=True, replaced=(older["id"],))
+
+def _written_chunk(chunk: NewRecord, older: Row | None) -> Written:
+    if older is None:
+        return Written(id=chunk.id, was_new=True)
+    if (older["label"], older["content"]) == (chunk.label, chunk.content):
+        return Written(id=older["id"], was_new=False)
+    return Written(id=chunk.id, was_new=True, replaced=(older["id"],))

@@ -93,8 +93,8 @@ def record_of(row: Row) -> Record:
     columns["pending"] = None if row["pending"] is None else bool(row["pending"])
     columns["keywords"] = msgspec.json.decode(row["keywords"], type=tuple[str, ...])
     columns["queries"] = msgspec.json.decode(row["queries"], type=tuple[str, ...])
-    if row["retired_at"] is not None:
-        columns["retired_at"] = datetime.fromisoformat(row["retired_at"])
+    for name in ("retired_at", "stored_at"):
+        columns[name] = datetime.fromisoformat(row[name]) if row[name] else None
     return Record(**columns)
 
 

@@ -28,20 +28,26 @@ _Known = dict[tuple[Any, ...], list[Row]]
 
 
 class Received:
-    """Messages and tool results that no turn or conversation has reported yet.
+    """Messages and tool results that no turn or conversation has reported yet."""
 
-    The methods that take a connection are used inside a transaction.
-    """
+    def __init__(self, rows: TenantRows, received: "ReceivedRows") -> None:
+        self._rows = rows
+        self._received = received
+
+    async def store(self, record: NewRecord) -> Written:
+        """Add a received record, unless its turn has already reported it."""
+        return await self._rows.write(lambda c: self._received.store(c, record))
+
+
+class ReceivedRows:
+    """The rows of received records; used inside a transaction."""
 
     def __init__(self, rows: TenantRows, records: RecordRows) -> None:
         self._rows = rows
         self._records = records
 
-    async def store(self, record: NewRecord) -> Written:
+    def store(self, connection: SqlConnection, record: NewRecord) -> Written:
         """Add a received record, unless its turn has already reported it."""
-        return await self._rows.write(lambda c: self._store(c, record))
-
-    def _store(self, connection: SqlConnection, record: NewRecord) -> Written:
         if record.kind == "tool_output" and record.query_id is not None:
             found = self._possible_matches(connection, "reported_result", record)
             if (row := _first_same(found, record)) is not None:
@@ -135,7 +141,7 @@ def _first_same(rows: Iterable[Row], result: NewRecord) -> Row | None:
 class Turns:
     """One tenant's turns."""
 
-    def __init__(self, rows: TenantRows, records: RecordRows, received: Received) -> None:
+    def __init__(self, rows: TenantRows, records: RecordRows, received: ReceivedRows) -> None:
         self._rows = rows
         self._records = records
         self._received = received

@@ -20,7 +20,7 @@ from semantic_text_splitter import MarkdownSplitter
 
 from local.errors import InvalidArgumentsError, quoted
 from local.ledger.door import Ledger
-from local.ledger.records import TENANT_OWNED, NewRecord, checked_text
+from local.ledger.records import TENANT_OWNED, DocumentPart, NewRecord, checked_text
 from local.memory.changes import Changes
 from local.memory.scopes import check_may_write
 from local.protocol.envelope import Caller, Clock, new_id
@@ -70,21 +70,21 @@ class Documents:
         self._caller = caller
         self._clock = clock
 
-    async def read(self, source: str) -> Document:
-        """Return the document of a source, with each chunk as a paragraph.
+    async def read(self, source: str, offset: int, limit: int) -> DocumentPart:
+        """Return up to `limit` characters of a document from `offset` on.
+
+        Each chunk is a paragraph. `label` is the document's title.
 
         Raises:
             InvalidArgumentsError: The document does not exist.
         """
-        chunks = await self._ledger.documents.read(source)
-        if not chunks:
+        part = await self._ledger.documents.read(source, offset, limit)
+        if part is None:
             raise InvalidArgumentsError(
                 f"source: there is no document {quoted(source)}.",
                 remedy="Copy the source from the source_ref of a recall result, without `#…`.",
             )
-        title = chunks[0][0].partition(SEPARATOR)[0]
-        content = "\n\n".join(content for _, content in chunks)
-        return Document(title=title, source=source, content=content)
+        return msgspec.structs.replace(part, label=part.label.partition(SEPARATOR)[0])
 
     async def store(self, document: Document) -> StoredDocument:
         """Store a document. Only chunks that differ from the stored ones are replaced.

@@ -103,12 +103,7 @@ class Intake:
             skip_reason=self.skip_reason,
             may_be_own=self._echoes.tools.may_be_own,
         )
-        characters = sum(len(one.content or "") for one in messages)
-        is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
-        if is_small:
-            parts = _records_or_skips(conversation)
-        else:
-            parts = await asyncio.to_thread(_records_or_skips, conversation)
+        parts = await _records_or_skips(conversation)
         records = self._with_extraction([part for part in parts if isinstance(part, NewRecord)])
         if allow_again:
             await self._ledger.erasures.lift(records)
@@ -263,6 +258,14 @@ class Intake:
         return written
 
 
-def _records_or_skips(conversation: Conversation) -> list[NewRecord | SkippedMessage]:
-    parts = read_records(conversation)
-    return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]
+async def _records_or_skips(conversation: Conversation) -> list[NewRecord | SkippedMessage]:
+    """Return a record for each message and result, or the reason why it has none."""
+
+    def read() -> list[NewRecord | SkippedMessage]:
+        parts = read_records(conversation)
+        return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]
+
+    messages = conversation.messages
+    characters = sum(len(one.content or "") for one in messages)
+    is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
+    return read() if is_small else await asyncio.to_thread(read)

@@ -241,7 +241,7 @@ class Variants:
 
     def _age_key(self, position: int) -> tuple[float, int]:
         column = self.view.column
-        return float(column["time"][position]), int(column["row"][position])
+        return float(column["newness"][position]), int(column["row"][position])
 
     def _find_replacements(self) -> None:
         """Find which record replaces which; the newest one replaces all older variants."""

@@ -57,12 +57,10 @@ _OPENS_CORRECTION = re.compile(
 left out: here, nothing shows that a value follows."""
 
 
-def prefer_latest(
-    query: Query, now: float, scores: Array, relevant: Flags, variants: Variants
-) -> Choice[None]:
+def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Variants) -> Choice[None]:
     """Let later messages and corrections replace the earlier messages of their speaker."""
     view = variants.view
-    stated = np.flatnonzero(relevant & _own_words(variants, now))
+    stated = np.flatnonzero(relevant & _own_words(variants))
     best: list[int] = best_positions(scores, stated, MAX_LATER).tolist()
     earlier = [one for one in best if one not in variants.replaced_by][:MAX_EARLIER]
     if not query.about_past:
@@ -88,24 +86,24 @@ def prefer_latest(
             variants.replaced_by.setdefault(one, later)
 
 
-def _own_words(variants: Variants, now: float) -> Flags:
-    """Return which messages are of known people, and not from the future."""
+def _own_words(variants: Variants) -> Flags:
+    """Return which messages are of known people."""
     column = variants.view.column
     is_own = (column["principal"] >= 0) & (variants.strengths >= USER_STRENGTH)
-    return np.asarray(is_own & column["spoken"] & (column["time"] <= now))
+    return np.asarray(is_own & column["spoken"])
 
 
 def _follow_facts(
     view: View, earlier: Sequence[int], relevant: Flags, variants: Variants
 ) -> Choice[None]:
     """Let messages with the present values replace those from which former ones were extracted."""
-    row, time = view.column["row"], view.column["time"]
+    row, newness = view.column["row"], view.column["newness"]
     short = {int(row[one]): one for one in earlier if view.column["length"][one] <= SHORT}
     replaced = (yield DetailRequest(replaced=list(short))).replaced
     for former, rows in replaced.items():
         one, present = short[former], view.positions(rows)
-        latest = max(present.tolist(), key=time.__getitem__, default=one)
-        if time[latest] > time[one]:
+        latest = max(present.tolist(), key=newness.__getitem__, default=one)
+        if newness[latest] > newness[one]:
             variants.replaced_by[one] = latest
             variants.marks[one] = Mark(outdated_by=int(row[latest]))
             relevant[latest] = True
@@ -115,12 +113,12 @@ def _later_messages(
     view: View, scores: Array, earlier: Sequence[int], best: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of short messages with almost equal scores, the latest second message first."""
-    length, time = view.column["length"], view.column["time"]
-    newest_first = sorted(best, key=lambda one: time[one], reverse=True)
+    length, newness = view.column["length"], view.column["newness"]
+    newest_first = sorted(best, key=lambda one: newness[one], reverse=True)
     for later, one in product(newest_first, earlier):
         if (
             max(length[one], length[later]) <= SHORT
-            and time[later] > time[one]
+            and newness[later] > newness[one]
             and scores[later] >= NEARLY * scores[one]
             and _is_same_speaker(view, one, later)
         ):
@@ -149,9 +147,10 @@ def _are_about_others(*texts: str) -> bool:
     """Return whether both texts state a value, each of a thing that the other does not name."""
     things = [
         [
-            _stems(" ".join(min(statement.frames, key=len)))
+            _stems(" ".join(shortest))
             for sentence in sentences_of(text)
-            if (statement := sentence.statement) and statement.frames
+            if (statement := sentence.statement)
+            and (shortest := min(statement.frames, key=len, default=()))
         ]
         for text in texts
     ]

@@ -116,7 +116,7 @@ class Draft:
     ) -> None:
         view = worded.view
         self.query = query
-        self.caller, self.now = reach.caller, now.timestamp()
+        self.caller = reach.caller
         self.wording = Wording(worded, query)
         self.topics: Flags = np.zeros(view.size, bool)
         self.topics[view.positions(worded.topics)] = True
@@ -164,7 +164,7 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     variants = Variants(view, draft.caller)
     hops = Hops(wording, like, total.sums, weights)
     yield from look_closer(view, relevant, variants, hops)
-    yield from prefer_latest(draft.query, draft.now, hops.scores, relevant, variants)
+    yield from prefer_latest(draft.query, hops.scores, relevant, variants)
     total.add(named=hops.share)
     scores = total.scores
     total.add_change("update", scores, variants.put_newest_first(scores))

@@ -203,7 +203,7 @@ def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
             id=content_id("extracted", scope, owner, [one.id for one in messages], item.content),
             kind="fact",
             content=item.content,
-            event_time=last.event_time,
+            event_time=last.newness,
             scope=scope,
             owner=owner,
             topic=item.topic,

@@ -28,6 +28,7 @@ from local.memory.vectors import (
     next_batch_size,
     vector_items,
 )
+from local.protocol.tool import may_wait
 from local.protocol.vectors import VectorStatus
 
 STARTING = "The memory is still starting."
@@ -128,10 +129,13 @@ class Indexer(Job):
         self._settled.clear()
 
     async def wait_for_start(self) -> None:
-        """Wait until the starting worker is ready or has failed, at most `patience` seconds."""
+        """Wait until the starting worker is ready or has failed, while the caller waits.
+
+        At most `patience` seconds.
+        """
         if not self._settled.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(min(self._patience, may_wait())):
                     await self._settled.wait()
 
     def worker_started(self, worker: str) -> None:

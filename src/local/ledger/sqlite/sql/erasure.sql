@@ -97,7 +97,8 @@ UPDATE record SET
     owner = '', stated_by = NULL, agent = NULL, session_id = NULL, query_id = NULL, turn = NULL, alias = NULL,
     source_ref = NULL, topic = NULL, folded_topic = NULL, label = NULL, role = NULL, metadata = '{}',
     memory_type = NULL, durability = 'standard', importance = 0.5, score = NULL, stands_at = NULL,
-    pending = NULL, summary = NULL, keywords = '[]', queries = '[]', confidence = NULL, pairs = NULL
+    pending = NULL, summary = NULL, keywords = '[]', queries = '[]', confidence = NULL, pairs = NULL,
+    stored_at = NULL
 WHERE +tenant = :tenant AND row IN (SELECT value FROM json_each(:rows));
 
 -- name: anonymise_records
@@ -105,7 +106,8 @@ UPDATE record SET
     content = :redacted, retired_why = 'anonymised',
     owner = '', stated_by = NULL, agent = NULL, session_id = NULL, query_id = NULL, turn = NULL, alias = NULL,
     source_ref = NULL, topic = NULL, folded_topic = NULL, label = NULL, metadata = '{}', score = NULL,
-    pending = NULL, summary = NULL, keywords = '[]', queries = '[]', confidence = NULL, pairs = NULL
+    pending = NULL, summary = NULL, keywords = '[]', queries = '[]', confidence = NULL, pairs = NULL,
+    stored_at = NULL
 WHERE +tenant = :tenant AND row IN (SELECT value FROM json_each(:rows));
 
 -- name: to_anonymise

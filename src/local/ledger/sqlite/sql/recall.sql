@@ -38,7 +38,7 @@ SELECT record.row, record.id, record.kind, record.scope, record.session_id, reco
        feature.wish, record.topic,
        CASE WHEN feature.record IS NULL THEN record.content END AS content,
        ifnull(record.stands_at, record.row) AS stands,
-       record.memory_type, record.source_class, record.stated_by
+       record.memory_type, record.source_class, record.stated_by, record.stored_at
 FROM (SELECT value AS row FROM json_each(:rows)
       UNION ALL
       SELECT found.row FROM json_each(:ids) AS id
@@ -73,7 +73,7 @@ SELECT record.row, record.id, record.kind, record.scope, record.session_id, reco
        feature.wish, record.topic,
        CASE WHEN feature.record IS NULL THEN record.content END AS content,
        ifnull(record.stands_at, record.row) AS stands,
-       record.memory_type, record.source_class, record.stated_by,
+       record.memory_type, record.source_class, record.stated_by, record.stored_at,
        record.superseded_by IS NULL AS active, record.revision
 FROM record INDEXED BY record_revision
 LEFT JOIN feature ON feature.record = record.row

@@ -5,14 +5,15 @@ CREATE TEMP TABLE IF NOT EXISTS new_record (
     id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
     importance, content, metadata, agent, session_id, query_id, turn, stands_at, alias, pending,
     source_class, stated_by, summary, keywords, queries, confidence, event_time, score,
-    superseded_by, retired_at, retired_why, pairs);
+    superseded_by, retired_at, retired_why, pairs, stored_at);
 
 -- name: stage_record
 INSERT INTO temp.new_record
 VALUES (:id, :kind, :scope, :owner, :topic, :folded_topic, :label, :role, :source_ref, :memory_type,
         :durability, :importance, :content, :metadata, :agent, :session_id, :query_id, :turn,
         :stands_at, :alias, :pending, :source_class, :stated_by, :summary, :keywords, :queries,
-        :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs);
+        :confidence, :event_time, :score, :superseded_by, :retired_at, :retired_why, :pairs,
+        :stored_at);
 
 -- Records of a place that are added together get one revision, so a reader sees all or none of them.
 -- name: insert_records
@@ -20,7 +21,7 @@ INSERT INTO record (tenant, id, kind, scope, owner, topic, folded_topic, label, 
                     memory_type, durability, importance, content, metadata, agent, session_id,
                     query_id, turn, stands_at, alias, pending, source_class, stated_by, summary,
                     keywords, queries, confidence, event_time, score, superseded_by, retired_at,
-                    retired_why, pairs, revision)
+                    retired_why, pairs, stored_at, revision)
 SELECT :tenant, new_record.*,
        (SELECT 1 + ifnull(max(revision), 0) FROM record
         WHERE tenant = :tenant AND place = 'p' || hex(:tenant) || 'x' || hex(new_record.scope) || 'x'
@@ -110,6 +111,11 @@ VALUES (:tenant, :action, :record_id, :agent, :user, :reason, :run, :detail, :ev
 
 -- name: active_chunks
 SELECT id, source_ref, label, content FROM record
+WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
+  AND source_ref BETWEEN :first AND :last;
+
+-- name: chunk_lengths
+SELECT row, source_ref, label, length(content) AS length FROM record
 WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
   AND source_ref BETWEEN :first AND :last;
 
