@@ -1,5 +1,6 @@
 """Ledgers with notes in them, backups of these, and the content of their files."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -37,20 +38,21 @@ async def remember(
     tenant: str = "default",
     key: ContentKey | None = None,
 ) -> None:
-    """Store notes with these numbers, one transaction each."""
+    """Store notes with these numbers; the ledger commits many together."""
     data_dir(folder).mkdir(exist_ok=True)
+    notes = [
+        NewRecord(
+            id=f"r{number}",
+            kind="episode",
+            content=f"Note {number} is about {about}. " + f"{number * 7919} " * 100,
+            event_time=utc_now(),
+            owner="ada",
+            session_id="s1",
+        )
+        for number in range(first, last)
+    ]
     async with open_ledger(settings_in(folder).memory, tenant, key) as ledger:
-        for number in range(first, last):
-            content = f"Note {number} is about {about}. " + f"{number * 7919} " * 100
-            note = NewRecord(
-                id=f"r{number}",
-                kind="episode",
-                content=content,
-                event_time=utc_now(),
-                owner="ada",
-                session_id="s1",
-            )
-            await ledger.records.store([note])
+        await asyncio.gather(*(ledger.records.store([note]) for note in notes))
 
 
 def back_up(

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from forking import Fork
 from local import supervisor
 from local.cli import app
+from local.client import embedded
 from local.settings import Settings
 from workers import stack_with_worker_here, worker_in_this_process
 
@@ -78,9 +79,20 @@ def _run_command(
     app(words)
 
 
-def _run_stack(folder: Path, environment: dict[str, str], errors: Path) -> None:
+def start_in_a_fork(settings: Settings, *, linger: float) -> Fork:
+    """Start a client's stack as `embedded.start_stack` does, without any imports."""
+    folder = settings.memory.data_dir.absolute()
+    log = folder / embedded.LOG
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    words = ("up", "--while-used", f"{linger:g}")
+    return Fork(_run_stack, folder, words, embedded._environment(settings), log)
+
+
+def _run_stack(
+    folder: Path, words: Sequence[str], environment: dict[str, str], errors: Path
+) -> None:
     supervisor.supervised = worker_in_this_process
-    _run_command(folder, ["up"], environment, Path(os.devnull), errors)
+    _run_command(folder, words, environment, Path(os.devnull), errors)
 
 
 class Running:
@@ -100,7 +112,7 @@ class Running:
             time.sleep(0.05)
 
     def _start(self, environment: dict[str, str]) -> None:
-        self.process = Fork(_run_stack, self.folder, environment, self.errors)
+        self.process = Fork(_run_stack, self.folder, ["up"], environment, self.errors)
 
     @property
     def url(self) -> str:

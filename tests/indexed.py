@@ -10,7 +10,7 @@ from local.protocol.vectors import VectorItem, VectorsStored
 from waiting import eventually
 
 
-async def indexed(memory: Memory, *, within: float = 20.0) -> None:
+async def indexed(memory: Memory, *, within: float = 60.0) -> None:
     async def nothing_waits() -> bool:
         return (await memory.ledger.counts()).waiting == 0
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -15,10 +14,11 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from commands import Running
+from commands import Running, start_in_a_fork
+from forking import Fork
 from local.client import embedded
 from local.client.access import connected
-from local.client.embedded import Usage, stack_running, start_stack
+from local.client.embedded import Usage, stack_running
 from local.client.tools import call_tool
 from local.config_files import load_settings
 from local.errors import StackNotRunningError, UnwritableError
@@ -47,6 +47,19 @@ STOPPED = 30.0
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return settings_in(tmp_path)
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> list[Fork]:
+    """Fork the stacks that clients start, and return them; two tests start them as users do."""
+    stacks: list[Fork] = []
+
+    def start(settings: Settings, *, linger: float) -> Fork:
+        stacks.append(start_in_a_fork(settings, linger=linger))
+        return stacks[-1]
+
+    monkeypatch.setattr(embedded, "start_stack", start)
+    return stacks
 
 
 def pid_of(settings: Settings) -> int:
@@ -119,16 +132,8 @@ async def test_simultaneous_clients_share_one_stack_until_the_last_is_killed(
 
 
 async def test_one_of_several_simultaneous_clients_starts_the_stack(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, forked: list[Fork]
 ) -> None:
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]:
-        started.append(start_stack(settings, linger=linger))
-        return started[-1]
-
-    monkeypatch.setattr(embedded, "start_stack", start)
-
     async def use(barrier: asyncio.Barrier) -> int:
         async with stack_running(settings):
             await barrier.wait()
@@ -137,12 +142,13 @@ async def test_one_of_several_simultaneous_clients_starts_the_stack(
     barrier = asyncio.Barrier(5)
     stacks = await asyncio.gather(*(use(barrier) for _ in range(5)))
 
-    assert set(stacks) == {process.pid for process in started}
-    assert len(started) == 1
-    await eventually(lambda: started[0].returncode is not None, within=STOPPED)
-    assert started[0].returncode == 0
+    assert set(stacks) == {process.pid for process in forked}
+    assert len(forked) == 1
+    await eventually(lambda: forked[0].returncode is not None, within=STOPPED)
+    assert forked[0].returncode == 0
 
 
+@pytest.mark.usefixtures("forked")
 async def test_a_returning_client_is_served_whether_or_not_the_stack_is_stopping(
     settings: Settings,
 ) -> None:
@@ -155,6 +161,7 @@ async def test_a_returning_client_is_served_whether_or_not_the_stack_is_stopping
     await eventually(lambda: not is_running(settings), within=STOPPED)
 
 
+@pytest.mark.usefixtures("forked")
 async def test_a_killed_stack_is_restarted_although_its_file_names_another_process(
     settings: Settings,
 ) -> None:

@@ -253,7 +253,7 @@ async def test_the_doctor_finds_a_flipped_byte_in_an_encrypted_ledger(
     assert "restore" in str(broken[0].remedy)
 
 
-@pytest.mark.usefixtures("worker_here")
+@pytest.mark.usefixtures("worker_forked")  # this process may have freed plain text
 async def test_a_stack_with_a_key_leaves_no_plain_text_in_any_file(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -272,7 +272,7 @@ async def test_a_stack_with_a_key_leaves_no_plain_text_in_any_file(
     assert running == files_with(MARK.encode(), tmp_path) == []
 
 
-@pytest.mark.usefixtures("worker_here")
+@pytest.mark.usefixtures("worker_forked")  # this process may have freed plain text
 async def test_deleting_the_key_erases(settings: Settings, tmp_path: Path) -> None:
     async with open_stack(settings, log_folder=tmp_path / "logs") as stack:
         await save(stack.bus, f"The {MARK} is tuned on Friday.")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import RunningAsUsersDo, in_a_process, local2
+from commands import RunningAsUsersDo, in_a_fork, in_a_process, local2
 from local import joining
 from local.app import open_stack
 from local.bus.connection import BusMessage, Connection, connect
@@ -149,7 +149,7 @@ async def use(bus: Connection, folder: Path, ollama: OllamaStandIn) -> list[str]
 
 
 async def printed(folder: Path, *words: str) -> str:
-    done = await asyncio.to_thread(in_a_process, folder, *words)
+    done = await asyncio.to_thread(in_a_fork, folder, *words)
     return f"{words}: {done.stdout}{done.stderr}"
 
 

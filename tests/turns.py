@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from local.bus.connection import Connection
+from local.bus.connection import Connection, connect
 from local.bus.stream_messages import next_letter
 from local.bus.streams import turns_stream
 from local.ledger.sqlite.database import Database, SqlConnection
@@ -62,3 +62,12 @@ async def letters(bus: Connection) -> list[StoredLetter]:
     while one := await next_letter(bus, found[-1].sequence + 1 if found else 1, "default"):
         found.append(one)
     return found
+
+
+async def delete_streams(url: str) -> None:
+    """Delete every stream of a server that several tests share."""
+    async with connect(url, name="test") as bus:
+        jetstream = bus.client.jetstream()
+        for stream in await jetstream.streams_info():
+            assert stream.config.name
+            await jetstream.delete_stream(stream.config.name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 POLL = 0.01
 
 
-async def eventually(condition: Callable[[], object], *, within: float = 10.0) -> None:
+async def eventually(condition: Callable[[], object], *, within: float = 30.0) -> None:
     """Return once `condition()`, awaited if necessary, is true; fail after `within` seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within

@@ -1,4 +1,4 @@
-"""Fixtures for agents; each test gets its own NATS server, since streams outlive a test."""
+"""Fixtures for agents, which create streams on the shared NATS server."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -10,7 +10,6 @@ from factories import StartGenerator
 from local.agents.listener import Listener
 from local.agents.memory_agent import MemoryAgent
 from local.bus.connection import Connection
-from local.bus.server import EmbeddedServer
 from local.client.queries import QueryClient
 from local.generator.agent import GeneratorAgent
 from local.llm.ollama import OllamaModel
@@ -19,12 +18,15 @@ from local.settings import GeneratorSettings
 from local.tools.catalog import memory_tools
 from remembering import remembering
 from stand_ins.ollama_server import OllamaStandIn
+from turns import delete_streams
 from waiting import eventually
 
 
 @pytest.fixture
-def nats_url(server: EmbeddedServer) -> str:
-    return server.url
+async def nats_url(nats_url: str) -> AsyncIterator[str]:
+    """The shared server; a test's streams are deleted when it ends."""
+    yield nats_url
+    await delete_streams(nats_url)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import nats.errors
 
 from local.protocol.envelope import utc_now
 from local.tenants.credentials import SIGNING_KEY
-from local.tenants.directory import Entries
+from local.tenants.directory import TENANTS_FILE, Entries
 from local.tenants.tokens import sign
 from tenant_agents import ACCOUNTS, Agent, Answer
 from waiting import eventually
@@ -47,9 +48,8 @@ class World:
         return self.agents[name]
 
     def entries(self) -> Entries:
-        read = Entries.read(self.folder / ACCOUNTS)
-        assert read is not None
-        return read
+        folder = self.folder / ACCOUNTS
+        return _read_entries(folder, (folder / TENANTS_FILE).stat().st_mtime_ns)
 
     def private(self, tenant: str) -> str:
         return (self.folder / ACCOUNTS / tenant / SIGNING_KEY).read_text()
@@ -106,6 +106,14 @@ class World:
             return not any(one.get("waiting") or one.get("unread") for one in statuses)
 
         await eventually(done, within=60)
+
+
+@cache
+def _read_entries(folder: Path, changed_ns: int) -> Entries:  # noqa: ARG001 - read again when changed
+    """Read the tenants once for each change, which parses much YAML, and not for each token."""
+    read = Entries.read(folder)
+    assert read is not None
+    return read
 
 
 class Case(NamedTuple):

@@ -1,5 +1,6 @@
 """Backups in a folder are complete or absent, share unchanged data, and need their key."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -273,6 +274,7 @@ async def test_a_kill_during_a_backup_leaves_only_complete_backups(
         while len(list(backups.glob("*Z"))) < 2 + number or not list(backups.glob("*.part")):
             assert process.poll() is None
             assert time.monotonic() < deadline
+            await asyncio.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.communicate()
 

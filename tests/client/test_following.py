@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 import local2
-from commands import Running
+from commands import Running, start_in_a_fork
 from factories import ConnectBus
 from local.bus.connection import BusMessage
+from local.client import embedded
 from local.home import RUNTIME_FILE, Runtime, is_alive, runtime_file
 from local.protocol import subjects
 from local.protocol.items import ItemKey
@@ -22,6 +23,8 @@ OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the stacks that clients start, without a model to ask."""
+    monkeypatch.setattr(embedded, "start_stack", start_in_a_fork)
     for variable, value in OFFLINE.items():
         monkeypatch.setenv(variable, value)
 

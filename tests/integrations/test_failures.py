@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from agents.items import TResponseInputItem
 
+from commands import start_in_a_fork
+from local.client import embedded
 from local.errors import BusError
 from local.home import RUNTIME_FILE, Runtime
 from local.integrations.openai_agents import LocalSession
@@ -23,6 +25,7 @@ async def test_stored_content_survives_the_death_of_the_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The adapter starts the stack itself, and starts it again after a kill."""
+    monkeypatch.setattr(embedded, "start_stack", start_in_a_fork)
     monkeypatch.setenv("LOCAL2_MEMORY__EMBEDDER", "minilm")
     monkeypatch.setenv("LOCAL2_GENERATOR__CHAT", "rules")
     stored: list[TResponseInputItem] = []

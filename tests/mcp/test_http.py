@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
+from commands import in_a_fork
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
 from mcp import Client
@@ -159,14 +160,8 @@ async def test_a_token_may_be_configured(tmp_path: Path, nats_url: str) -> None:
 
 def test_a_port_in_use_is_reported(served: Served, nats_url: str) -> None:
     port = served.url.rpartition(":")[2].partition("/")[0]
-    done = subprocess.run(
-        [sys.executable, "-m", "local", "mcp", "--http", "--port", port, "--home", served.home],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "LOCAL2_BUS__URL": nats_url},
-    )
+    words = ("mcp", "--http", "--port", port, "--home", str(served.home))
+    done = in_a_fork(served.home, *words, LOCAL2_BUS__URL=nats_url)
 
     assert done.returncode == 1
     assert "Choose another port with --port" in done.stderr

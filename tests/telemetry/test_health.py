@@ -123,9 +123,10 @@ async def test_a_stack_without_its_lease_is_not_ready_until_it_regains_it(
     ):
         assert await ready()
         bucket = await bus.client.jetstream().key_value(leases.BUCKET)
-        await bucket.purge(leases.KEY)
         (tmp_path / "other").mkdir()
-        other = Lease(bus, Holder.of(tmp_path / "other"), in_memory=False)
+        holder = Holder.of(tmp_path / "other")
+        await bucket.put(leases.KEY, msgspec.json.encode(holder))
+        other = Lease(bus, holder, in_memory=False)
         await other.take()
 
         async def unready() -> bool:

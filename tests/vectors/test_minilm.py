@@ -16,9 +16,16 @@ from local.errors import VectorError
 from local.vectors import minilm, weights
 from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MAX_TOKENS, MiniLM
+from shared_minilm import original
 
 REFERENCE = json.loads((Path(__file__).parent / "minilm_reference.json").read_text())
 SENTENCES = [sentence["text"] for sentence in REFERENCE["sentences"]]
+
+
+@pytest.fixture
+def embedder() -> MiniLM:
+    """The model itself, which embeds a text each time."""
+    return original
 
 
 @pytest.fixture
