@@ -87,7 +87,8 @@ class TenantRows:
 
 def record_of(row: Row) -> Record:
     """Convert a row that has all columns to a record."""
-    columns = {name: row[name] for name in COLUMNS}
+    every = dict(zip(row.keys(), row, strict=True))  # a row would look up each name in turn
+    columns = {name: every[name] for name in COLUMNS}
     columns["event_time"] = datetime.fromisoformat(row["event_time"])
     columns["metadata"] = msgspec.json.decode(row["metadata"])
     columns["pending"] = None if row["pending"] is None else bool(row["pending"])

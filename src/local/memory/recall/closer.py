@@ -22,9 +22,9 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Positions
 from local.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
-from local.ledger.search import Choice, DetailRequest
+from local.ledger.search import Choice
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import apply_weights, best_positions, remove_weights
+from local.memory.recall.precedence import apply_weights, best_positions, remove_weights, texts_at
 from local.memory.recall.statements import (
     Sentence,
     is_about_same,
@@ -181,7 +181,7 @@ class Variants:
         self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
         by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
         self.strengths: Array = by_source[view.column["source"]]
-        self._compared: set[int] = set()
+        self.texts: dict[int, str] = {}
         self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
         self._pairs: set[tuple[int, int]] = set()
         self._restated: defaultdict[int, set[int]] = defaultdict(set)
@@ -191,14 +191,12 @@ class Variants:
 
     def compare(self, positions: Iterable[int]) -> Choice[None]:
         """Compare the statements of these records with one another and with earlier ones."""
-        if not (new := [one for one in positions if one not in self._compared]):
+        if not (new := [one for one in positions if one not in self.texts]):
             return
-        self._compared.update(new)
-        rows = self.view.column["row"][new].tolist()
-        texts = (yield DetailRequest(texts=rows)).texts
+        self.texts.update((yield from texts_at(self.view, new)))
         pairs = len(self._pairs)
-        for position, row in zip(new, rows, strict=True):
-            self._compare_text(position, texts.get(row, ""))
+        for position in new:
+            self._compare_text(position, self.texts[position])
         if len(self._pairs) > pairs:
             self._find_replacements()
 

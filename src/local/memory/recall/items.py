@@ -55,11 +55,13 @@ def first_items(
         rows = {row for one in listed for row in (one.row, *one.mark) if row is not None}
         records = (yield DetailRequest(records=sorted(rows))).records
         for item in (_item(one, records) for one in listed if one.row in records):
+            if len(first) == wanted:
+                break
             topics = topics_of.setdefault(_content_key(item.record), set())
             if repetitions or not _is_duplicate(item.record.topic, topics):
                 topics.add(item.record.topic)
                 first.append(item)
-    return first[:wanted]
+    return first
 
 
 def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:

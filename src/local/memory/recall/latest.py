@@ -19,18 +19,23 @@ their rank.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, product
 
 import numpy as np
 
 from local.ledger.columns import View
-from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
+from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import RANK_GAP, best_positions, repeats_question
+from local.memory.recall.precedence import (
+    RANK_GAP,
+    best_positions,
+    repeats_question,
+    texts_at,
+)
 from local.memory.recall.query import Query
 from local.memory.recall.statements import sentences_of
 from local.text.features import HEAD, asks, sentences
@@ -70,7 +75,8 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
     pairs = []
     if not (query.about_past or query.stating):
         pairs = list(_later_messages(view, scores, earlier, best))
-    texts = yield from _texts_at(view, {*following.values(), *chain.from_iterable(pairs)})
+    needed = {*following.values(), *chain.from_iterable(pairs)}
+    texts = variants.texts | (yield from texts_at(view, needed - variants.texts.keys()))
     for one, next_ in following.items():
         if _OPENS_CORRECTION.match(texts[next_]):
             variants.replaced_by[one] = next_
@@ -98,6 +104,8 @@ def _follow_facts(
 ) -> Choice[None]:
     """Let messages with the present values replace those from which former ones were extracted."""
     row, newness = view.column["row"], view.column["newness"]
+    if not (view.column["echo"] == EXTRACTED).any():
+        return
     short = {int(row[one]): one for one in earlier if view.column["length"][one] <= SHORT}
     replaced = (yield DetailRequest(replaced=list(short))).replaced
     for former, rows in replaced.items():
@@ -175,10 +183,10 @@ def put_replies_first(
         return ordered
     may_ask = view.column["machine"] | repeats_question(query, wording, like)
     candidates = _with_reply(wording, scores, relevant & may_ask)
-    texts = yield from _texts_at(view, candidates)
+    texts = yield from texts_at(view, candidates)
     questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
     replies = {one: int(view.neighbours[0][1][one]) for one in questions}
-    texts = yield from _texts_at(view, replies.values())
+    texts = yield from texts_at(view, replies.values())
     for question, reply in replies.items():
         if not all(map(asks, sentences(texts[reply]))):
             ordered[reply] = max(ordered[reply], ordered[question])
@@ -208,9 +216,3 @@ def _only_asks(text: str, asked: frozenset[str]) -> bool:
         for kind in (True, False)
     )
     return asked.isdisjoint(in_statements) and not asked.isdisjoint(in_questions)
-
-
-def _texts_at(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
-    rows = {one: int(view.column["row"][one]) for one in positions}
-    texts = (yield DetailRequest(texts=list(rows.values()))).texts if rows else {}
-    return {one: texts.get(row, "") for one, row in rows.items()}

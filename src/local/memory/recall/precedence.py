@@ -10,14 +10,14 @@
 - After the first ten places, sessions without a result so far are preferred.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
-from local.ledger.search import Echo
+from local.ledger.search import Choice, DetailRequest, Echo
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
 from local.text.names import is_user_topic
@@ -89,6 +89,13 @@ def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
         threshold = np.partition(scores[among], -limit)[-limit]
         among = among[scores[among] >= threshold]
     return among[np.argsort(-scores[among], kind="stable")][:limit]
+
+
+def texts_at(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
+    """Return the beginnings of the texts at these positions."""
+    rows = {one: int(view.column["row"][one]) for one in positions}
+    texts = (yield DetailRequest(texts=list(rows.values()))).texts if rows else {}
+    return {one: texts.get(row, "") for one, row in rows.items()}
 
 
 class Echoes:
