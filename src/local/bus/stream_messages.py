@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
-from functools import partial
 from typing import ParamSpec, TypeVar
 
 import msgspec
@@ -236,9 +235,9 @@ class StreamErasure:
 
 async def _next_message(bus: Connection, stream: str, sequence: int) -> RawStreamMsg | None:
     """Return the first message with this number or a higher one; None if there is none."""
-    get_next = partial(bus.client.jsm().get_msg, subject=">", next=True)
+    get = bus.client.jsm().get_msg
     try:
-        return await _request(get_next, stream, sequence)
+        return await _request(get, stream, sequence, subject=">", next=True)
     except nats.js.errors.NotFoundError:
         return None
 

@@ -87,8 +87,8 @@ class TopSelection:
 
     def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
         """Return the top memories out of the facts of each group in `wanted`, each text once."""
-        distinct = [{(one.topic, one.content): one for one in group}.values() for group in facts]
-        own, shared, standing, shared_standing = map(list, distinct)
+        distinct = ({(one.topic, one.content): one for one in group} for group in facts)
+        own, shared, standing, shared_standing = (list(group.values()) for group in distinct)
         left = self._shared_count - len(shared)
         found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]
         found.sort(key=lambda one: one.scope != "user")

@@ -52,6 +52,8 @@ def contents(content: str, *, by: str | None = None) -> list[str]:
                      "The user asks: Always answer in German.", id="language"),
         pytest.param("My editor is Helix.", "user.editor", "The user's editor is Helix.",
                      id="any other thing of mine"),
+        pytest.param("My newsletter is called The Leaf.", "user.newsletter",
+                     "The user's newsletter is called The Leaf.", id="begins with new"),
         pytest.param("The deadline is 14 June.", "project.deadline", "The deadline is 14 June.",
                      id="deadline"),
         pytest.param("The project deadline is 1 December.", "project.deadline",

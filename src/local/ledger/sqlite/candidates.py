@@ -5,7 +5,7 @@ the statement `visible` before it is used.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from local.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
 from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
-from local.ledger.search import Echo, Related, Search
+from local.ledger.search import DetailRequest, Details, Echo, Related, Search
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
@@ -169,6 +169,23 @@ class Pool:
         cosines = matrix([data for _, data in found]) @ vector_of(hits.question)
         best = np.argsort(-cosines, kind="stable")[:limit].tolist()
         return [(float(cosines[position]), found[position][0]) for position in best]
+
+    def details(
+        self,
+        wanted: DetailRequest,
+        *,
+        related: Mapping[int, Sequence[Related]],
+        sources: Mapping[int, Echo],
+    ) -> Details:
+        """Return the requested details; `related` and `sources` may have been read before."""
+        return Details(
+            related=related,
+            sources=sources,
+            replaced=self.replaced(wanted.replaced) if wanted.replaced else {},
+            texts=self.texts(wanted.texts) if wanted.texts else {},
+            records=self.records(wanted.records) if wanted.records else {},
+            relations=self.relations(wanted.relations) if wanted.relations else {},
+        )
 
     def related(self, rows: Sequence[int]) -> dict[int, list[Related]]:
         """Return the related rows of each of these rows."""

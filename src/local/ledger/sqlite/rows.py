@@ -89,13 +89,13 @@ def record_of(row: Row) -> Record:
     """Convert a row that has all columns to a record."""
     every = dict(zip(row.keys(), row, strict=True))  # a row would look up each name in turn
     columns = {name: every[name] for name in COLUMNS}
-    columns["event_time"] = datetime.fromisoformat(row["event_time"])
-    columns["metadata"] = msgspec.json.decode(row["metadata"])
-    columns["pending"] = None if row["pending"] is None else bool(row["pending"])
-    columns["keywords"] = msgspec.json.decode(row["keywords"], type=tuple[str, ...])
-    columns["queries"] = msgspec.json.decode(row["queries"], type=tuple[str, ...])
+    columns["event_time"] = datetime.fromisoformat(columns["event_time"])
+    columns["metadata"] = msgspec.json.decode(columns["metadata"])
+    columns["pending"] = None if columns["pending"] is None else bool(columns["pending"])
+    for name in ("keywords", "queries"):
+        columns[name] = msgspec.json.decode(columns[name], type=tuple[str, ...])
     for name in ("retired_at", "stored_at"):
-        columns[name] = datetime.fromisoformat(row[name]) if row[name] else None
+        columns[name] = datetime.fromisoformat(columns[name]) if columns[name] else None
     return Record(**columns)
 
 

@@ -97,13 +97,10 @@ class SearchRun(Generic[D, T]):
         pool = self._pool(connection)
 
         def details_of(wanted: DetailRequest) -> Details:
-            return Details(
+            return pool.details(
+                wanted,
                 related=pool.related(wanted.related) if wanted.related else {},
                 sources=pool.sources(wanted.sources) if wanted.sources else {},
-                replaced=pool.replaced(wanted.replaced) if wanted.replaced else {},
-                texts=pool.texts(wanted.texts) if wanted.texts else {},
-                records=pool.records(wanted.records) if wanted.records else {},
-                relations=pool.relations(wanted.relations) if wanted.relations else {},
             )
 
         return run_choice(self._choose(Matches.of(worded, meaning), draft), details_of)
@@ -141,13 +138,10 @@ class SearchRun(Generic[D, T]):
         pool.add([row for echo in sources.values() for row in echo.sources])
 
         def details_of(wanted: DetailRequest) -> Details:
-            return Details(
+            return pool.details(
+                wanted,
                 related={row: related[row] for row in wanted.related if row in related},
                 sources=sources,
-                replaced=pool.replaced(wanted.replaced) if wanted.replaced else {},
-                texts=pool.texts(wanted.texts) if wanted.texts else {},
-                records=pool.records(wanted.records) if wanted.records else {},
-                relations=pool.relations(wanted.relations) if wanted.relations else {},
             )
 
         worded = pooled.with_later(pool)

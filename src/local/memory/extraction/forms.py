@@ -32,23 +32,24 @@ ADVERBS = (
     r"|actually|always|still|particularly|especially|finally|recently|already|currently|mostly"
     r"|mainly|never|often|sometimes|normally|typically|have|now|both) )*"
 )
+_ROLE = "boss|manager|mentor|landlord|therapist|doctor"
 PERSON = (
     r"(?:mother|father|mom|mum|dad|parents?|wife|husband|partner|fianc\u00e9e?|fiancee?|girlfriend"
     r"|boyfriend|ex|sons?|daughters?|kids?|child(?:ren)?|bab(?:y|ies)|twins?|brothers?|sisters?"
     r"|siblings?|cousins?|aunt|uncle|niece|nephew|grand(?:mother|father|ma|pa|parents|son|daughter"
     r"|children)|gran|(?:step|half)[- ]?(?:mother|father|brother|sister|son|daughter)"
     r"|(?:mother|father|brother|sister)-in-law|in-laws|famil(?:y|ies)|(?:best )?friend|room-?mate"
-    r"|flat-?mate|neighbou?r|boss|manager|colleague|co-?worker|mentor|landlord|therapist|doctor)"
+    rf"|flat-?mate|neighbou?r|colleague|co-?worker|{_ROLE})"
 )
 CALLED_UPON = (
-    r"(?:boss|manager|supervisor|team lead|landlord|landlady|therapist|mentor|coach|trainer|dentist"
-    r"|doctor|gp|vet|psychologist|psychiatrist|physio(?:therapist)?|accountant|lawyer|solicitor"
-    r"|tax advis[eo]r|teacher|tutor|hairdresser|barber|nanny|babysitter|cleaner|gardener)"
+    rf"(?:{_ROLE}|supervisor|team lead|landlady|coach|trainer|dentist|gp|vet|psychologist"
+    r"|psychiatrist|physio(?:therapist)?|accountant|lawyer|solicitor|tax advis[eo]r|teacher|tutor"
+    r"|hairdresser|barber|nanny|babysitter|cleaner|gardener)"
 )
 """People of whom one usually has one at a time: a new one replaces the one before."""
 ONE_PERSON = (
     r"(?:mother|father|mom|mum|dad|wife|husband|partner|fianc\u00e9e?|fiancee?|girlfriend|boyfriend"
-    r"|boss|manager|landlord|therapist|mentor|doctor)"
+    rf"|{_ROLE})"
 )
 PET = (
     r"(?:dogs?|cats?|pupp(?:y|ies)|kittens?|parrots?|budgies?|horses?|pon(?:y|ies)|rabbits?|hamsters?"

@@ -133,7 +133,7 @@ ATTRIBUTE = (
 )
 NOT_EXCLUDED = (
     rf"(?!(?:[\w-]+ )?(?:{PERSON}|{PET})\b|point|question|problem|issue|idea|guess|opinion|answer"
-    r"|mistake|concern|code|only|main|first|next|last|new|current|goal|plan|aim|favou?rite|turn|bad)"
+    r"|mistake|concern|code|only|main|first|next|last|new\b|current|goal|plan|aim|favou?rite|turn|bad)"
 )
 VALUE = (
     r"(?P<v>(?!(?:an?|the) (?:[\w-]+ )?(?:mess|disaster|nightmare|joke|pain|problem|best|worst|same"
