@@ -334,6 +334,16 @@ async def test_a_client_closed_while_it_connects_does_not_reconnect(
     await asyncio.wait_for(reconnecting, 10)
 
 
+async def test_a_connection_closes_while_its_reconnection_closes_the_lost_socket(
+    nats_url: str,
+) -> None:
+    async with connect(nats_url, name="test") as bus:
+        await bus.client._process_op_err(ConnectionResetError())  # as when reading fails
+        await asyncio.sleep(0)  # the reconnection awaits the end of the socket
+
+    assert bus.client.is_closed
+
+
 class Proxy:
     """Forwards connections to a server, except those whose login it rejects, like a busy server."""
 

@@ -64,6 +64,15 @@ class TolerantClient(Client):
         self.closed_for_good = True
         await super().drain()
 
+    async def _close(self, *args: Any) -> None:
+        try:
+            await super()._close(*args)
+        except asyncio.CancelledError:
+            # Closing cancels a reconnection; asyncio cancels with it the future of the socket's
+            # end, which both await.
+            if asyncio.current_task().cancelling():  # type: ignore[union-attr] # runs in a task
+                raise
+
     async def _connect_to_server(self, *server: Any) -> None:
         if self._transport is not None:  # nats-py would drop a rejected attempt's socket unclosed
             self._transport.close()  # type: ignore[no-untyped-call]
