@@ -1,5 +1,7 @@
 """A vector worker whose embedder cannot be loaded still serves, and reports the reason."""
 
+import ctypes
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 from factories import ConnectBus
 from indexed import indexed
 from local.agents import vector_worker as worker_module
+from local.app import open_stack
 from local.bus.connection import Connection
 from local.bus.vector_client import VectorClient
 from local.errors import VectorError
@@ -20,6 +23,7 @@ from local.vectors import weights
 from local.vectors.config import WorkerConfig
 from local.vectors.embedder import Embedder, MissingEmbedder
 from local.vectors.minilm import MiniLM
+from stacks import settings_in
 from waiting import eventually
 from workers import vector_worker
 
@@ -145,3 +149,19 @@ async def test_requests_without_a_reply_inbox_do_nothing(
     log.warning("nothing_more_comes", subject="vector.none")  # events are written in their order
     await eventually(lambda: "nothing_more_comes" in "".join(lines()))
     assert len(lines()) == before + 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Only glibc can overwrite freed memory.")
+@pytest.mark.usefixtures("worker_here")
+async def test_the_memory_that_chroma_writes_unfilled_contains_nothing_freed(
+    tmp_path: Path,
+) -> None:
+    """Forgotten words have been found in `data_level0.bin`."""
+    libc, size = ctypes.CDLL(None), 4096
+    libc.malloc.restype = ctypes.c_void_p
+    async with open_stack(settings_in(tmp_path), with_generator=False):
+        pointer = libc.malloc(size)
+        unfilled = ctypes.string_at(pointer, size)
+        libc.free(ctypes.c_void_p(pointer))
+
+    assert len(set(unfilled[:-8])) == 1

@@ -107,8 +107,7 @@ def exit_if_hanging() -> Iterator[None]:
 async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
     """Run the vector worker until standard input closes or SIGTERM arrives."""
     stop = _stop_event()
-    if config.overwrites_memory:
-        _overwrite_freed_memory()
+    _overwrite_freed_memory()
     async with AsyncExitStack() as resources:
         await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
@@ -131,7 +130,11 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
 
 
 def _overwrite_freed_memory() -> None:
-    """Make glibc overwrite freed memory: Chroma writes uninitialised memory to its files."""
+    """Make glibc overwrite freed memory.
+
+    Chroma writes memory that it never filled to its files, where forgotten or encrypted words would
+    survive.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_PERTURB, 1)

@@ -87,8 +87,6 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Credentials | None = None
     traces: bool = False
     log_file: Path | None = None
-    overwrites_memory: bool = False
-    """Whether to overwrite freed memory, because texts are encrypted everywhere else."""
 
     @classmethod
     def of(
@@ -123,7 +121,6 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
             openai=embeddings_endpoint(memory) if wanted else None,
             embedding_batch=memory.embedding_batch,
             log_file=log_folder / "vector_worker.log" if log_folder else None,
-            overwrites_memory=memory.content_key_file is not None,
         )
 
     def properties_of(self, model: str) -> KnownModel:
