@@ -40,9 +40,9 @@ SESSION = 0.15
 """Share of the session that covers most of the question."""
 SATURATION = 1.2
 """BM25's k1. There is no b: a match in a short text is not better."""
-WEAK = 0.75
-"""Minimum cosine of records that are found by their own meaning only, as a fraction of
-`min_score`."""
+WEAK = 0.5
+"""Minimum cosine of records that follow the hits, as a fraction of `min_score`: with MiniLM, the
+average cosine of unrelated texts."""
 EPSILON = 1e-9
 
 
