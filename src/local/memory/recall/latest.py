@@ -13,9 +13,8 @@ the speaker's previous one. It changes the order only, like the rule for similar
 decisions 0084 and 0087.
 
 A recorded question has the words of a user who asks the same, so it matches better than its answer
-does. So the reply ranks above a model's question, and above a repetition of the user's question.
-Other questions of people also say something about them ("Shall we try the new hall?"), and keep
-their rank.
+does. So the reply of another speaker ranks above it. A long reply keeps its rank unless the
+question is repeated: it says much that was not asked for. See decision 0088.
 """
 
 import re
@@ -142,9 +141,9 @@ def _next_of_speaker(view: View, position: int) -> int | None:
     return None
 
 
-def _is_same_speaker(view: View, one: int, other: int) -> bool:
-    columns = (view.column[name] for name in ("principal", "label", "machine"))
-    return all(column[one] == column[other] for column in columns)
+def _is_same_speaker(view: View, one: int | Positions, other: int | Positions) -> Flags:
+    columns = [view.column[name] for name in ("principal", "label", "machine")]
+    return np.logical_and.reduce([column[one] == column[other] for column in columns])
 
 
 def _is_statement(text: str) -> bool:
@@ -181,8 +180,7 @@ def put_replies_first(
     view, ordered = wording.view, scores.copy()
     if query.stating or not view.neighbours:
         return ordered
-    may_ask = view.column["machine"] | repeats_question(query, wording, like)
-    candidates = _with_reply(wording, scores, relevant & may_ask)
+    candidates = _with_reply(wording, scores, relevant, repeats_question(query, wording, like))
     texts = yield from texts_at(view, candidates)
     questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
     replies = {one: int(view.neighbours[0][1][one]) for one in questions}
@@ -195,15 +193,16 @@ def put_replies_first(
     return ordered
 
 
-def _with_reply(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
-    """Return the best short records with a word of the question and a reply of the other side."""
-    column, reply = wording.view.column, wording.view.neighbours[0][1]
-    found: Positions = np.flatnonzero(
-        may_ask & wording.has_word & (column["length"] <= HEAD) & (reply < wording.view.size)
-    )
+def _with_reply(wording: Wording, scores: Array, relevant: Flags, repeated: Flags) -> list[int]:
+    """Return the best short records with a word of the question and a reply of another speaker."""
+    view, column = wording.view, wording.view.column
+    is_short, reply = column["length"] <= HEAD, view.neighbours[0][1]
+    found: Positions = np.flatnonzero(relevant & wording.has_word & is_short & (reply < view.size))
     replies = reply[found]
-    by_other_side = column["machine"][found] != column["machine"][replies]
-    found = found[by_other_side & ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))]
+    may_answer = ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))
+    found = found[
+        may_answer & (is_short[replies] | repeated[found]) & ~_is_same_speaker(view, found, replies)
+    ]
     best: list[int] = best_positions(scores, found, MAX_QUESTIONS).tolist()
     return best
 
