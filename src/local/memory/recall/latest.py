@@ -50,7 +50,7 @@ NEARLY = 0.9
 """Minimum score of the later message, as a fraction of the earlier one's."""
 SIMILAR = 0.4
 """Minimum similarity of two messages about the same thing: the Dice coefficient of their stems."""
-MAX_QUESTIONS = 10
+MAX_QUESTIONS = 5
 """Maximum number of recorded questions whose texts are read, best first."""
 _OPENS_CORRECTION = re.compile(
     r"(?:(?:oh|no|wait|sorry|oops|ah|actually|my (?:bad|mistake))\b[\s,.!\u2013\u2014-]*){0,3}"
@@ -141,9 +141,9 @@ def _next_of_speaker(view: View, position: int) -> int | None:
     return None
 
 
-def _is_same_speaker(view: View, one: int | Positions, other: int | Positions) -> Flags:
-    columns = [view.column[name] for name in ("principal", "label", "machine")]
-    return np.logical_and.reduce([column[one] == column[other] for column in columns])
+def _is_same_speaker(view: View, one: int, other: int) -> bool:
+    columns = (view.column[name] for name in ("principal", "label", "machine"))
+    return all(column[one] == column[other] for column in columns)
 
 
 def _is_statement(text: str) -> bool:
@@ -199,19 +199,22 @@ def _with_reply(wording: Wording, scores: Array, relevant: Flags, repeated: Flag
     is_short, reply = column["length"] <= HEAD, view.neighbours[0][1]
     found: Positions = np.flatnonzero(relevant & wording.has_word & is_short & (reply < view.size))
     replies = reply[found]
+    by_other = column["machine"][found] != column["machine"][replies]
+    by_other |= column["label"][found] != column["label"][replies]
     may_answer = ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))
-    found = found[
-        may_answer & (is_short[replies] | repeated[found]) & ~_is_same_speaker(view, found, replies)
-    ]
+    found = found[by_other & may_answer & (is_short[replies] | repeated[found])]
     best: list[int] = best_positions(scores, found, MAX_QUESTIONS).tolist()
     return best
 
 
 def _only_asks(text: str, asked: frozenset[str]) -> bool:
     """Return whether the question's stems occur in questions of the text and in no statement."""
-    every = [(sentence, asks(sentence)) for sentence in sentences(text)]
+    every = sentences(text)
+    questions = [sentence for sentence in every if asks(sentence)]
+    if not questions:
+        return False
+    statements = [sentence for sentence in every if sentence not in questions]
     in_questions, in_statements = (
-        frozenset(stems(words(" ".join(one for one, is_question in every if is_question is kind))))
-        for kind in (True, False)
+        frozenset(stems(words(" ".join(some)))) for some in (questions, statements)
     )
     return asked.isdisjoint(in_statements) and not asked.isdisjoint(in_questions)
