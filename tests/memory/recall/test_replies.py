@@ -104,11 +104,16 @@ async def test_other_questions_keep_their_places(
     assert not any(item["explanation"]["shares"].get("reply") for item in items)
 
 
-async def test_a_query_that_states_something_leaves_questions_in_their_places(
-    bus: Connection,
+@pytest.mark.parametrize(
+    "query",
+    ["I tuned my guitar today. My guitar has silk strings.", "guitar strings"],
+    ids=["a statement", "keywords"],
+)
+async def test_a_query_that_asks_nothing_leaves_questions_in_their_places(
+    bus: Connection, query: str
 ) -> None:
     await ingest_talk(bus, ("assistant", "What strings does your guitar have?"), ("user", STRINGS))
 
-    items = await recall_items(bus, "I tuned my guitar today. My guitar has silk strings.")
+    items = await recall_items(bus, query)
 
     assert not any(item["explanation"]["shares"].get("reply") for item in items)

@@ -14,7 +14,8 @@ decisions 0084 and 0087.
 
 A recorded question has the words of a user who asks the same, so it matches better than its answer
 does. So the reply of another speaker ranks above it. A long reply keeps its rank unless the
-question is repeated: it says much that was not asked for. See decision 0088.
+question is repeated: it says much that was not asked for. Who searches for keywords wants what has
+them, question or not. See decision 0088.
 """
 
 import re
@@ -178,7 +179,7 @@ def put_replies_first(
 ) -> Choice[Array]:
     """Return the scores, with replies above their questions; the replies become relevant."""
     view, ordered = wording.view, scores.copy()
-    if query.stating or not view.neighbours:
+    if query.stating or not asks(query.text) or not view.neighbours:
         return ordered
     candidates = _with_reply(wording, scores, relevant, repeats_question(query, wording, like))
     texts = yield from texts_at(view, candidates)
