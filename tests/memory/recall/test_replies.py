@@ -68,6 +68,18 @@ async def test_a_long_reply_keeps_its_place_unless_the_question_is_repeated(
     assert repeated[0]["content"] == long
 
 
+async def test_a_models_reply_does_not_rise_above_what_the_user_stated(bus: Connection) -> None:
+    asks, answer = "Do I have any allergies to medicine?", "None that I know of."
+    stated = "I am allergic to penicillin."
+    await ingest_talk(bus, ("user", stated), ("assistant", "Noted."))
+    await ingest_talk(bus, ("user", asks), ("assistant", answer), ("user", "Thanks."))
+
+    items = await recall_items(bus, "Which medicine am I allergic to?")
+
+    contents = [item["content"] for item in items]
+    assert contents.index(stated) < contents.index(answer) < contents.index(asks)
+
+
 async def test_somebody_elses_reply_ranks_above_the_question_among_people(bus: Connection) -> None:
     asks, reply = "who has the big cooler box?", "it stands in my drawer, under the cables"
     await ingest(

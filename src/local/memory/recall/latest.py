@@ -13,9 +13,11 @@ the speaker's previous one. It changes the order only, like the rule for similar
 decisions 0084 and 0087.
 
 A recorded question has the words of a user who asks the same, so it matches better than its answer
-does. So the reply of another speaker ranks above it. A long reply keeps its rank unless the
-question is repeated: it says much that was not asked for. Who searches for keywords wants what has
-them, question or not. See decision 0088.
+does. So the reply of another speaker ranks above it. If a person replied, or the question is
+repeated, the reply takes the place of the question; else the question falls below the reply, since
+a model's answer may be wrong and must not rise above what people stated. After a long reply, the
+question keeps its rank unless it is repeated: such a reply says much that was not asked for. Who
+searches for keywords wants what has them, question or not. See decision 0088.
 """
 
 import re
@@ -181,14 +183,16 @@ def put_replies_first(
     view, ordered = wording.view, scores.copy()
     if query.stating or not asks(query.text) or not view.neighbours:
         return ordered
-    candidates = _with_reply(wording, scores, relevant, repeats_question(query, wording, like))
+    repeated = repeats_question(query, wording, like)
+    candidates = _with_reply(wording, scores, relevant, repeated)
     texts = yield from texts_at(view, candidates)
     questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
     replies = {one: int(view.neighbours[0][1][one]) for one in questions}
     texts = yield from texts_at(view, replies.values())
     for question, reply in replies.items():
         if not all(map(asks, sentences(texts[reply]))):
-            ordered[reply] = max(ordered[reply], ordered[question])
+            if repeated[question] or not view.column["machine"][reply]:  # machines may be wrong
+                ordered[reply] = max(ordered[reply], ordered[question])
             ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
             relevant[reply] = True
     return ordered
