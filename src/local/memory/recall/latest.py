@@ -19,8 +19,8 @@ their rank.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from itertools import chain, product
 
 import numpy as np
@@ -28,6 +28,7 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
+from local.memory.recall.announcements import Sentence, announces, corrects, read
 from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import (
@@ -39,18 +40,22 @@ from local.memory.recall.precedence import (
 from local.memory.recall.query import Query
 from local.memory.recall.statements import sentences_of
 from local.text.features import HEAD, asks, sentences
-from local.text.words import informative_words, stems, words
+from local.text.words import informative_words, is_informative, stems, words
 
 MAX_EARLIER = 8
 """Number of best messages for which a later one is looked for."""
 MAX_LATER = 20
 """Number of best messages that may be the later one."""
+MAX_FOLLOWED, MAX_WITH_NAME = 4, 4
+"""Number of best messages whose words are looked for in later ones, and the maximum number of
+messages that have such a word."""
 SHORT = 200
 """Maximum characters of a message with one value; with 300, answers from long talks got worse."""
 NEARLY = 0.9
 """Minimum score of the later message, as a fraction of the earlier one's."""
 SIMILAR = 0.4
 """Minimum similarity of two messages about the same thing: the Dice coefficient of their stems."""
+_ONESELF = frozenset({"i", "my", "me", "mine", "myself"})
 MAX_QUESTIONS = 10
 """Maximum number of recorded questions whose texts are read, best first."""
 _OPENS_CORRECTION = re.compile(
@@ -74,22 +79,26 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
     following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
     if not (query.about_past or query.stating):
-        pairs = list(_later_messages(view, scores, earlier, best))
-    needed = {*following.values(), *chain.from_iterable(pairs)}
+        named = _naming_the_same(view, earlier, _own_words(variants))
+        pairs = list(_later_messages(view, earlier, {*best, *named}))
+    needed = {*following, *following.values(), *chain.from_iterable(pairs)}
     texts = variants.texts | (yield from texts_at(view, needed - variants.texts.keys()))
+    messages = {one: _Message(texts[one]) for one in needed}
     for one, next_ in following.items():
-        if _OPENS_CORRECTION.match(texts[next_]):
+        if messages[next_].corrects(messages[one]):
             variants.replaced_by[one] = next_
             relevant[next_] = True
-    statements = {one for one in {later for _, later in pairs} if _is_statement(texts[one])}
-    stems_of = {one: _stems(texts[one]) for one in statements.union(*pairs)}
+    asked = frozenset(stems(query.terms))
     for one, later in pairs:
-        if (
-            later in statements
-            and _similarity(stems_of[one], stems_of[later]) >= SIMILAR
-            and not _are_about_others(texts[one], texts[later])
+        old, new = messages[one], messages[later]
+        same_speaker = _is_same_speaker(view, one, later)
+        is_near = same_speaker and scores[later] >= NEARLY * scores[one]
+        if (is_near and new.repeats(old)) or (
+            (same_speaker or not (new.of_oneself or old.of_oneself))
+            and announces(new.sentences, old.sentences, asked)
         ):
             variants.replaced_by.setdefault(one, later)
+            relevant[later] = True
 
 
 def _own_words(variants: Variants) -> Flags:
@@ -117,18 +126,32 @@ def _follow_facts(
             relevant[latest] = True
 
 
+def _naming_the_same(view: View, earlier: Sequence[int], own_words: Flags) -> set[int]:
+    """Return the newest short messages with a rare word of the best ones."""
+    found: set[int] = set()
+    for one in earlier[:MAX_FOLLOWED]:
+        if view.column["length"][one] > SHORT:
+            continue
+        for stem in filter(is_informative, view.stems(one)):
+            at = view.postings(stem).positions
+            at = at[own_words[at] & (view.column["length"][at] <= SHORT)]
+            if len(at) <= MAX_WITH_NAME:
+                found.update(at.tolist())
+    return found
+
+
 def _later_messages(
-    view: View, scores: Array, earlier: Sequence[int], best: Sequence[int]
+    view: View, earlier: Sequence[int], best: Collection[int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs of short messages with almost equal scores, the latest second message first."""
+    """Yield pairs of short messages of one principal, the latest second message first."""
     length, newness = view.column["length"], view.column["newness"]
+    principal = view.column["principal"]
     newest_first = sorted(best, key=lambda one: newness[one], reverse=True)
     for later, one in product(newest_first, earlier):
         if (
             max(length[one], length[later]) <= SHORT
             and newness[later] > newness[one]
-            and scores[later] >= NEARLY * scores[one]
-            and _is_same_speaker(view, one, later)
+            and principal[one] == principal[later]
         ):
             yield one, later
 
@@ -147,31 +170,58 @@ def _is_same_speaker(view: View, one: int, other: int) -> bool:
     return all(column[one] == column[other] for column in columns)
 
 
-def _is_statement(text: str) -> bool:
-    return not any(map(asks, sentences(text)))
+class _Message:
+    """A text, read as far as the rules need it."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-def _are_about_others(*texts: str) -> bool:
-    """Return whether both texts state a value, each of a thing that the other does not name."""
-    things = [
-        [
+    @cached_property
+    def sentences(self) -> tuple[Sentence, ...]:
+        return read(self._text)
+
+    @cached_property
+    def of_oneself(self) -> bool:
+        return not _ONESELF.isdisjoint(words(self._text))
+
+    @cached_property
+    def _is_statement(self) -> bool:
+        return not any(map(asks, sentences(self._text)))
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        return _stems(self._text)
+
+    @cached_property
+    def _things(self) -> list[frozenset[str]]:
+        """The things whose values the text states."""
+        return [
             _stems(" ".join(shortest))
-            for sentence in sentences_of(text)
+            for sentence in sentences_of(self._text)
             if (statement := sentence.statement)
             and (shortest := min(statement.frames, key=len, default=()))
         ]
-        for text in texts
-    ]
-    return all(things) and all(one - other and other - one for one, other in product(*things))
+
+    def corrects(self, earlier: "_Message") -> bool:
+        opens = _OPENS_CORRECTION.match(self._text) is not None
+        return opens or corrects(self.sentences, earlier.sentences)
+
+    def repeats(self, earlier: "_Message") -> bool:
+        """Return whether this states something about the same thing in mostly the same words."""
+        common = self._stems & earlier._stems
+        if 2 * len(common) < SIMILAR * (len(self._stems) + len(earlier._stems)):
+            return False
+        return self._is_statement and not self._is_about_another(earlier)
+
+    def _is_about_another(self, other: "_Message") -> bool:
+        """Return whether both state a value, each of a thing that the other does not name."""
+        pairs = product(self._things, other._things)
+        both = self._things and other._things
+        return bool(both) and all(one - another and another - one for one, another in pairs)
 
 
 def _stems(text: str) -> frozenset[str]:
     return frozenset(stems(informative_words(text)))
-
-
-def _similarity(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """Return the Dice coefficient of two sets."""
-    return 2 * len(one & other) / max(len(one) + len(other), 1)
 
 
 def put_replies_first(
