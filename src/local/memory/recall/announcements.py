@@ -9,83 +9,65 @@ recognised. See decision 0089.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import chain, product
-from typing import NamedTuple
+from itertools import product
 
-from local.text.features import MONTHS, asks
-from local.text.words import is_informative, stems, words
+from local.memory.recall.mentions import Sentence, stems_of
+from local.text.features import asks
 
-_BREAK = re.compile(r"(?<=[.!?;])\s+|\n+")
 _CHANGE = re.compile(
-    r"\b(?:moved|changed|switched|swapped|replaced|renamed|raised|lowered|increased|decreased"
-    r"|reduced|cut|bumped|upgraded|downgraded|migrated|shifted|pushed|postponed|rescheduled|delayed"
-    r"|extended|shortened|relocated|transferred|promoted|demoted|updated|adjusted|rose|fell|dropped"
-    r"|(?:went|gone|go|goes) (?:up|down)|(?:takes?|took|handed)\b.*? over"
-    r"|(?:up|down|back) (?:to|at|on)"
-    r"|instead|these days|now(?=[,.;!]|$)|as of|from (?:now|(?:this|next) \w+)(?: on)?"
-    r"|starting (?=this|next|\w+day\b))\b",
+    r"\b(?:(?P<verb>moved|changed|switched|swapped|replaced|renamed|raised|lowered|increased"
+    r"|decreased|reduced|cut|bumped|upgraded|downgraded|migrated|shifted|pushed|postponed"
+    r"|rescheduled|delayed|extended|shortened|relocated|transferred|promoted|updated|adjusted)"
+    r"|rose|fell|dropped|(?:went|gone|go|goes) (?:up|down)|(?:takes?|took|handed)\b.*? over"
+    r"|(?:up|down|back) (?:to|at|on)|instead|these days|now(?=[,.;!]|$)|as of"
+    r"|from (?:now|(?:this|next) \w+)(?: on)?|starting (?=this|next|\w+day\b))\b",
     re.IGNORECASE,
 )
 """Words of a change."""
+_STOP = re.compile(
+    r"\b(?:for|from|with|and|to|up|down|back|any|in|on|at|by|over|because|since|so|but|after|last"
+    r"|this)\b|[,.;!?]"
+)
+"""Where the object of a verb ends."""
 _ENDED = r"(?:(?:my|our|the|using|with|at) )*(?P<ended>[^,.;!?]+?)"
-_UNTIL = r"(?= (?:for|with|and|to|any|in|on|at|because|since|so|but|after|last|this)\b|[,.;!?]|$)"
+_BEFORE_ENDED = (
+    r"\b(?:quit|stopped|dropped|g[ai]ven? up|sold|replaced|scrap(?:ped)?|cancell?ed|ditched"
+    r"|abandoned|(?:pulled|backed|dropped) out of|got rid of|no longer|instead of|rather than"
+    r"|done with|broke up with)"
+)
+_AFTER_ENDED = (
+    r"(?: has| have|'s| is| are| was| were| got)*"
+    r" (?:fell through|fallen through|off(?=[,.;!]|$)|cancell?ed|called off|broke up)"
+)
+_SUCCESSOR = r"(?= for (?-i:[A-Z])| (?:and|to) (?:i )?(?:now )?(?:join|start|work|am\b|moved|live))"
 _ENDINGS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"\b(?:quit|stopped|dropped|g[ai]ven? up|sold|replaced|scrap(?:ped)?|cancell?ed|ditched"
-        r"|abandoned|(?:pulled|backed|dropped) out of|got rid of|no longer|instead of|rather than"
-        rf"|done with|broke up with) {_ENDED}{_UNTIL}",
-        rf"\bleft {_ENDED}(?= (?:for|and)\b)",
+        rf"{_BEFORE_ENDED} {_ENDED}(?= (?:{_STOP.pattern})|[,.;!?]|$)",
+        rf"\bleft {_ENDED}{_SUCCESSOR}",
         rf"\b(?:moved|changed|switched|went|gone)\b[^,.;!?]*? from {_ENDED}(?= to\b)",
         rf"(?:\bnot|n't) {_ENDED}(?= any ?(?:more|longer)\b| after all\b)",
-        rf"(?:^|\b(?:my|our|the) )(?P<ended>[^,.;!?]+?)(?: has| have|'s| is| are| was| were| got)*"
-        r" (?:fell through|fallen through|off(?=[,.;!]|$)|cancell?ed|called off|broke up)",
+        rf"(?:^|\b(?:my|our|the) )(?P<ended>[^,.;!?]+?){_AFTER_ENDED}",
     )
 )
 """Words before or after what has ended."""
-_INSTEAD = re.compile(rf", not {_ENDED}(?=[,.;!?]|$)", re.IGNORECASE)
-_COMPLETION = re.compile(rf"\bfinished {_ENDED}{_UNTIL}", re.IGNORECASE)
+_COMPLETION = re.compile(rf"\bfinished {_ENDED}(?= (?:{_STOP.pattern})|[,.;!?]|$)", re.IGNORECASE)
 """Words before what has ended, if it was in progress."""
 _IN_PROGRESS = re.compile(r"(?:'m|'re|\bam|\bare|\bbeen) (?:\w+ )?\w+ing\b", re.IGNORECASE)
+_INSTEAD = re.compile(rf", not {_ENDED}(?=[,.;!?]|$)", re.IGNORECASE)
 _UNREAL = re.compile(
-    r"\b(?:if|might|(?-i:may)|maybe|perhaps|probably|would|could|should|almost|nearly|unless|wish|whether"
-    r"|suppose|imagine|considering|thinking (?:of|about)|wants?|remind|years? ago|used to"
+    r"\b(?:if|might|(?-i:may)|maybe|perhaps|probably|would|could|should|almost|nearly|unless|wish"
+    r"|whether|suppose|imagine|considering|thinking (?:of|about)|wants?|remind|years? ago|used to"
     r"|in (?:19|20)\d\d|back (?:then|when)|when (?:i|we) (?:was|were))\b|[\"\u201c\u201d]",
     re.IGNORECASE,
 )
 """Words of suppositions, wishes and memories, and quotation marks."""
 _OWN = re.compile(r"\W*(?:my|our) (?P<subject>\w+)", re.IGNORECASE)
-_OTHERS = re.compile(r"\b(?:his|hers?|their)\b", re.IGNORECASE)
-_DAY = rf"(?:\w+day\b|(?:{'|'.join(month[:3] for month in MONTHS)})[a-z]*\b)"
-_VALUES = {
-    "time": re.compile(r"\b\d{1,2}(?::\d\d| ?[ap]m\b)|\bat \d{1,2}\b|\bnoon\b", re.IGNORECASE),
-    "day": re.compile(rf"\b(?:{_DAY}(?: \d+)?|\d{{1,2}}(?:st|nd|rd|th))\b"),
-    "number": re.compile(
-        r"(?<![\w:.,-])\W?\d[\d.,]*(?![\d:]| ?[ap]m\b|st\b|nd\b|rd\b|th\b)[a-z%]*"
-    ),
-    "rank": re.compile(r"\b(?:first|second|third|\w+(?<!mon)th)(?= [a-z])"),
-    "name": re.compile(rf"(?<=[\w,] )(?!{_DAY})[A-Z][\w.+-]+"),
-}
-"""Kinds of values. A value replaces one of its kind."""
-_NO_THING = re.compile(
-    "|".join(f"(?:{_VALUES[kind].pattern})" for kind in ("rank", "number"))
-)
-_DETERMINERS = frozenset({"the", "a", "an", "my", "our", "this"})
-_PAUSE = re.compile(r"[,:;]\s")
-
-
-class Sentence(NamedTuple):
-    """What a sentence names: its stems, and the values of each kind.
-
-    `modifiers`: each stem, with those of the informative words right before it.
-    """
-
-    text: str
-    stems: frozenset[str]
-    modifiers: tuple[tuple[str, frozenset[str]], ...]
-    values: tuple[tuple[str, str], ...]
+_OF_OTHERS = re.compile(r"\b(?:his|hers?|their)\b", re.IGNORECASE)
+_PERSON = re.compile(r"\b(?!(?:I|We|They)\b)(?P<name>[A-Z]\w*)(?: has| have| just)* $")
+"""A name right before a verb."""
 
 
 def announces(
@@ -95,111 +77,74 @@ def announces(
 
     `asked`: the stems of the question.
     """
-    if _has_other_subject(earlier, later) or _has_other_subject(later, earlier):
+    announcing = [one for one in later if _may_announce(one.text)]
+    if not announcing or _names_another(earlier, later) or _names_another(later, earlier):
         return False
     return any(
-        _ends(new, old) or _changes(new, old, asked)
-        for new, old in product(later, earlier)
-        if not (_UNREAL.search(new.text) or asks(new.text))
+        _ends(new, old, asked) or _changes(new, old, asked)
+        for new, old in product(announcing, earlier)
     )
 
 
 def corrects(later: Sequence[Sentence], earlier: Sequence[Sentence]) -> bool:
-    """Return whether the later message gives a value instead of one of the earlier: "43, not 42"."""
+    """Return whether the later message replaces a value of the earlier one: "43, not 42"."""
     return any(
-        _stems(words(found["ended"])) <= old.stems
+        stems_of(found["ended"]) <= old.stems
         for new, old in product(later, earlier)
         for found in _INSTEAD.finditer(new.text)
     )
 
 
-def read(text: str) -> tuple[Sentence, ...]:
-    return tuple(map(_read, filter(None, _BREAK.split(text))))
+def _may_announce(text: str) -> bool:
+    patterns = (_CHANGE, _COMPLETION, *_ENDINGS)
+    return any(each.search(text) for each in patterns) and not (_UNREAL.search(text) or asks(text))
 
 
-def _read(text: str) -> Sentence:
-    values = tuple((kind, one[0]) for kind, each in _VALUES.items() for one in each.finditer(text))
-    names = _stems(value.lower() for kind, value in values if kind == "name")
-    nouns = _NO_THING.sub(" , ", text)
-    return Sentence(text, _stems(words(text)), tuple(_with_modifiers(nouns, names)), values)
-
-
-def _with_modifiers(text: str, names: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield each stem with its modifiers: "limit" with "API" in "API limit", "limit of the API".
-
-    Names do not count: they may be values ("Elm School").
-    """
-    for phrase in chain.from_iterable(map(_phrases, _PAUSE.split(text))):
-        for n, run in enumerate(phrase):
-            after = list(chain.from_iterable(phrase[n + 1 :]))
-            for k, stem in enumerate(run):
-                modifiers = run[:k] + (after if k == len(run) - 1 else [])
-                yield stem, frozenset(modifiers) - names
-
-
-def _phrases(text: str) -> Iterator[list[list[str]]]:
-    """Yield the stems of informative words in a row; a phrase has several rows around "of"."""
-    phrase: list[list[str]] = [[]]
-    for word, stem in zip(spoken := words(text), stems(spoken), strict=True):
-        if is_informative(word):
-            phrase[-1].append(stem)
-        elif word == "of":
-            phrase.append([])
-        elif phrase[-1] or word not in _DETERMINERS:
-            yield phrase
-            phrase = [[]]
-    yield phrase
-
-
-def _has_other_subject(one: Sequence[Sentence], other: Sequence[Sentence]) -> bool:
-    """Return whether one begins with "my …", which the other does not name, or is about others."""
+def _names_another(one: Sequence[Sentence], other: Sequence[Sentence]) -> bool:
+    """Return whether one is about "my …", which the other does not name, or about others."""
     named = frozenset().union(*(each.stems for each in other))
     own = _OWN.match(one[0].text) if one else None
-    if own and named.isdisjoint(_stems([own["subject"].lower()])):
-        return True
-    return any(_OTHERS.search(each.text) for each in one) and not any(
-        _OTHERS.search(each.text) for each in other
+    of_others = any(_OF_OTHERS.search(each.text) for each in one)
+    return (own is not None and named.isdisjoint(stems_of(own["subject"]))) or (
+        of_others and not any(_OF_OTHERS.search(each.text) for each in other)
     )
 
 
-def _ends(new: Sentence, old: Sentence) -> bool:
+def _ends(new: Sentence, old: Sentence, asked: AbstractSet[str]) -> bool:
     """Return whether the new sentence names something of the old one as ended."""
+    return any(
+        ended <= old.stems and not any(asked.intersection(old.modifies(one)) for one in ended)
+        for ended in _ended(new, old)
+    )
+
+
+def _ended(new: Sentence, old: Sentence) -> Iterator[frozenset[str]]:
+    """Yield the stems of each thing that has ended, if not for a person of another name."""
     endings = (*_ENDINGS, _COMPLETION) if _IN_PROGRESS.search(old.text) else _ENDINGS
-    ended = (_stems(words(found["ended"])) for each in endings for found in each.finditer(new.text))
-    return any(one and one <= old.stems for one in ended)
+    for found in (found for each in endings for found in each.finditer(new.text)):
+        by = _PERSON.search(new.text[: found.start()])
+        if (ended := stems_of(found["ended"])) and not (by and by["name"] not in old.text):
+            yield ended
 
 
 def _changes(new: Sentence, old: Sentence, asked: AbstractSet[str]) -> bool:
     """Return whether the new sentence has another value of the thing in question."""
     common = new.stems & old.stems
-    if common.isdisjoint(asked) or not _CHANGE.search(new.text):
+    in_question = common & asked
+    if not (in_question and _is_changed(in_question, new.text)):
         return False
-    if not all(_may_be_same(stem, new, old) for stem in common & asked):
+    if not all(new.may_mean(old, stem) for stem in in_question):
         return False
-    values, former = _values_beyond(new, old), _values_beyond(old, new)
+    values, former = new.values_beyond(old), old.values_beyond(new)
     kinds = values.keys() & former.keys()
-    if "name" in kinds and (len(kinds) > 1 or not _stems(former["name"]).isdisjoint(asked)):
+    if "name" in kinds and (len(kinds) > 1 or not former["name"].isdisjoint(asked)):
         return False  # the names are of two things
     return bool(kinds) if values and former else not common <= asked
 
 
-def _may_be_same(stem: str, new: Sentence, old: Sentence) -> bool:
-    """Return whether a noun means the same: no two sentences modify it in different ways."""
-    pairs = product(new.modifiers, old.modifiers)
-    return any(
-        stem == one == other and (by_one <= by_other or by_other <= by_one)
-        for (one, by_one), (other, by_other) in pairs
-    )
-
-
-def _values_beyond(one: Sentence, other: Sentence) -> dict[str, list[str]]:
-    """Return the values, by kind, that the other sentence lacks."""
-    values: dict[str, list[str]] = {}
-    for kind, value in one.values:
-        if value not in other.text:
-            values.setdefault(kind, []).append(value.lower())
-    return values
-
-
-def _stems(words_: Iterable[str]) -> frozenset[str]:
-    return frozenset(stems(word for word in words_ if is_informative(word)))
+def _is_changed(things: AbstractSet[str], text: str) -> bool:
+    """Return whether words of change have one of the things as their object, or no object."""
+    found = list(_CHANGE.finditer(text))
+    objects = (stems_of(_STOP.split(text[one.end() :], 1)[0]) for one in found if one["verb"])
+    changed = frozenset().union(*objects)
+    return bool(found) and not (changed and changed.isdisjoint(things))

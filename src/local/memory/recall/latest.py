@@ -19,7 +19,7 @@ their rank.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, product
 
@@ -28,9 +28,10 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
-from local.memory.recall.announcements import Sentence, announces, corrects, read
+from local.memory.recall.announcements import announces, corrects
 from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
+from local.memory.recall.mentions import Sentence, read, stems_of
 from local.memory.recall.precedence import (
     RANK_GAP,
     best_positions,
@@ -40,15 +41,15 @@ from local.memory.recall.precedence import (
 from local.memory.recall.query import Query
 from local.memory.recall.statements import sentences_of
 from local.text.features import HEAD, asks, sentences
-from local.text.words import informative_words, is_informative, stems, words
+from local.text.words import is_informative, stems, words
 
 MAX_EARLIER = 8
 """Number of best messages for which a later one is looked for."""
 MAX_LATER = 20
 """Number of best messages that may be the later one."""
-MAX_FOLLOWED, MAX_WITH_NAME = 4, 4
-"""Number of best messages whose words are looked for in later ones, and the maximum number of
-messages that have such a word."""
+MAX_FOLLOWED, RARE = 4, 4
+"""Number of best messages whose rare words lead to later ones, and the maximum number of messages
+that have a rare word."""
 SHORT = 200
 """Maximum characters of a message with one value; with 300, answers from long talks got worse."""
 NEARLY = 0.9
@@ -70,8 +71,8 @@ left out: here, nothing shows that a value follows."""
 def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Variants) -> Choice[None]:
     """Let later messages and corrections replace the earlier messages of their speaker."""
     view = variants.view
-    stated = np.flatnonzero(relevant & _own_words(variants))
-    best: list[int] = best_positions(scores, stated, MAX_LATER).tolist()
+    own = _own_words(variants)
+    best: list[int] = best_positions(scores, np.flatnonzero(relevant & own), MAX_LATER).tolist()
     earlier = [one for one in best if one not in variants.replaced_by][:MAX_EARLIER]
     if not query.about_past:
         yield from _follow_facts(view, earlier, relevant, variants)
@@ -79,8 +80,8 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
     following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
     if not (query.about_past or query.stating):
-        named = _naming_the_same(view, earlier, _own_words(variants))
-        pairs = list(_later_messages(view, earlier, {*best, *named}))
+        rare = _with_rare_words(view, earlier, own)
+        pairs = list(_later_messages(view, earlier, {*best, *rare}))
     needed = {*following, *following.values(), *chain.from_iterable(pairs)}
     texts = variants.texts | (yield from texts_at(view, needed - variants.texts.keys()))
     messages = {one: _Message(texts[one]) for one in needed}
@@ -90,12 +91,10 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
             relevant[next_] = True
     asked = frozenset(stems(query.terms))
     for one, later in pairs:
-        old, new = messages[one], messages[later]
-        same_speaker = _is_same_speaker(view, one, later)
-        is_near = same_speaker and scores[later] >= NEARLY * scores[one]
-        if (is_near and new.repeats(old)) or (
-            (same_speaker or not (new.of_oneself or old.of_oneself))
-            and announces(new.sentences, old.sentences, asked)
+        is_near = scores[later] >= NEARLY * scores[one] and _is_same_speaker(view, one, later)
+        if (is_near and messages[later].is_like(messages[one])) or (
+            _may_speak_for(view, messages, later, one)
+            and announces(messages[later].sentences, messages[one].sentences, asked)
         ):
             variants.replaced_by.setdefault(one, later)
             relevant[later] = True
@@ -126,18 +125,15 @@ def _follow_facts(
             relevant[latest] = True
 
 
-def _naming_the_same(view: View, earlier: Sequence[int], own_words: Flags) -> set[int]:
-    """Return the newest short messages with a rare word of the best ones."""
-    found: set[int] = set()
-    for one in earlier[:MAX_FOLLOWED]:
-        if view.column["length"][one] > SHORT:
-            continue
+def _with_rare_words(view: View, earlier: Sequence[int], own: Flags) -> Iterator[int]:
+    """Yield the short messages with a rare word of the best ones, for example with a name."""
+    short = own & (view.column["length"] <= SHORT)
+    for one in (one for one in earlier[:MAX_FOLLOWED] if short[one]):
         for stem in filter(is_informative, view.stems(one)):
             at = view.postings(stem).positions
-            at = at[own_words[at] & (view.column["length"][at] <= SHORT)]
-            if len(at) <= MAX_WITH_NAME:
-                found.update(at.tolist())
-    return found
+            at = at[short[at]]
+            if len(at) <= RARE:
+                yield from at.tolist()
 
 
 def _later_messages(
@@ -170,6 +166,12 @@ def _is_same_speaker(view: View, one: int, other: int) -> bool:
     return all(column[one] == column[other] for column in columns)
 
 
+def _may_speak_for(view: View, messages: Mapping[int, "_Message"], one: int, other: int) -> bool:
+    """Return whether both are of one speaker, or neither speaker talks of himself or herself."""
+    of_oneself = messages[one].of_oneself or messages[other].of_oneself
+    return not of_oneself or _is_same_speaker(view, one, other)
+
+
 class _Message:
     """A text, read as far as the rules need it."""
 
@@ -181,22 +183,18 @@ class _Message:
         return read(self._text)
 
     @cached_property
+    def stems(self) -> frozenset[str]:
+        return stems_of(self._text)
+
+    @cached_property
     def of_oneself(self) -> bool:
         return not _ONESELF.isdisjoint(words(self._text))
 
     @cached_property
-    def _is_statement(self) -> bool:
-        return not any(map(asks, sentences(self._text)))
-
-    @cached_property
-    def _stems(self) -> frozenset[str]:
-        return _stems(self._text)
-
-    @cached_property
-    def _things(self) -> list[frozenset[str]]:
-        """The things whose values the text states."""
+    def things(self) -> list[frozenset[str]]:
+        """The things whose values the text states, by form."""
         return [
-            _stems(" ".join(shortest))
+            stems_of(" ".join(shortest))
             for sentence in sentences_of(self._text)
             if (statement := sentence.statement)
             and (shortest := min(statement.frames, key=len, default=()))
@@ -206,22 +204,19 @@ class _Message:
         opens = _OPENS_CORRECTION.match(self._text) is not None
         return opens or corrects(self.sentences, earlier.sentences)
 
-    def repeats(self, earlier: "_Message") -> bool:
-        """Return whether this states something about the same thing in mostly the same words."""
-        common = self._stems & earlier._stems
-        if 2 * len(common) < SIMILAR * (len(self._stems) + len(earlier._stems)):
+    def is_like(self, earlier: "_Message") -> bool:
+        """Return whether this states something about the same thing in much the same words."""
+        common, all_stems = self.stems & earlier.stems, len(self.stems) + len(earlier.stems)
+        if 2 * len(common) < SIMILAR * max(all_stems, 1):
             return False
-        return self._is_statement and not self._is_about_another(earlier)
-
-    def _is_about_another(self, other: "_Message") -> bool:
-        """Return whether both state a value, each of a thing that the other does not name."""
-        pairs = product(self._things, other._things)
-        both = self._things and other._things
-        return bool(both) and all(one - another and another - one for one, another in pairs)
+        states = not any(map(asks, sentences(self._text)))
+        return states and not _are_of_others(self.things, earlier.things)
 
 
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(stems(informative_words(text)))
+def _are_of_others(things: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> bool:
+    """Return whether both texts state a value, each of a thing that the other does not name."""
+    pairs = product(things, others)
+    return bool(things and others) and all(one - other and other - one for one, other in pairs)
 
 
 def put_replies_first(

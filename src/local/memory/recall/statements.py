@@ -61,6 +61,7 @@ _UNKNOWN_SUBJECTS = _word_set(
 )
 """Words at the beginning of a sentence whose subject is not known."""
 _ARTICLES = frozenset({"a", "an"})
+_DETERMINERS = frozenset({"the", "our"})  # do not count at the beginning of a sentence
 _CHOICE_WORDS = _word_set(
     """
     favorite favourite preferred usual default main current
@@ -156,7 +157,7 @@ def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
     was_informative = False
     for found in _WORD.finditer(sentence):
         word = _normalised(found[0])
-        if word in _IGNORED:
+        if word in _IGNORED or (not opening and word in _DETERMINERS):
             continue
         if not opening and word in _UNKNOWN_SUBJECTS:
             return ()
@@ -177,7 +178,7 @@ def _statement(sentence: str, *, to_user: bool) -> Statement | None:
         word = _normalised(written)
         if word in _ADDS:
             return None
-        if word not in _IGNORED:
+        if word not in _IGNORED and (words or word not in _DETERMINERS):
             words.append(_TO_USER.get(word, word) if to_user else word)
             named.append(_is_named(written, first=len(words) == 1))
         elif word in _DENIES and denied is None:
