@@ -28,10 +28,9 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
-from local.memory.recall.announcements import announces, corrects
+from local.memory.recall.announcements import Sentence, announces, corrects, read, stems_of
 from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.mentions import Sentence, read, stems_of
 from local.memory.recall.precedence import (
     RANK_GAP,
     best_positions,

@@ -79,7 +79,7 @@ _STATE_VERBS = _word_set(
     total sleep wake
     """
 )
-_STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
+STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
 """Verbs of states that have one value at a time."""
 _BASE_FORMS = _BE | {f"{verb}s": verb for verb in _STATE_VERBS} | {"goes": "go", "studies": "study"}
 """Maps words to the form in which they are compared: "lives" and "live" are equal."""
@@ -216,7 +216,7 @@ def _value_positions(words: list[str], named: list[bool]) -> Iterator[int]:
             is_state = lasts if verb is None else _is_state(words[verb + 1 : n])
             found = names_kind or is_state
         else:
-            lasts = lasts or (n > 1 and before in _STATES)
+            lasts = lasts or (n > 1 and before in STATES)
             continue
         if not found or not any(map(is_informative, words[: n - 1])):
             continue
