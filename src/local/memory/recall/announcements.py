@@ -115,11 +115,22 @@ class Sentence:
 
         Names do not count as modifiers, because they may be values ("Elm School").
         """
-        names = stems_of(" ".join(value for kind, value in self.values if kind == "name"))
         nouns = _NO_MODIFIER.sub(" , ", self.text)
         phrases = chain.from_iterable(map(_phrases, _PAUSE.split(nouns)))
         found = chain.from_iterable(map(_modifiers, phrases))
-        return [(stem, modifiers - names) for stem, modifiers in found]
+        return [(stem, modifiers - self.names) for stem, modifiers in found]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The stems of the names."""
+        return stems_of(" ".join(value for kind, value in self.values if kind == "name"))
+
+    @cached_property
+    def may_announce(self) -> bool:
+        text, patterns = self.text, (_CHANGE, _COMPLETION, *_ENDINGS)
+        return any(one.search(text) for one in patterns) and not (
+            _UNREAL.search(text) or asks(text)
+        )
 
     def values_beyond(self, other: "Sentence") -> dict[str, frozenset[str]]:
         """Return the stems of the values that the other sentence lacks, by kind."""
@@ -154,7 +165,7 @@ def announces(
 
     `asked`: the stems of the question.
     """
-    announcing = [one for one in later if _may_announce(one.text)]
+    announcing = [one for one in later if one.may_announce]
     if not announcing or _names_another(earlier, later) or _names_another(later, earlier):
         return False
     return any(
@@ -170,11 +181,6 @@ def corrects(later: Sequence[Sentence], earlier: Sequence[Sentence]) -> bool:
         for new, old in product(later, earlier)
         for found in _INSTEAD.finditer(new.text)
     )
-
-
-def _may_announce(text: str) -> bool:
-    patterns = (_CHANGE, _COMPLETION, *_ENDINGS)
-    return any(each.search(text) for each in patterns) and not (_UNREAL.search(text) or asks(text))
 
 
 def _names_another(one: Sequence[Sentence], other: Sequence[Sentence]) -> bool:

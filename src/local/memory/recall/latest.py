@@ -40,15 +40,15 @@ from local.memory.recall.precedence import (
 from local.memory.recall.query import Query
 from local.memory.recall.statements import sentences_of
 from local.text.features import HEAD, asks, sentences
-from local.text.words import is_informative, stems, words
+from local.text.words import stems, words
 
 MAX_EARLIER = 8
 """Number of best messages for which a later one is looked for."""
 MAX_LATER = 20
 """Number of best messages that may be the later one."""
 MAX_FOLLOWED, RARE = 4, 4
-"""Number of best messages whose rare words lead to later ones, and the maximum number of messages
-that have a rare word."""
+"""Number of best messages whose names lead to later ones, and the maximum number of messages with a
+name."""
 SHORT = 200
 """Maximum characters of a message with one value; with 300, answers from long talks got worse."""
 NEARLY = 0.9
@@ -70,8 +70,8 @@ left out: here, nothing shows that a value follows."""
 def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Variants) -> Choice[None]:
     """Let later messages and corrections replace the earlier messages of their speaker."""
     view = variants.view
-    own = _own_words(variants)
-    best: list[int] = best_positions(scores, np.flatnonzero(relevant & own), MAX_LATER).tolist()
+    stated = np.flatnonzero(relevant & _own_words(variants))
+    best: list[int] = best_positions(scores, stated, MAX_LATER).tolist()
     earlier = [one for one in best if one not in variants.replaced_by][:MAX_EARLIER]
     if not query.about_past:
         yield from _follow_facts(view, earlier, relevant, variants)
@@ -79,8 +79,8 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
     following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
     if not (query.about_past or query.stating):
-        rare = _with_rare_words(view, earlier, own)
-        pairs = list(_later_messages(view, earlier, {*best, *rare}))
+        found = {*best, *_with_rare_names(variants, earlier)}
+        pairs = list(_later_messages(view, earlier, found))
     needed = {*following, *following.values(), *chain.from_iterable(pairs)}
     texts = variants.texts | (yield from texts_at(view, needed - variants.texts.keys()))
     messages = {one: _Message(texts[one]) for one in needed}
@@ -124,13 +124,13 @@ def _follow_facts(
             relevant[latest] = True
 
 
-def _with_rare_words(view: View, earlier: Sequence[int], own: Flags) -> Iterator[int]:
-    """Yield the short messages with a rare word of the best ones, for example with a name."""
-    short = own & (view.column["length"] <= SHORT)
-    for one in (one for one in earlier[:MAX_FOLLOWED] if short[one]):
-        for stem in filter(is_informative, view.stems(one)):
-            at = view.postings(stem).positions
-            at = at[short[at]]
+def _with_rare_names(variants: Variants, earlier: Sequence[int]) -> Iterator[int]:
+    """Yield the messages with a rare name of the best ones."""
+    own = _own_words(variants)
+    for text in filter(None, map(variants.texts.get, earlier[:MAX_FOLLOWED])):
+        for name in chain.from_iterable(one.names for one in read(text[:SHORT])):
+            at = variants.view.postings(name).positions
+            at = at[own[at]]
             if len(at) <= RARE:
                 yield from at.tolist()
 
