@@ -14,15 +14,15 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import chain, product
 
-from local.memory.recall.statements import STATES
+from local.memory.recall.statements import BREAK, STATES
 from local.text.features import MONTHS, asks
 from local.text.words import is_informative, stems, words
 
 _CHANGE = re.compile(
     r"\b(?:(?P<verb>moved|changed|switched|swapped|replaced|renamed|raised|lowered|increased"
     r"|decreased|reduced|cut|bumped|upgraded|downgraded|migrated|shifted|pushed|postponed"
-    r"|rescheduled|delayed|extended|shortened|relocated|transferred|promoted|updated|adjusted)"
-    r"|rose|fell|dropped|(?:went|gone|go|goes) (?:up|down)|(?:takes?|took|handed)\b.*? over"
+    r"|rescheduled|delayed|brought|extended|shortened|relocated|transferred|promoted|adjusted)"
+    r"|rose|fell|dropped|slipped|(?:went|gone|go|goes) (?:up|down)|(?:takes?|took|handed)\b.*? over"
     r"|(?:up|down|back) (?:to|at|on)|instead|these days|now(?=[,.;!]|$)|as of"
     r"|from (?:now|(?:this|next) \w+)(?: on)?|starting (?=this|next|\w+day\b))\b",
     re.IGNORECASE,
@@ -33,15 +33,18 @@ _STOP = re.compile(
     r"|this)\b|[,.;!?]"
 )
 """Where the object of a verb ends."""
-_ENDED = r"(?:(?:my|our|the|using|with|at) )*(?P<ended>[^,.;!?]+?)"
+_ENDED = (
+    r"(?:(?:my|our|the|with|at|using|seeing|doing|playing|drinking|eating) )*(?P<ended>[^,.;!?]+?)"
+)
 _BEFORE_ENDED = (
     r"\b(?:quit|stopped|dropped|g[ai]ven? up|sold|replaced|scrap(?:ped)?|cancell?ed|ditched"
     r"|abandoned|(?:pulled|backed|dropped) out of|got rid of|no longer|instead of|rather than"
-    r"|done with|broke up with)"
+    r"|done with|gone off|broke up with|swapped)"
 )
 _AFTER_ENDED = (
     r"(?: has| have|'s| is| are| was| were| got)*"
-    r" (?:fell through|fallen through|off(?=[,.;!]|$)|cancell?ed|called off|broke up)"
+    r" (?:fell through|fallen through|off(?=[,.;!]|$)|cancell?ed|called off|broke up"
+    r"|moved out|stepped down|resigned|retired|left(?=[,.;!]|$)|went bankrupt|(?:shut|closed) down)"
 )
 _SUCCESSOR = r"(?= for (?-i:[A-Z])| (?:and|to) (?:i )?(?:now )?(?:join|start|work|am\b|moved|live))"
 _ENDINGS = tuple(
@@ -66,14 +69,17 @@ _UNREAL = re.compile(
     re.IGNORECASE,
 )
 """Words of suppositions, wishes and memories, and quotation marks."""
-_OWN = re.compile(r"\W*(?:my|our) (?P<subject>\w+)", re.IGNORECASE)
+_OWN = re.compile(r"\W*(?:my|our) (?P<subject>[\w-]+)(?![\w-])", re.IGNORECASE)
+_OWN_DOING = re.compile(
+    rf"{_OWN.pattern}(?!(?: [\w-]+){{0,2}} (?:is|are)(?! (?:at|in|on|from|with)\b))", re.IGNORECASE
+)
+"""As `_OWN`, but not "my … is …", where what has ended may be the value."""
 _OF_OTHERS = re.compile(r"\b(?:his|hers?|their)\b", re.IGNORECASE)
 _VERBS = frozenset(stems(STATES))
 """Stems that name no thing."""
 _PERSON = re.compile(r"\b(?!(?:I|We|They)\b)(?P<name>[A-Z]\w*)(?: has| have| just)* $")
 """A name right before a verb."""
 
-_BREAK = re.compile(r"(?<=[.!?;])\s+|\n+")
 _PAUSE = re.compile(r"[,:;]\s")
 _DETERMINERS = frozenset({"the", "a", "an", "my", "our", "this"})
 _WEEKDAY = "(?i:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -104,10 +110,13 @@ class Sentence:
 
     @cached_property
     def values(self) -> list[tuple[str, str]]:
-        """The values with their kinds."""
-        return [
-            (kind, one[0]) for kind, each in _VALUES.items() for one in each.finditer(self.text)
-        ]
+        """The values with their kinds. The number of a day is no number."""
+        found: list[tuple[str, str]] = []
+        rest = self.text
+        for kind, pattern in _VALUES.items():
+            found += [(kind, value) for value in pattern.findall(rest)]
+            rest = pattern.sub(" , ", rest)
+        return found
 
     @cached_property
     def modifiers(self) -> list[tuple[str, frozenset[str]]]:
@@ -139,7 +148,7 @@ class Sentence:
 
     def may_mean(self, other: "Sentence", stem: str) -> bool:
         """Return whether a stem means the same in both: they do not modify it in different ways."""
-        return any(
+        return stem in self.names | other.names or any(
             stem == one == another and (by_one <= by_another or by_another <= by_one)
             for (one, by_one), (another, by_another) in product(self.modifiers, other.modifiers)
         )
@@ -150,7 +159,7 @@ class Sentence:
 
 
 def read(text: str) -> tuple[Sentence, ...]:
-    return tuple(map(Sentence, filter(None, _BREAK.split(text))))
+    return tuple(map(Sentence, filter(None, BREAK.split(text))))
 
 
 def stems_of(text: str) -> frozenset[str]:
@@ -166,11 +175,13 @@ def announces(
     `asked`: the stems of the question.
     """
     announcing = [one for one in later if one.may_announce]
-    if not announcing or _names_another(earlier, later) or _names_another(later, earlier):
+    if not announcing or _names_another(later, earlier):
         return False
-    return any(
-        _ends(new, old, asked) or _changes(new, old, asked)
-        for new, old in product(announcing, earlier)
+    pairs = list(product(announcing, earlier))
+    ended = any(_ends(new, old, asked) for new, old in pairs)
+    changed = any(_changes(new, old, asked) for new, old in pairs)
+    return (ended and not _names_another(earlier, later, _OWN_DOING)) or (
+        changed and not _names_another(earlier, later)
     )
 
 
@@ -183,10 +194,12 @@ def corrects(later: Sequence[Sentence], earlier: Sequence[Sentence]) -> bool:
     )
 
 
-def _names_another(one: Sequence[Sentence], other: Sequence[Sentence]) -> bool:
+def _names_another(
+    one: Sequence[Sentence], other: Sequence[Sentence], pattern: re.Pattern[str] = _OWN
+) -> bool:
     """Return whether one is about "my …", which the other does not name, or about others."""
     named = frozenset().union(*(each.stems for each in other))
-    own = _OWN.match(one[0].text) if one else None
+    own = pattern.match(one[0].text) if one else None
     of_others = any(_OF_OTHERS.search(each.text) for each in one)
     return (own is not None and named.isdisjoint(stems_of(own["subject"]))) or (
         of_others and not any(_OF_OTHERS.search(each.text) for each in other)

@@ -31,7 +31,7 @@ MIN_INFORMATIVE = 2
 """Minimum number of informative words in a denied statement."""
 
 _ABBREVIATED = ("Dr", "Mr", "Ms", "St", "Co", "Jr", "Sr", "No", "Mrs", "Inc", "Ltd", "[A-Z]")
-_BREAK = re.compile(
+BREAK = re.compile(
     "(?<=[.!?…;])" + "".join(rf"(?<!\b{each}\.)" for each in _ABBREVIATED) + r"\s+|\n+"
 )
 _COLON = re.compile(r":\s+")
@@ -142,7 +142,7 @@ def forget_texts() -> None:
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield each sentence, and the sentence without what precedes a colon or a comma."""
-    for sentence in _BREAK.split(text):
+    for sentence in BREAK.split(text):
         yield sentence
         rest = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
         if rest != sentence:
