@@ -51,6 +51,12 @@ def announces_change(later: str, earlier: str, question: str) -> bool:
             id="left for another",
         ),
         pytest.param(
+            "My phone is a Pixel.",
+            "I swapped my Pixel for a Nokia.",
+            "Which phone do I have?",
+            id="the value of what is mine",
+        ),
+        pytest.param(
             "I'm reading Emma.",
             "I finished Emma and started Persuasion.",
             "What am I reading?",
@@ -120,6 +126,12 @@ def test_an_announcement_names_another_value_or_what_has_ended(
             "Tom left Falk for Lind.",
             "Where do I work?",
             id="ended for another person",
+        ),
+        pytest.param(
+            "My brother is at Falk.",
+            "I left Falk for Lind.",
+            "Where is my brother?",
+            id="ended for oneself only",
         ),
         pytest.param(
             "The test timeout is 10 seconds.",

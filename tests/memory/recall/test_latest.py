@@ -151,7 +151,8 @@ async def test_a_value_instead_of_one_in_the_message_before_is_a_correction(
 async def test_an_announced_change_is_first(
     bus: Connection, earlier: str, later: str, query: str
 ) -> None:
-    await store_messages(bus, earlier, later, "The rain never stops.", "I burnt the rice again.")
+    await store_messages(bus, earlier, session="s1")
+    await store_messages(bus, "The rain never stops.", later, session="s2")
 
     assert (await contents(bus, query))[:2] == [later, earlier]
     assert not any(item.get("outdated_by") for item in await recall(bus, query))

@@ -209,7 +209,7 @@ def _names_another(
 def _ends(new: Sentence, old: Sentence, asked: AbstractSet[str]) -> bool:
     """Return whether the new sentence names something of the old one as ended."""
     return any(
-        ended <= old.stems and not any(asked.intersection(old.modifies(one)) for one in ended)
+        ended <= old.stems and all(asked.isdisjoint(old.modifies(one)) for one in ended)
         for ended in _ended(new, old)
     )
 
