@@ -62,6 +62,7 @@ _COMPLETION = re.compile(rf"\bfinished {_ENDED}(?= (?:{_STOP.pattern})|[,.;!?]|$
 """Words before what has ended, if it was in progress."""
 _IN_PROGRESS = re.compile(r"(?:'m|'re|\bam|\bare|\bbeen) (?:\w+ )?\w+ing\b", re.IGNORECASE)
 _INSTEAD = re.compile(rf", not {_ENDED}(?=[,.;!?]|$)", re.IGNORECASE)
+"""Words before the former value in a correction."""
 _UNREAL = re.compile(
     r"\b(?:if|might|(?-i:may)|maybe|perhaps|probably|would|could|should|almost|nearly|unless|wish"
     r"|whether|suppose|imagine|considering|thinking (?:of|about)|wants?|remind|years? ago|used to"
@@ -74,7 +75,8 @@ _OWN_DOING = re.compile(
     rf"{_OWN.pattern}(?!(?: [\w-]+){{0,2}} (?:is|are)(?! (?:at|in|on|from|with)\b))", re.IGNORECASE
 )
 """As `_OWN`, but not "my … is …", where what has ended may be the value."""
-_OF_OTHERS = re.compile(r"\b(?:his|hers?|their)\b", re.IGNORECASE)
+_OF_OTHERS = re.compile(r"[^,;]*\b(?:his|hers?|their)\b", re.IGNORECASE)
+"""Another person's, in the first clause: what follows may be the reason."""
 _VERBS = frozenset(stems(STATES))
 """Stems that name no thing."""
 _PERSON = re.compile(r"\b(?!(?:I|We|They)\b)(?P<name>[A-Z]\w*)(?: has| have| just)* $")
@@ -200,9 +202,9 @@ def _names_another(
     """Return whether one is about "my …", which the other does not name, or about others."""
     named = frozenset().union(*(each.stems for each in other))
     own = pattern.match(one[0].text) if one else None
-    of_others = any(_OF_OTHERS.search(each.text) for each in one)
+    of_others = any(_OF_OTHERS.match(each.text) for each in one)
     return (own is not None and named.isdisjoint(stems_of(own["subject"]))) or (
-        of_others and not any(_OF_OTHERS.search(each.text) for each in other)
+        of_others and not any(_OF_OTHERS.match(each.text) for each in other)
     )
 
 

@@ -8,9 +8,12 @@ the past are left alone: there, similar messages tell of several events.
 Where the form of both was recognised, a fact was extracted from each, and the later one replaced
 the earlier one. Then the earlier message is outdated, whatever their words are.
 
+A message that announces a change ("I left Acme for Northwind") needs neither form nor score
+(`announcements.py`); one that shares a rare name is found even without a word of the question.
+
 A correction such as "No, I meant Wednesday" has no words of the message that it corrects, which is
-the speaker's previous one. It changes the order only, like the rule for similar messages. See
-decisions 0084 and 0087.
+the speaker's previous one. It changes the order only, as similar messages and announcements do. See
+decisions 0084, 0087 and 0089.
 
 A recorded question has the words of a user who asks the same, so it matches better than its answer
 does. So the reply ranks above a model's question, and above a repetition of the user's question.
@@ -19,7 +22,8 @@ their rank.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import chain, product
 
@@ -64,7 +68,7 @@ _OPENS_CORRECTION = re.compile(
     re.IGNORECASE,
 )
 """Opens a correction of the message before. "It's", which opens a corrected value in extraction, is
-left out: here, nothing shows that a value follows."""
+left out: nothing shows that a value follows, unless it names the former one ("It's 43, not 42")."""
 
 
 def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Variants) -> Choice[None]:
@@ -79,8 +83,8 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
     following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
     if not (query.about_past or query.stating):
-        found = {*best, *_with_rare_names(variants, earlier)}
-        pairs = list(_later_messages(view, earlier, found))
+        named = _with_rare_names(variants, earlier)
+        pairs = list(_later_messages(view, earlier, {*best, *named}))
     needed = {*following, *following.values(), *chain.from_iterable(pairs)}
     texts = variants.texts | (yield from texts_at(view, needed - variants.texts.keys()))
     messages = {one: _Message(texts[one]) for one in needed}
@@ -90,11 +94,10 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
             relevant[next_] = True
     asked = frozenset(stems(query.terms))
     for one, later in pairs:
-        is_near = scores[later] >= NEARLY * scores[one] and _is_same_speaker(view, one, later)
-        if (is_near and messages[later].is_like(messages[one])) or (
-            _may_speak_for(view, messages, later, one)
-            and announces(messages[later].sentences, messages[one].sentences, asked)
-        ):
+        old, new = messages[one], messages[later]
+        same_speaker = _is_same_speaker(view, one, later)
+        is_near = same_speaker and scores[later] >= NEARLY * scores[one]
+        if (is_near and new.is_like(old)) or new.announces(old, asked, same_speaker=same_speaker):
             variants.replaced_by.setdefault(one, later)
             relevant[later] = True
 
@@ -165,12 +168,6 @@ def _is_same_speaker(view: View, one: int, other: int) -> bool:
     return all(column[one] == column[other] for column in columns)
 
 
-def _may_speak_for(view: View, messages: Mapping[int, "_Message"], one: int, other: int) -> bool:
-    """Return whether both are of one speaker, or neither speaker talks of himself or herself."""
-    of_oneself = messages[one].of_oneself or messages[other].of_oneself
-    return not of_oneself or _is_same_speaker(view, one, other)
-
-
 class _Message:
     """A text, read as far as the rules need it."""
 
@@ -202,6 +199,13 @@ class _Message:
     def corrects(self, earlier: "_Message") -> bool:
         opens = _OPENS_CORRECTION.match(self._text) is not None
         return opens or corrects(self.sentences, earlier.sentences)
+
+    def announces(
+        self, earlier: "_Message", asked: AbstractSet[str], *, same_speaker: bool
+    ) -> bool:
+        """Return whether this announces a change; nobody else changes what a speaker owns."""
+        may_change = same_speaker or not (self.of_oneself or earlier.of_oneself)
+        return may_change and announces(self.sentences, earlier.sentences, asked)
 
     def is_like(self, earlier: "_Message") -> bool:
         """Return whether this states something about the same thing in much the same words."""
