@@ -194,3 +194,4 @@ def test_a_correction_names_a_value_of_the_message_that_it_corrects() -> None:
 
     assert corrects(read("Actually it's 43, not 42."), earlier)
     assert not corrects(read("It's Monday, not Sunday."), earlier)
+    assert not corrects(read("I'd take these, not those."), earlier)

@@ -189,11 +189,8 @@ def announces(
 
 def corrects(later: Sequence[Sentence], earlier: Sequence[Sentence]) -> bool:
     """Return whether the later message replaces a value of the earlier one: "43, not 42"."""
-    return any(
-        stems_of(found["ended"]) <= old.stems
-        for new, old in product(later, earlier)
-        for found in _INSTEAD.finditer(new.text)
-    )
+    instead = (stems_of(one["ended"]) for new in later for one in _INSTEAD.finditer(new.text))
+    return any(former <= old.stems for former in filter(None, instead) for old in earlier)
 
 
 def _names_another(

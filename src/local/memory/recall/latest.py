@@ -176,7 +176,7 @@ class _Message:
 
     @cached_property
     def sentences(self) -> tuple[Sentence, ...]:
-        return read(self._text)
+        return read(self._text[:HEAD])
 
     @cached_property
     def stems(self) -> frozenset[str]:
