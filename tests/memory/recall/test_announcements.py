@@ -2,13 +2,13 @@
 
 import pytest
 
-from local.memory.recall.announcements import announces, corrects, read
+from local.memory.recall.announcements import analyse, announces, corrects
 from local.text.words import informative_words, stems
 
 
 def announces_change(later: str, earlier: str, question: str) -> bool:
     asked = frozenset(stems(informative_words(question)))
-    return announces(read(later), read(earlier), asked)
+    return announces(analyse(later), analyse(earlier), asked)
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_what_leaves_the_earlier_value_as_it_is_is_no_announcement(
 
 
 def test_a_correction_names_a_value_of_the_message_that_it_corrects() -> None:
-    earlier = read("My shoes are size 42.")
+    earlier = analyse("My shoes are size 42.")
 
-    assert corrects(read("Actually it's 43, not 42."), earlier)
-    assert not corrects(read("It's Monday, not Sunday."), earlier)
-    assert not corrects(read("I'd take these, not those."), earlier)
+    assert corrects(analyse("Actually it's 43, not 42."), earlier)
+    assert not corrects(analyse("It's Monday, not Sunday."), earlier)
+    assert not corrects(analyse("I'd take these, not those."), earlier)

@@ -100,8 +100,8 @@ _VALUES = {
 _NO_MODIFIER = re.compile(f"{_NUMBER}|{_RANK}")
 
 
-class Sentence:
-    """A sentence of a message."""
+class AnalysedSentence:
+    """A sentence with what the rules compare, each part computed when it is first needed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -143,12 +143,12 @@ class Sentence:
             _UNREAL.search(text) or asks(text)
         )
 
-    def values_beyond(self, other: "Sentence") -> dict[str, frozenset[str]]:
+    def values_beyond(self, other: "AnalysedSentence") -> dict[str, frozenset[str]]:
         """Return the stems of the values that the other sentence lacks, by kind."""
         beyond = [(kind, value) for kind, value in self.values if value not in other.text]
         return {kind: stems_of(" ".join(v for k, v in beyond if k == kind)) for kind, _ in beyond}
 
-    def may_mean(self, other: "Sentence", stem: str) -> bool:
+    def may_mean(self, other: "AnalysedSentence", stem: str) -> bool:
         """Return whether a stem means the same in both: they do not modify it in different ways."""
         return stem in self.names | other.names or any(
             stem == one == another and (by_one <= by_another or by_another <= by_one)
@@ -160,8 +160,8 @@ class Sentence:
         return (one for one, modifiers in self.modifiers if stem in modifiers)
 
 
-def read(text: str) -> tuple[Sentence, ...]:
-    return tuple(map(Sentence, filter(None, BREAK.split(text))))
+def analyse(text: str) -> tuple[AnalysedSentence, ...]:
+    return tuple(map(AnalysedSentence, filter(None, BREAK.split(text))))
 
 
 def stems_of(text: str) -> frozenset[str]:
@@ -170,7 +170,7 @@ def stems_of(text: str) -> frozenset[str]:
 
 
 def announces(
-    later: Sequence[Sentence], earlier: Sequence[Sentence], asked: AbstractSet[str]
+    later: Sequence[AnalysedSentence], earlier: Sequence[AnalysedSentence], asked: AbstractSet[str]
 ) -> bool:
     """Return whether the later message announces a change of what the earlier one states.
 
@@ -187,14 +187,16 @@ def announces(
     )
 
 
-def corrects(later: Sequence[Sentence], earlier: Sequence[Sentence]) -> bool:
+def corrects(later: Sequence[AnalysedSentence], earlier: Sequence[AnalysedSentence]) -> bool:
     """Return whether the later message replaces a value of the earlier one: "43, not 42"."""
     instead = (stems_of(one["ended"]) for new in later for one in _INSTEAD.finditer(new.text))
     return any(former <= old.stems for former in filter(None, instead) for old in earlier)
 
 
 def _names_another(
-    one: Sequence[Sentence], other: Sequence[Sentence], pattern: re.Pattern[str] = _OWN
+    one: Sequence[AnalysedSentence],
+    other: Sequence[AnalysedSentence],
+    pattern: re.Pattern[str] = _OWN,
 ) -> bool:
     """Return whether one is about "my …", which the other does not name, or about others."""
     named = frozenset().union(*(each.stems for each in other))
@@ -205,7 +207,7 @@ def _names_another(
     )
 
 
-def _ends(new: Sentence, old: Sentence, asked: AbstractSet[str]) -> bool:
+def _ends(new: AnalysedSentence, old: AnalysedSentence, asked: AbstractSet[str]) -> bool:
     """Return whether the new sentence names something of the old one as ended."""
     return any(
         ended <= old.stems and all(asked.isdisjoint(old.modifies(one)) for one in ended)
@@ -213,7 +215,7 @@ def _ends(new: Sentence, old: Sentence, asked: AbstractSet[str]) -> bool:
     )
 
 
-def _ended(new: Sentence, old: Sentence) -> Iterator[frozenset[str]]:
+def _ended(new: AnalysedSentence, old: AnalysedSentence) -> Iterator[frozenset[str]]:
     """Yield the stems of each thing that has ended, if not for a person of another name."""
     endings = (*_ENDINGS, _COMPLETION) if _IN_PROGRESS.search(old.text) else _ENDINGS
     for found in (found for each in endings for found in each.finditer(new.text)):
@@ -222,7 +224,7 @@ def _ended(new: Sentence, old: Sentence) -> Iterator[frozenset[str]]:
             yield ended
 
 
-def _changes(new: Sentence, old: Sentence, asked: AbstractSet[str]) -> bool:
+def _changes(new: AnalysedSentence, old: AnalysedSentence, asked: AbstractSet[str]) -> bool:
     """Return whether the new sentence has another value of the thing in question."""
     common = new.stems & old.stems
     in_question = common & asked

@@ -32,7 +32,13 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
-from local.memory.recall.announcements import Sentence, announces, corrects, read, stems_of
+from local.memory.recall.announcements import (
+    AnalysedSentence,
+    analyse,
+    announces,
+    corrects,
+    stems_of,
+)
 from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import (
@@ -131,7 +137,7 @@ def _with_rare_names(variants: Variants, earlier: Sequence[int]) -> Iterator[int
     """Yield the messages with a rare name of the best ones."""
     own = _own_words(variants)
     for text in filter(None, map(variants.texts.get, earlier[:MAX_FOLLOWED])):
-        for name in chain.from_iterable(one.names for one in read(text[:SHORT])):
+        for name in chain.from_iterable(one.names for one in analyse(text[:SHORT])):
             at = variants.view.postings(name).positions
             at = at[own[at]]
             if len(at) <= RARE:
@@ -175,8 +181,8 @@ class _Message:
         self._text = text
 
     @cached_property
-    def sentences(self) -> tuple[Sentence, ...]:
-        return read(self._text[:HEAD])
+    def sentences(self) -> tuple[AnalysedSentence, ...]:
+        return analyse(self._text[:HEAD])
 
     @cached_property
     def stems(self) -> frozenset[str]:
