@@ -4,9 +4,9 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
-from structlog.testing import capture_logs
 
 from local.background import in_background, running_task
+from own_logs import own_logs
 
 
 async def test_a_context_can_be_cancelled_while_it_stops_its_task() -> None:
@@ -57,7 +57,7 @@ async def test_a_job_that_failed_is_logged_at_once_and_raised_at_the_end() -> No
         raise OSError("It broke.")
 
     async with AsyncExitStack() as resources:
-        with capture_logs() as logs:
+        with own_logs() as logs:
             await in_background(resources, job=job())
             await failed.wait()
             await asyncio.sleep(0)

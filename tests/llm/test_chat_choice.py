@@ -1,12 +1,12 @@
 """Which models are chosen, and what the log says about the choice."""
 
 import pytest
-from structlog.testing import capture_logs
 
 from local.errors import ConfigError, ModelError
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.models import ChatModel, StructuredModel
 from local.settings import ChatChoice, GeneratorSettings
+from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn
 
 
@@ -24,7 +24,7 @@ async def open_structured(
 async def test_ollama_is_chosen_if_it_has_the_model(
     ollama: OllamaStandIn, preference: ChatChoice
 ) -> None:
-    with capture_logs() as logs:
+    with own_logs() as logs:
         model = await choose(preference, ollama.url)
 
     assert model.name == "gemma4"
@@ -37,7 +37,7 @@ async def test_auto_falls_back_to_the_rules_without_a_server_and_logs_why(
 ) -> None:
     ollama.stop()
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         model = await choose("auto", ollama.url)
 
     assert model.name == "rules"
@@ -49,7 +49,7 @@ async def test_auto_falls_back_to_the_rules_without_the_model_and_logs_how_to_ge
 ) -> None:
     ollama.models = ["nomic-embed-text:latest"]
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         model = await choose("auto", ollama.url)
 
     assert model.name == "rules"
@@ -108,7 +108,7 @@ async def test_without_a_configured_structured_model_ollama_is_not_called(
 async def test_a_missing_structured_model_is_skipped_and_the_log_says_how_to_get_it(
     ollama: OllamaStandIn, preference: ChatChoice
 ) -> None:
-    with capture_logs() as logs:
+    with own_logs() as logs:
         assert await open_structured(preference, ollama.url, "gemma4:e2b") is None
 
     assert "ollama pull gemma4:e2b" in logs[0]["reason"]

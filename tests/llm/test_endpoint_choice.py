@@ -1,11 +1,11 @@
 """A configured endpoint is always chosen, whether or not it answers at the start."""
 
 import pytest
-from structlog.testing import capture_logs
 
 from local.errors import ConfigError
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.settings import ChatChoice, GeneratorSettings
+from own_logs import own_logs
 from stand_ins.openai_server import OpenAIStandIn
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
@@ -19,7 +19,7 @@ def settings(
 
 @pytest.mark.parametrize("chat", ["auto", "openai"])
 async def test_a_configured_endpoint_is_chosen(openai: OpenAIStandIn, chat: ChatChoice) -> None:
-    with capture_logs() as logs:
+    with own_logs() as logs:
         model = await choose_chat_model(settings(openai, chat))
     await model.close()
 
@@ -37,7 +37,7 @@ async def test_demanding_an_endpoint_without_an_address_is_a_config_error() -> N
 async def test_an_endpoint_that_cannot_be_checked_is_chosen_with_a_warning(
     openai: OpenAIStandIn,
 ) -> None:
-    with capture_logs() as logs:
+    with own_logs() as logs:
         missing = await choose_chat_model(settings(openai, model="other"))
         openai.stop()
         down = await choose_chat_model(settings(openai))
@@ -50,7 +50,7 @@ async def test_an_endpoint_that_cannot_be_checked_is_chosen_with_a_warning(
 
 
 async def test_a_structured_model_that_the_endpoint_lacks_is_skipped(openai: OpenAIStandIn) -> None:
-    with capture_logs() as logs:
+    with own_logs() as logs:
         assert await open_structured_model(settings(openai), "other") is None
 
     assert "does not have the model other" in logs[0]["reason"]
@@ -64,7 +64,7 @@ async def test_an_unreachable_model_is_opened_so_that_work_waits_for_it(
         openai.stop()
     openai.key = "another"
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         model = await open_structured_model(settings(openai), "gemma4")
 
     assert model is not None

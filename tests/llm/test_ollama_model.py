@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from ollama import AsyncClient
-from structlog.testing import capture_logs
 
 from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError
 from local.llm import ollama as adapter
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local.llm.ollama import OllamaModel, installed_models
+from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 RECALL = ToolDefinition(
@@ -329,7 +329,7 @@ async def test_an_answer_cut_off_by_the_context_size_is_logged(
     end = line(message={"role": "assistant", "content": ""}, done=True, done_reason="length")
     ollama.script(Reply(raw=HALF + end))
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         await ask(model)
 
     assert [(log["event"], log["context_size"]) for log in logs] == [("answer_cut_off", 4096)]

@@ -7,11 +7,11 @@ from typing import Literal
 
 import pytest
 from msgspec import Struct
-from structlog.testing import capture_logs
 
 from local.endpoint.address import Endpoint
 from local.errors import ModelError, ModelRefusedError, PromptTooLargeError
 from local.llm.openai import OpenAIModel
+from own_logs import own_logs
 from stand_ins.ollama_server import Reply
 from stand_ins.openai_server import Failure, OpenAIStandIn
 
@@ -109,7 +109,7 @@ async def test_a_malformed_answer_is_requested_once_more_and_then_an_error(
     openai.script_json(Reply(content=unreadable), Reply(content=unreadable))
 
     with (
-        capture_logs() as logs,
+        own_logs() as logs,
         pytest.raises(ModelRefusedError, match="requested form") as caught,
     ):
         await ask(model)

@@ -7,13 +7,13 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from local.endpoint.address import Endpoint
 from local.errors import ModelError, ModelRefusedError, PromptTooLargeError
 from local.llm import openai as adapter
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local.llm.openai import OpenAIModel
+from own_logs import own_logs
 from stand_ins.ollama_server import Reply
 from stand_ins.openai_server import Failure, OpenAIStandIn, event
 
@@ -338,7 +338,7 @@ async def test_a_wrong_key_is_named_by_its_setting_and_never_shown(
 ) -> None:
     openai.key = "another"
 
-    with capture_logs() as logs, pytest.raises(ModelError) as caught:
+    with own_logs() as logs, pytest.raises(ModelError) as caught:
         await ask(model)
     openai.key = None
     openai.fail_next(Failure(status=400, message="Cannot use sk-mark for this"))

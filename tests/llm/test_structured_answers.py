@@ -7,11 +7,11 @@ from typing import Literal
 
 import pytest
 from msgspec import Struct
-from structlog.testing import capture_logs
 
 from local.errors import ModelError, ModelRefusedError
 from local.llm.framing import schema_of, user_prompt
 from local.llm.ollama import OllamaModel
+from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 
@@ -133,7 +133,7 @@ async def test_a_second_malformed_answer_is_an_error_without_content(
     ollama.script_json(Reply(content=unreadable), Reply(content=unreadable))
 
     with (
-        capture_logs() as logs,
+        own_logs() as logs,
         pytest.raises(ModelRefusedError, match="requested form") as caught,
     ):
         await ask(model)

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
-from structlog.testing import capture_logs
 from tokenizers import Tokenizer
 
 from local.errors import VectorError
 from local.vectors import minilm, weights
 from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MAX_TOKENS, MiniLM
+from own_logs import own_logs
 from shared_minilm import original
 
 REFERENCE = json.loads((Path(__file__).parent / "minilm_reference.json").read_text())
@@ -119,7 +119,7 @@ def test_a_download_is_announced_with_its_size_and_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
-    with capture_logs() as events, pytest.raises(VectorError):
+    with own_logs() as events, pytest.raises(VectorError):
         MiniLM.load(tmp_path)
 
     (event,) = events
@@ -147,7 +147,7 @@ def test_an_archive_in_place_needs_no_network(
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "_MODEL_SHA256", digest)
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", "http://127.0.0.1:1/onnx.tar.gz")
 
-    with capture_logs() as events:
+    with own_logs() as events:
         vectors = MiniLM.load(tmp_path).embed_queries(SENTENCES[:1])
 
     mean = words[without_package.encode(SENTENCES[0]).ids].mean(axis=0)

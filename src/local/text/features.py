@@ -91,12 +91,14 @@ _CHANGED = (
 )
 _TIME = r"(?:last |next |this )?\w+(?: \d{1,4})?"
 _DAY_OR_MONTH = rf"(?:{'|'.join((*_WEEKDAYS, *(month[:3] for month in MONTHS)))})"
+_PLACED = r"(?:at|on|in|up|down|back|now|not)\b"
 _BEEN = "(?:have been|has been|was|is|has)"
 _PHRASES = tuple(
     (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
     for signs, phrase, plain in (
         ("n't|n\u2019t", r"n['\u2019]t\b", " not"),
         ("'m|'re|\u2019m|\u2019re", r"['\u2019](?:m|re)\b", " am"),
+        ("'s|\u2019s", rf"(?<=\w)['\u2019]s (?={_PLACED}|\d|{_DAY_OR_MONTH})", " is "),
         ("'ve|\u2019ve", r"['\u2019]ve\b", " have"),
         ("cannot", r"\bcannot\b", "can not"),
         ("no longer", r"\bno longer\b", "not"),
@@ -109,7 +111,11 @@ _PHRASES = tuple(
             rf"(?:^|(?<=[.!?] ))(?:since|as of|starting) {_TIME},? (?=(?:my|our|the|I|we)\b)",
             "",
         ),
-        ("moved", r"\b(?:I|we) (?:have )?(?:just )?moved (?:from [\w ]{1,40} )?to\b", "I live in"),
+        (
+            "moved",
+            r"\b(?:I|we) (?:have )?(?:(?:just|finally|recently) )*moved (?:from [\w ]{1,40} )?to\b",
+            "I live in",
+        ),
         ("we live", r"\bwe live\b", "I live"),
         ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
         ("work for", r"\b(I|we) work for\b", r"\1 work at"),
@@ -123,7 +129,11 @@ _PHRASES = tuple(
             rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
             "is",
         ),
-        ("on|at", rf"\b(is|are) (?:on|at) (?=\d|{_DAY_OR_MONTH})", r"\1 "),
+        (
+            "on|at|to",
+            rf"\b(is|are) (?:(?:back|up|down) )?(?:on|at|to) (?=\d|{_DAY_OR_MONTH})",
+            r"\1 ",
+        ),
     )
 )
 """Replacements by `reworded`: signs of which one must occur, a pattern, and its replacement."""

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from local.errors import ModelError
 from local.llm.models import StructuredModel
@@ -15,6 +14,7 @@ from local.memory.extraction.model import (
     MESSAGE_CHARACTERS,
     ModelExtractor,
 )
+from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -171,7 +171,7 @@ async def test_a_second_nonsense_answer_is_skipped_and_logged_without_content(
 ) -> None:
     ollama.script_json(nonsense, nonsense)
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         assert await extractor.extract(PASSAGE) == []
 
     assert len(ollama.materials()) == 2

@@ -102,6 +102,22 @@ def test_a_change_has_the_key_of_what_it_changes(before: str, change: str, topic
 
 
 @pytest.mark.parametrize(
+    ("content", "topic"),
+    [
+        ("We use Redis as a cache.", None),
+        ("We use MySQL for the shop.", None),
+        ("We use Postgres for everything.", "project.database"),
+    ],
+)
+def test_a_database_for_one_purpose_is_not_that_of_the_project(
+    content: str, topic: str | None
+) -> None:
+    (item,) = items(content)
+
+    assert item.topic == topic
+
+
+@pytest.mark.parametrize(
     "content",
     [
         "I changed my mind about Paris.",

@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from structlog.testing import capture_logs
 
 from local.llm.models import StructuredModel
 from local.memory.recall.query import (
@@ -14,6 +13,7 @@ from local.memory.recall.query import (
     Expander,
     Expansion,
 )
+from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 QUESTION = "Which editor do I use?"
@@ -76,7 +76,7 @@ async def test_a_model_that_is_down_expands_nothing_and_the_log_does_not_show_th
 ) -> None:
     ollama.stop()
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         assert await expander.expand(QUESTION) == Expansion()
 
     assert [log["event"] for log in logs] == ["question_not_expanded"]
@@ -88,7 +88,7 @@ async def test_a_malformed_answer_expands_nothing_and_the_log_does_not_show_it(
 ) -> None:
     ollama.script_json({"keywords": "Vim"}, Reply(content="You use Vim."))
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         assert await expander.expand(QUESTION) == Expansion()
 
     assert "question_not_expanded" in {log["event"] for log in logs}

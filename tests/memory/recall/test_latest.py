@@ -122,6 +122,74 @@ async def test_a_correction_precedes_the_message_that_it_corrects(
     assert (await contents(bus, "When was my dentist appointment?"))[:2] == [correction, dentist]
 
 
+async def test_a_value_instead_of_one_in_the_message_before_is_a_correction(
+    bus: Connection,
+) -> None:
+    size, correction = "My running shoes are size 42.", "Actually it's 43, not 42."
+    await ingest(bus, {"role": "user", "content": size}, {"role": "user", "content": correction})
+
+    assert await contents(bus, "Which size are my running shoes?") == [correction, size]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "query"),
+    [
+        pytest.param(
+            "The backup runs at 2 am.",
+            "We shifted the nightly backup to 4 am because of the batch job.",
+            "When does the backup run?",
+            id="another value",
+        ),
+        pytest.param(
+            "I work at Falk as an accountant.",
+            "I left Falk for Lind in the spring, much better hours.",
+            "Where do I work as an accountant?",
+            id="without a word of the question",
+        ),
+    ],
+)
+async def test_an_announced_change_is_first(
+    bus: Connection, earlier: str, later: str, query: str
+) -> None:
+    await store_messages(bus, earlier, session="s1")
+    await store_messages(bus, "The rain never stops.", later, session="s2")
+
+    assert (await contents(bus, query))[:2] == [later, earlier]
+    assert not any(item.get("outdated_by") for item in await recall(bus, query))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "query", "reordered"),
+    [
+        pytest.param(
+            "The review of the quarter is on Monday.",
+            "We've moved the review to Thursday.",
+            "When is the review of the quarter?",
+            True,
+            id="of a common thing",
+        ),
+        pytest.param(
+            "The rent of our flat is 700.",
+            "They raised my rent to 900.",
+            "What is the rent of the flat?",
+            False,
+            id="of oneself",
+        ),
+    ],
+)
+async def test_another_speaker_announces_changes_of_common_things_only(
+    bus: Connection, earlier: str, later: str, query: str, reordered: bool
+) -> None:
+    messages = [
+        {"role": "user", "name": name, "content": content, "timestamp": f"2026-05-0{day}T12:00:00Z"}
+        for day, (name, content) in enumerate([("Ines", earlier), ("Bo", later)], start=1)
+    ]
+    for message in messages:
+        await call(bus, "ingest", {"messages": [message], "session_id": "team"}, RICHARD)
+
+    assert is_reordered(await recall(bus, query)) is reordered
+
+
 async def test_only_a_correction_moves_before_another_message(bus: Connection) -> None:
     dentist = "My dentist appointment is on Tuesday."
     await ingest(

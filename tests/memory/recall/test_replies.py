@@ -69,7 +69,8 @@ async def test_a_long_reply_keeps_its_place_unless_the_question_is_repeated(
 
 
 async def test_a_models_reply_does_not_rise_above_what_the_user_stated(bus: Connection) -> None:
-    asks, answer = "Do I have any allergies to medicine?", "None that I know of."
+    asks = "Am I, as far as you know, allergic to some medicine or food?"
+    answer = "None that I know of, amoxicillin is fine."
     stated = "I am allergic to penicillin."
     await ingest_talk(bus, ("user", stated), ("assistant", "Noted."))
     await ingest_talk(bus, ("user", asks), ("assistant", answer), ("user", "Thanks."))

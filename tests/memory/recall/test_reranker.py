@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from local.errors import ConfigError
 from local.memory.recall.reranker import (
@@ -18,6 +17,7 @@ from local.memory.recall.reranker import (
     RerankedDocument,
     RerankError,
 )
+from own_logs import own_logs
 from stand_ins.rerank_server import Answer, RerankStandIn
 from waiting import eventually
 
@@ -315,7 +315,7 @@ async def test_opening_and_closing_the_circuit_are_logged_once_without_content(
 ) -> None:
     reranker = await open_reranker(key="sesame")
     server.script(*[FAILURE] * (FAILURES_TO_OPEN + 1))
-    with capture_logs() as logged:
+    with own_logs() as logged:
         for _ in range(FAILURES_TO_OPEN + 2):
             await error_message(reranker)
         clock.seconds += OPEN_SECONDS

@@ -4,7 +4,6 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
-from structlog.testing import capture_logs
 
 from local.ledger.records import Fact
 from local.llm.models import StructuredModel
@@ -14,6 +13,7 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.memories import Answer
 from local.protocol.payloads import ToolCallRecord
+from own_logs import own_logs
 from recalling import chat_message
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
@@ -146,7 +146,7 @@ async def test_a_model_that_is_down_is_replaced_by_the_best_item_and_the_log_sho
 ) -> None:
     ollama.stop()
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         assert await synthesis.answer(QUESTION, ITEMS) == BEST
 
     assert [log["event"] for log in logs] == ["answer_not_synthesized"]
@@ -158,7 +158,7 @@ async def test_a_malformed_answer_is_replaced_by_the_best_item(
 ) -> None:
     ollama.script_json(Reply(content="In Berlin."), {"answer": 7})
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         assert await synthesis.answer(QUESTION, ITEMS) == BEST
 
     assert "Berlin" not in str(logs)

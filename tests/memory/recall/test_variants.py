@@ -27,6 +27,9 @@ from local.memory.recall.statements import differ_in_value, forget_texts, senten
         ("Never paint on Sundays.", "New rule: always paint on Sundays."),
         ("I live in Turku.", "Correction: the user lives in Malmo."),
         ("The user works at Nokia.", "I work at Volvo."),
+        ("The review is at 9:30.", "review's at 10 starting now"),
+        ("Our retry limit is 5.", "The retry limit is back to 3."),
+        ("I live in Turku.", "We finally moved to Malmo."),
         ("My dentist is Dr. Ines Falk.", "Update: the user's dentist is Dr. Bo Lind."),
     ],
 )
@@ -52,6 +55,7 @@ def test_another_value_and_a_denial_are_variants(older: str, newer: str) -> None
         ("My rent is 900 euros.", "My rent is 900 euros."),
         ("Ada Falk is married to Bo Lind.", "Ada Falk is employed by Jan Berg."),
         ("It was special, I won't forget it.", "It was special."),
+        ("The shop's on Mill Road.", "Our shop's sign is on loan."),
         ("My friend is from Oslo.", "Another friend is from Rome."),
     ],
 )

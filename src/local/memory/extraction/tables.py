@@ -208,6 +208,7 @@ DATABASE = (
     r"(?:postgres(?:ql)?|mysql|mariadb|sqlite|mongodb|mongo|oracle|sql server|dynamodb|cassandra"
     r"|redis|duckdb|cockroachdb|firestore)"
 )
+FOR_A_PURPOSE = r" (?:for|as) (?!.*\b(?:database|storage|project|app|everything)\b)"
 CLOUD = r"(?:aws|azure|gcp|google cloud|hetzner|digitalocean|heroku|vercel|netlify|cloudflare)"
 FRONTEND = r"(?:react|vue|angular|svelte|solid|next\.?js|nuxt|htmx)"
 EDITOR = r"(?:vs ?code|visual studio code|neovim|vim|emacs|pycharm|intellij|sublime text|cursor|zed|helix)"
@@ -239,7 +240,7 @@ INSTRUCTIONS: tuple[Form, ...] = (
 )  # fmt: skip
 
 DECISIONS: tuple[Form, ...] = (
-    form("fact", rf"we ?{ADOPT} (?P<v>{DATABASE}\b.*)", "project.database"),
+    form("fact", rf"we ?{ADOPT} (?P<v>{DATABASE}\b(?!{FOR_A_PURPOSE}).*)", "project.database"),
     form("fact", rf"we ?{ADOPT} (?P<v>{CLOUD}\b.*)", "project.cloud_provider"),
     form("fact", rf"we ?{ADOPT} (?P<v>{FRONTEND}\b.*)", "project.frontend"),
     form("fact", rf"i ?{ADOPT} (?P<v>{EDITOR}\b.*)", "user.editor"),

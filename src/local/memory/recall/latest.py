@@ -8,9 +8,12 @@ the past are left alone: there, similar messages tell of several events.
 Where the form of both was recognised, a fact was extracted from each, and the later one replaced
 the earlier one. Then the earlier message is outdated, whatever their words are.
 
+A message that announces a change ("I left Acme for Northwind") needs neither form nor score
+(`announcements.py`); one that shares a rare name is found even without a word of the question.
+
 A correction such as "No, I meant Wednesday" has no words of the message that it corrects, which is
-the speaker's previous one. It changes the order only, like the rule for similar messages. See
-decisions 0084 and 0087.
+the speaker's previous one. It changes the order only, as similar messages and announcements do. See
+decisions 0084, 0087 and 0089.
 
 A recorded question has the words of a user who asks the same, so it matches better than its answer
 does. So the reply of another speaker ranks above it. If a person replied, or the question is
@@ -21,8 +24,9 @@ searches for keywords wants what has them, question or not. See decision 0088.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from itertools import chain, product
 
 import numpy as np
@@ -30,6 +34,13 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
+from local.memory.recall.announcements import (
+    AnalysedSentence,
+    analyse,
+    announces,
+    corrects,
+    stems_of,
+)
 from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.precedence import (
@@ -41,18 +52,22 @@ from local.memory.recall.precedence import (
 from local.memory.recall.query import Query
 from local.memory.recall.statements import sentences_of
 from local.text.features import HEAD, asks, sentences
-from local.text.words import informative_words, stems, words
+from local.text.words import stems, words
 
 MAX_EARLIER = 8
 """Number of best messages for which a later one is looked for."""
 MAX_LATER = 20
 """Number of best messages that may be the later one."""
+MAX_FOLLOWED, RARE = 4, 4
+"""Number of best messages whose names lead to later ones, and the maximum number of messages with a
+name."""
 SHORT = 200
 """Maximum characters of a message with one value; with 300, answers from long talks got worse."""
 NEARLY = 0.9
 """Minimum score of the later message, as a fraction of the earlier one's."""
 SIMILAR = 0.4
 """Minimum similarity of two messages about the same thing: the Dice coefficient of their stems."""
+_ONESELF = frozenset({"i", "my", "me", "mine", "myself"})
 MAX_QUESTIONS = 5
 """Maximum number of recorded questions whose texts are read, best first."""
 _OPENS_CORRECTION = re.compile(
@@ -61,7 +76,7 @@ _OPENS_CORRECTION = re.compile(
     re.IGNORECASE,
 )
 """Opens a correction of the message before. "It's", which opens a corrected value in extraction, is
-left out: here, nothing shows that a value follows."""
+left out: nothing shows that a value follows, unless it names the former one ("It's 43, not 42")."""
 
 
 def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Variants) -> Choice[None]:
@@ -76,22 +91,23 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
     following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
     if not (query.about_past or query.stating):
-        pairs = list(_later_messages(view, scores, earlier, best))
-    needed = {*following.values(), *chain.from_iterable(pairs)}
+        named = _with_rare_names(variants, earlier)
+        pairs = list(_later_messages(view, earlier, {*best, *named}))
+    needed = {*following, *following.values(), *chain.from_iterable(pairs)}
     texts = variants.texts | (yield from texts_at(view, needed - variants.texts.keys()))
+    messages = {one: _Message(texts[one]) for one in needed}
     for one, next_ in following.items():
-        if _OPENS_CORRECTION.match(texts[next_]):
+        if messages[next_].corrects(messages[one]):
             variants.replaced_by[one] = next_
             relevant[next_] = True
-    statements = {one for one in {later for _, later in pairs} if _is_statement(texts[one])}
-    stems_of = {one: _stems(texts[one]) for one in statements.union(*pairs)}
+    asked = frozenset(stems(query.terms))
     for one, later in pairs:
-        if (
-            later in statements
-            and _similarity(stems_of[one], stems_of[later]) >= SIMILAR
-            and not _are_about_others(texts[one], texts[later])
-        ):
+        old, new = messages[one], messages[later]
+        same_speaker = _is_same_speaker(view, one, later)
+        is_near = same_speaker and scores[later] >= NEARLY * scores[one]
+        if (is_near and new.is_like(old)) or new.announces(old, asked, same_speaker=same_speaker):
             variants.replaced_by.setdefault(one, later)
+            relevant[later] = True
 
 
 def _own_words(variants: Variants) -> Flags:
@@ -119,18 +135,29 @@ def _follow_facts(
             relevant[latest] = True
 
 
+def _with_rare_names(variants: Variants, earlier: Sequence[int]) -> Iterator[int]:
+    """Yield the messages with a rare name of the best ones."""
+    own = _own_words(variants)
+    for text in filter(None, map(variants.texts.get, earlier[:MAX_FOLLOWED])):
+        for name in chain.from_iterable(one.names for one in analyse(text[:SHORT])):
+            at = variants.view.postings(name).positions
+            at = at[own[at]]
+            if len(at) <= RARE:
+                yield from at.tolist()
+
+
 def _later_messages(
-    view: View, scores: Array, earlier: Sequence[int], best: Sequence[int]
+    view: View, earlier: Sequence[int], best: Collection[int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs of short messages with almost equal scores, the latest second message first."""
+    """Yield pairs of short messages of one principal, the latest second message first."""
     length, newness = view.column["length"], view.column["newness"]
+    principal = view.column["principal"]
     newest_first = sorted(best, key=lambda one: newness[one], reverse=True)
     for later, one in product(newest_first, earlier):
         if (
             max(length[one], length[later]) <= SHORT
             and newness[later] > newness[one]
-            and scores[later] >= NEARLY * scores[one]
-            and _is_same_speaker(view, one, later)
+            and principal[one] == principal[later]
         ):
             yield one, later
 
@@ -149,31 +176,58 @@ def _is_same_speaker(view: View, one: int, other: int) -> bool:
     return all(column[one] == column[other] for column in columns)
 
 
-def _is_statement(text: str) -> bool:
-    return not any(map(asks, sentences(text)))
+class _Message:
+    """A text, read as far as the rules need it."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-def _are_about_others(*texts: str) -> bool:
-    """Return whether both texts state a value, each of a thing that the other does not name."""
-    things = [
-        [
-            _stems(" ".join(shortest))
-            for sentence in sentences_of(text)
+    @cached_property
+    def sentences(self) -> tuple[AnalysedSentence, ...]:
+        return analyse(self._text[:HEAD])
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return stems_of(self._text)
+
+    @cached_property
+    def of_oneself(self) -> bool:
+        return not _ONESELF.isdisjoint(words(self._text))
+
+    @cached_property
+    def things(self) -> list[frozenset[str]]:
+        """The things whose values the text states, by form."""
+        return [
+            stems_of(" ".join(shortest))
+            for sentence in sentences_of(self._text)
             if (statement := sentence.statement)
             and (shortest := min(statement.frames, key=len, default=()))
         ]
-        for text in texts
-    ]
-    return all(things) and all(one - other and other - one for one, other in product(*things))
+
+    def corrects(self, earlier: "_Message") -> bool:
+        opens = _OPENS_CORRECTION.match(self._text) is not None
+        return opens or corrects(self.sentences, earlier.sentences)
+
+    def announces(
+        self, earlier: "_Message", asked: AbstractSet[str], *, same_speaker: bool
+    ) -> bool:
+        """Return whether this announces a change; nobody else changes what a speaker owns."""
+        may_change = same_speaker or not (self.of_oneself or earlier.of_oneself)
+        return may_change and announces(self.sentences, earlier.sentences, asked)
+
+    def is_like(self, earlier: "_Message") -> bool:
+        """Return whether this states something about the same thing in much the same words."""
+        common, all_stems = self.stems & earlier.stems, len(self.stems) + len(earlier.stems)
+        if 2 * len(common) < SIMILAR * max(all_stems, 1):
+            return False
+        states = not any(map(asks, sentences(self._text)))
+        return states and not _are_of_others(self.things, earlier.things)
 
 
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(stems(informative_words(text)))
-
-
-def _similarity(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """Return the Dice coefficient of two sets."""
-    return 2 * len(one & other) / max(len(one) + len(other), 1)
+def _are_of_others(things: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> bool:
+    """Return whether both texts state a value, each of a thing that the other does not name."""
+    pairs = product(things, others)
+    return bool(things and others) and all(one - other and other - one for one, other in pairs)
 
 
 def put_replies_first(

@@ -31,7 +31,7 @@ MIN_INFORMATIVE = 2
 """Minimum number of informative words in a denied statement."""
 
 _ABBREVIATED = ("Dr", "Mr", "Ms", "St", "Co", "Jr", "Sr", "No", "Mrs", "Inc", "Ltd", "[A-Z]")
-_BREAK = re.compile(
+BREAK = re.compile(
     "(?<=[.!?…;])" + "".join(rf"(?<!\b{each}\.)" for each in _ABBREVIATED) + r"\s+|\n+"
 )
 _COLON = re.compile(r":\s+")
@@ -61,6 +61,7 @@ _UNKNOWN_SUBJECTS = _word_set(
 )
 """Words at the beginning of a sentence whose subject is not known."""
 _ARTICLES = frozenset({"a", "an"})
+_DETERMINERS = frozenset({"the", "our"})  # do not count at the beginning of a sentence
 _CHOICE_WORDS = _word_set(
     """
     favorite favourite preferred usual default main current
@@ -78,7 +79,7 @@ _STATE_VERBS = _word_set(
     total sleep wake
     """
 )
-_STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
+STATES = _STATE_VERBS | {f"{verb}s" for verb in _STATE_VERBS} | {"goes", "studies"}
 """Verbs of states that have one value at a time."""
 _BASE_FORMS = _BE | {f"{verb}s": verb for verb in _STATE_VERBS} | {"goes": "go", "studies": "study"}
 """Maps words to the form in which they are compared: "lives" and "live" are equal."""
@@ -141,7 +142,7 @@ def forget_texts() -> None:
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield each sentence, and the sentence without what precedes a colon or a comma."""
-    for sentence in _BREAK.split(text):
+    for sentence in BREAK.split(text):
         yield sentence
         rest = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
         if rest != sentence:
@@ -156,7 +157,7 @@ def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
     was_informative = False
     for found in _WORD.finditer(sentence):
         word = _normalised(found[0])
-        if word in _IGNORED:
+        if word in _IGNORED or (not opening and word in _DETERMINERS):
             continue
         if not opening and word in _UNKNOWN_SUBJECTS:
             return ()
@@ -177,7 +178,7 @@ def _statement(sentence: str, *, to_user: bool) -> Statement | None:
         word = _normalised(written)
         if word in _ADDS:
             return None
-        if word not in _IGNORED:
+        if word not in _IGNORED and (words or word not in _DETERMINERS):
             words.append(_TO_USER.get(word, word) if to_user else word)
             named.append(_is_named(written, first=len(words) == 1))
         elif word in _DENIES and denied is None:
@@ -215,7 +216,7 @@ def _value_positions(words: list[str], named: list[bool]) -> Iterator[int]:
             is_state = lasts if verb is None else _is_state(words[verb + 1 : n])
             found = names_kind or is_state
         else:
-            lasts = lasts or (n > 1 and before in _STATES)
+            lasts = lasts or (n > 1 and before in STATES)
             continue
         if not found or not any(map(is_informative, words[: n - 1])):
             continue
