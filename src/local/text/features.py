@@ -159,9 +159,8 @@ def is_question(sentence: str) -> bool:
 
 def asks(sentence: str) -> bool:
     """Return whether a sentence asks something and states nothing."""
-    if _SAVING.search(sentence):
-        return False
-    return is_question(sentence) or _ASKS.match(sentence) is not None
+    may_ask = is_question(sentence) or _ASKS.match(sentence) is not None
+    return may_ask and _SAVING.search(sentence) is None
 
 
 def stating(text: str) -> float:

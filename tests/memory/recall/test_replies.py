@@ -1,4 +1,4 @@
-"""A reply ranks above the question that it answers, between a person and a model."""
+"""A reply ranks above the question that it answers."""
 
 import pytest
 
@@ -45,6 +45,55 @@ async def test_a_persons_reply_ranks_above_the_models_question(
     assert [item["content"] for item in items][:2] == [STRINGS, asks]
 
 
+async def test_a_short_reply_ranks_above_a_persons_question_in_other_words(bus: Connection) -> None:
+    asks, reply = "Which strings suit my guitar best?", "Phosphor bronze, twelve to fifty-three."
+    await ingest_talk(bus, ("user", asks), ("assistant", reply))
+
+    items = await recall_items(bus, "What are my strings made of?")
+
+    assert [item["content"] for item in items] == [reply, asks]
+
+
+async def test_a_long_reply_keeps_its_place_unless_the_question_is_repeated(
+    bus: Connection,
+) -> None:
+    asks, long = "Which strings suit my guitar best?", "It depends on how you play. " * 40
+    await ingest_talk(bus, ("user", asks), ("assistant", long))
+
+    others, repeated = [
+        await recall_items(bus, query) for query in ("What are my strings made of?", asks)
+    ]
+
+    assert others[0]["content"] == asks
+    assert repeated[0]["content"] == long
+
+
+async def test_a_models_reply_does_not_rise_above_what_the_user_stated(bus: Connection) -> None:
+    asks = "Am I, as far as you know, allergic to some medicine or food?"
+    answer = "None that I know of, amoxicillin is fine."
+    stated = "I am allergic to penicillin."
+    await ingest_talk(bus, ("user", stated), ("assistant", "Noted."))
+    await ingest_talk(bus, ("user", asks), ("assistant", answer), ("user", "Thanks."))
+
+    items = await recall_items(bus, "Which medicine am I allergic to?")
+
+    contents = [item["content"] for item in items]
+    assert contents.index(stated) < contents.index(answer) < contents.index(asks)
+
+
+async def test_somebody_elses_reply_ranks_above_the_question_among_people(bus: Connection) -> None:
+    asks, reply = "who has the big cooler box?", "it stands in my drawer, under the cables"
+    await ingest(
+        bus,
+        {"role": "user", "name": "Petra", "content": asks},
+        {"role": "user", "name": "Lou", "content": reply},
+    )
+
+    items = await recall_items(bus, "Where is the cooler box?")
+
+    assert [item["content"] for item in items] == [reply, asks]
+
+
 @pytest.mark.parametrize(
     ("message", "reply"),
     [
@@ -55,7 +104,7 @@ async def test_a_persons_reply_ranks_above_the_models_question(
         (("user", "What strings does the guitar have?"), ("assistant", "Which one of the two?")),
         (("user", "What strings does the guitar have?"), ("user", "Whatever, I buy some of silk.")),
     ],
-    ids=["tells of it as well", "is asked back", "among people"],
+    ids=["tells of it as well", "is asked back", "by the same speaker"],
 )
 async def test_other_questions_keep_their_places(
     bus: Connection, message: tuple[str, str], reply: tuple[str, str]
@@ -68,11 +117,16 @@ async def test_other_questions_keep_their_places(
     assert not any(item["explanation"]["shares"].get("reply") for item in items)
 
 
-async def test_a_query_that_states_something_leaves_questions_in_their_places(
-    bus: Connection,
+@pytest.mark.parametrize(
+    "query",
+    ["I tuned my guitar today. My guitar has silk strings.", "guitar strings"],
+    ids=["a statement", "keywords"],
+)
+async def test_a_query_that_asks_nothing_leaves_questions_in_their_places(
+    bus: Connection, query: str
 ) -> None:
     await ingest_talk(bus, ("assistant", "What strings does your guitar have?"), ("user", STRINGS))
 
-    items = await recall_items(bus, "I tuned my guitar today. My guitar has silk strings.")
+    items = await recall_items(bus, query)
 
     assert not any(item["explanation"]["shares"].get("reply") for item in items)

@@ -16,9 +16,11 @@ the speaker's previous one. It changes the order only, as similar messages and a
 decisions 0084, 0087 and 0089.
 
 A recorded question has the words of a user who asks the same, so it matches better than its answer
-does. So the reply ranks above a model's question, and above a repetition of the user's question.
-Other questions of people also say something about them ("Shall we try the new hall?"), and keep
-their rank.
+does. So the reply of another speaker ranks above it. If a person replied, or the question is
+repeated, the reply takes the place of the question; else the question falls below the reply, since
+a model's answer may be wrong and must not rise above what people stated. After a long reply, the
+question keeps its rank unless it is repeated: such a reply says much that was not asked for. Who
+searches for keywords wants what has them, question or not. See decision 0088.
 """
 
 import re
@@ -66,7 +68,7 @@ NEARLY = 0.9
 SIMILAR = 0.4
 """Minimum similarity of two messages about the same thing: the Dice coefficient of their stems."""
 _ONESELF = frozenset({"i", "my", "me", "mine", "myself"})
-MAX_QUESTIONS = 10
+MAX_QUESTIONS = 5
 """Maximum number of recorded questions whose texts are read, best first."""
 _OPENS_CORRECTION = re.compile(
     r"(?:(?:oh|no|wait|sorry|oops|ah|actually|my (?:bad|mistake))\b[\s,.!\u2013\u2014-]*){0,3}"
@@ -233,40 +235,45 @@ def put_replies_first(
 ) -> Choice[Array]:
     """Return the scores, with replies above their questions; the replies become relevant."""
     view, ordered = wording.view, scores.copy()
-    if query.stating or not view.neighbours:
+    if query.stating or not asks(query.text) or not view.neighbours:
         return ordered
-    may_ask = view.column["machine"] | repeats_question(query, wording, like)
-    candidates = _with_reply(wording, scores, relevant & may_ask)
+    repeated = repeats_question(query, wording, like)
+    candidates = _with_reply(wording, scores, relevant, repeated)
     texts = yield from texts_at(view, candidates)
     questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
     replies = {one: int(view.neighbours[0][1][one]) for one in questions}
     texts = yield from texts_at(view, replies.values())
     for question, reply in replies.items():
         if not all(map(asks, sentences(texts[reply]))):
-            ordered[reply] = max(ordered[reply], ordered[question])
+            if repeated[question] or not view.column["machine"][reply]:  # machines may be wrong
+                ordered[reply] = max(ordered[reply], ordered[question])
             ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
             relevant[reply] = True
     return ordered
 
 
-def _with_reply(wording: Wording, scores: Array, may_ask: Flags) -> list[int]:
-    """Return the best short records with a word of the question and a reply of the other side."""
-    column, reply = wording.view.column, wording.view.neighbours[0][1]
-    found: Positions = np.flatnonzero(
-        may_ask & wording.has_word & (column["length"] <= HEAD) & (reply < wording.view.size)
-    )
+def _with_reply(wording: Wording, scores: Array, relevant: Flags, repeated: Flags) -> list[int]:
+    """Return the best short records with a word of the question and a reply of another speaker."""
+    view, column = wording.view, wording.view.column
+    is_short, reply = column["length"] <= HEAD, view.neighbours[0][1]
+    found: Positions = np.flatnonzero(relevant & wording.has_word & is_short & (reply < view.size))
     replies = reply[found]
-    by_other_side = column["machine"][found] != column["machine"][replies]
-    found = found[by_other_side & ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))]
+    by_other = column["machine"][found] != column["machine"][replies]
+    by_other |= column["label"][found] != column["label"][replies]
+    may_answer = ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))
+    found = found[by_other & may_answer & (is_short[replies] | repeated[found])]
     best: list[int] = best_positions(scores, found, MAX_QUESTIONS).tolist()
     return best
 
 
 def _only_asks(text: str, asked: frozenset[str]) -> bool:
     """Return whether the question's stems occur in questions of the text and in no statement."""
-    every = [(sentence, asks(sentence)) for sentence in sentences(text)]
+    every = sentences(text)
+    questions = [sentence for sentence in every if asks(sentence)]
+    if not questions:
+        return False
+    statements = [sentence for sentence in every if sentence not in questions]
     in_questions, in_statements = (
-        frozenset(stems(words(" ".join(one for one, is_question in every if is_question is kind))))
-        for kind in (True, False)
+        frozenset(stems(words(" ".join(some)))) for some in (questions, statements)
     )
     return asked.isdisjoint(in_statements) and not asked.isdisjoint(in_questions)
