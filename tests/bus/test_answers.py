@@ -5,10 +5,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
+from factories import ConnectBus
 from local.bus.connection import BusMessage, Connection
 from local.bus.participant import Participant
-from local.client.access import ask
-from local.errors import BusError, InvalidArgumentsError, Local2Error, TooLargeError
+from local.client.access import ask, await_while_connected
+from local.errors import (
+    BusError,
+    InvalidArgumentsError,
+    Local2Error,
+    StackNotRunningError,
+    TooLargeError,
+)
 from local.protocol import subjects
 from local.protocol.envelope import decode
 
@@ -88,3 +95,12 @@ async def test_an_error_is_also_in_the_headers_of_nats_services(bus: Connection)
         "Nats-Service-Error": "text: a name is needed.",
         "Nats-Service-Error-Code": "invalid_arguments",
     }
+
+
+async def test_a_request_over_a_lost_connection_fails_at_once(connect_bus: ConnectBus) -> None:
+    """It would wait for an answer until its timeout, even after the connection was replaced."""
+    bus = await connect_bus()
+    bus.lost.set()
+
+    with pytest.raises(StackNotRunningError, match="The memory stopped"):
+        await await_while_connected(bus, bus.request(SUBJECT, b""))

@@ -50,10 +50,9 @@ async def answer_on(
 ) -> ToolResult:
     """Call one tool, as a separate turn; fail at once if the connection is lost."""
     caller = msgspec.structs.replace(caller, query_id=new_id())
-    if not bus.lost.is_set():
-        calling = call_tool(bus, tool, args, caller=caller, timeout=patience)
-        with suppress(StackNotRunningError):
-            return await await_while_connected(bus, calling)
+    calling = call_tool(bus, tool, args, caller=caller, timeout=patience)
+    with suppress(StackNotRunningError):
+        return await await_while_connected(bus, calling)
     return ToolResult.failed(BusError(CONNECTION_LOST))
 
 

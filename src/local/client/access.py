@@ -91,23 +91,23 @@ async def ask(  # noqa: PLR0913 - the parts of a request
 async def await_while_connected(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
     """Await work over the bus; fail once the connection is lost, since its replies are lost, too.
 
-    Work that starts during a reconnect waits for the reconnect.
-
     Raises:
         StackNotRunningError: The connection was lost before the work was done.
     """
+    stopped = StackNotRunningError(
+        "The memory stopped before it answered.",
+        remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
+    )
     if bus.lost.is_set():
-        return await work
+        work.close()
+        raise stopped
     working = asyncio.ensure_future(work)
     lost = asyncio.ensure_future(bus.lost.wait())
     try:
         await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise StackNotRunningError(
-            "The memory stopped before it answered.",
-            remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
-        )
+        raise stopped
     finally:
         working.cancel()
         lost.cancel()

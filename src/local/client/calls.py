@@ -6,7 +6,7 @@ are read and written by their keys: `await memory.topics["user.name"]`.
 
 import asyncio
 import json
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextlib import AsyncExitStack
 from typing import Any, Self, TypeVar
 
@@ -156,6 +156,11 @@ class StackConnection:
         )
 
 
+async def _await_answer(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
+    """Await work over the bus until the connection is lost; during a reconnect, wait for it."""
+    return await (work if bus.lost.is_set() else await_while_connected(bus, work))
+
+
 class Calls:
     """The calls of one `caller` over one connection, each limited to `timeout` seconds."""
 
@@ -195,7 +200,7 @@ class Calls:
         """
         caller = await self.caller_with_token()
         bus = await self.bus()
-        return await await_while_connected(
+        return await _await_answer(
             bus, ask(bus, subject, payload, into, caller, timeout=self._timeout)
         )
 
@@ -210,7 +215,7 @@ class Calls:
         caller = await self.caller_with_token()
         bus = await self.bus()
         try:
-            result = await await_while_connected(
+            result = await _await_answer(
                 bus, ask_tool(bus, tool, encoded_args, caller=caller, timeout=seconds)
             )
         except UnknownToolError as error:
