@@ -15,8 +15,8 @@ from local.errors import InvalidArgumentsError, Local2Error, StorageError, Vecto
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Task
 from local.ledger.transfer import Erased, ErasureOptions, Selection, combined
+from local.memory.recall.message_texts import forget_texts
 from local.memory.recall.recaller import Recaller, RecallRequest
-from local.memory.recall.statements import forget_texts
 from local.memory.scopes import check_may_write, how_to_send
 from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors

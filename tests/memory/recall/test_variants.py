@@ -2,7 +2,8 @@
 
 import pytest
 
-from local.memory.recall.statements import differ_in_value, forget_texts, sentences_of
+from local.memory.recall.message_texts import forget_texts, message_text
+from local.memory.recall.statements import differ_in_value, sentences_of
 
 
 @pytest.mark.parametrize(
@@ -69,10 +70,11 @@ def test_an_assistants_statement_to_the_user_is_about_the_user() -> None:
 
 
 def test_texts_are_cached_until_they_are_forgotten() -> None:
-    before = sentences_of("My gate code is 4471.")
-    assert sentences_of("My gate code is 4471.") is before
+    code = "My gate code is 4471."
+    before = sentences_of(code), message_text(code)
+    assert (sentences_of(code), message_text(code)) == before
 
     forget_texts()
 
-    assert sentences_of("My gate code is 4471.") is not before
-    assert sentences_of.cache_info().currsize == 1
+    assert sentences_of.cache_info().currsize == message_text.cache_info().currsize == 0
+    assert message_text(code) is not before[1]

@@ -23,10 +23,7 @@ question keeps its rank unless it is repeated: such a reply says much that was n
 searches for keywords wants what has them, question or not. See decision 0088.
 """
 
-import re
 from collections.abc import Collection, Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from functools import cached_property
 from itertools import chain, product
 
 import numpy as np
@@ -34,15 +31,9 @@ import numpy as np
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
-from local.memory.recall.announcements import (
-    AnalysedSentence,
-    analyse,
-    announces,
-    corrects,
-    stems_of,
-)
 from local.memory.recall.closer import USER_STRENGTH, Mark, Variants
 from local.memory.recall.likeness import Likeness, Wording
+from local.memory.recall.message_texts import message_text
 from local.memory.recall.precedence import (
     RANK_GAP,
     best_positions,
@@ -50,9 +41,8 @@ from local.memory.recall.precedence import (
     texts_at,
 )
 from local.memory.recall.query import Query
-from local.memory.recall.statements import sentences_of
-from local.text.features import HEAD, asks, sentences
-from local.text.words import stems, words
+from local.text.features import HEAD, asks
+from local.text.words import stems
 
 MAX_EARLIER = 8
 """Number of best messages for which a later one is looked for."""
@@ -65,18 +55,8 @@ SHORT = 200
 """Maximum characters of a message with one value; with 300, answers from long talks got worse."""
 NEARLY = 0.9
 """Minimum score of the later message, as a fraction of the earlier one's."""
-SIMILAR = 0.4
-"""Minimum similarity of two messages about the same thing: the Dice coefficient of their stems."""
-_ONESELF = frozenset({"i", "my", "me", "mine", "myself"})
 MAX_QUESTIONS = 5
 """Maximum number of recorded questions whose texts are read, best first."""
-_OPENS_CORRECTION = re.compile(
-    r"(?:(?:oh|no|wait|sorry|oops|ah|actually|my (?:bad|mistake))\b[\s,.!\u2013\u2014-]*){0,3}"
-    r"(?:i meant|correction\b|scratch that|make (?:that|it)\b)",
-    re.IGNORECASE,
-)
-"""Opens a correction of the message before. "It's", which opens a corrected value in extraction, is
-left out: nothing shows that a value follows, unless it names the former one ("It's 43, not 42")."""
 
 
 def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Variants) -> Choice[None]:
@@ -95,7 +75,7 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
         pairs = list(_later_messages(view, earlier, {*best, *named}))
     needed = {*following, *following.values(), *chain.from_iterable(pairs)}
     texts = variants.texts | (yield from texts_at(view, needed - variants.texts.keys()))
-    messages = {one: _Message(texts[one]) for one in needed}
+    messages = {one: message_text(texts[one]) for one in needed}
     for one, next_ in following.items():
         if messages[next_].corrects(messages[one]):
             variants.replaced_by[one] = next_
@@ -103,8 +83,11 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
     asked = frozenset(stems(query.terms))
     for one, later in pairs:
         old, new = messages[one], messages[later]
+        is_near = scores[later] >= NEARLY * scores[one]
+        if not (is_near or new.may_announce):
+            continue
         same_speaker = _is_same_speaker(view, one, later)
-        is_near = same_speaker and scores[later] >= NEARLY * scores[one]
+        is_near &= same_speaker
         if (is_near and new.is_like(old)) or new.announces(old, asked, same_speaker=same_speaker):
             variants.replaced_by.setdefault(one, later)
             relevant[later] = True
@@ -139,7 +122,7 @@ def _with_rare_names(variants: Variants, earlier: Sequence[int]) -> Iterator[int
     """Yield the messages with a rare name of the best ones."""
     own = _own_words(variants)
     for text in filter(None, map(variants.texts.get, earlier[:MAX_FOLLOWED])):
-        for name in chain.from_iterable(one.names for one in analyse(text[:SHORT])):
+        for name in chain.from_iterable(one.names for one in message_text(text[:SHORT]).sentences):
             at = variants.view.postings(name).positions
             at = at[own[at]]
             if len(at) <= RARE:
@@ -176,60 +159,6 @@ def _is_same_speaker(view: View, one: int, other: int) -> bool:
     return all(column[one] == column[other] for column in columns)
 
 
-class _Message:
-    """A text, read as far as the rules need it."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    @cached_property
-    def sentences(self) -> tuple[AnalysedSentence, ...]:
-        return analyse(self._text[:HEAD])
-
-    @cached_property
-    def stems(self) -> frozenset[str]:
-        return stems_of(self._text)
-
-    @cached_property
-    def of_oneself(self) -> bool:
-        return not _ONESELF.isdisjoint(words(self._text))
-
-    @cached_property
-    def things(self) -> list[frozenset[str]]:
-        """The things whose values the text states, by form."""
-        return [
-            stems_of(" ".join(shortest))
-            for sentence in sentences_of(self._text)
-            if (statement := sentence.statement)
-            and (shortest := min(statement.frames, key=len, default=()))
-        ]
-
-    def corrects(self, earlier: "_Message") -> bool:
-        opens = _OPENS_CORRECTION.match(self._text) is not None
-        return opens or corrects(self.sentences, earlier.sentences)
-
-    def announces(
-        self, earlier: "_Message", asked: AbstractSet[str], *, same_speaker: bool
-    ) -> bool:
-        """Return whether this announces a change; nobody else changes what a speaker owns."""
-        may_change = same_speaker or not (self.of_oneself or earlier.of_oneself)
-        return may_change and announces(self.sentences, earlier.sentences, asked)
-
-    def is_like(self, earlier: "_Message") -> bool:
-        """Return whether this states something about the same thing in much the same words."""
-        common, all_stems = self.stems & earlier.stems, len(self.stems) + len(earlier.stems)
-        if 2 * len(common) < SIMILAR * max(all_stems, 1):
-            return False
-        states = not any(map(asks, sentences(self._text)))
-        return states and not _are_of_others(self.things, earlier.things)
-
-
-def _are_of_others(things: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> bool:
-    """Return whether both texts state a value, each of a thing that the other does not name."""
-    pairs = product(things, others)
-    return bool(things and others) and all(one - other and other - one for one, other in pairs)
-
-
 def put_replies_first(
     query: Query, wording: Wording, like: Likeness, scores: Array, relevant: Flags
 ) -> Choice[Array]:
@@ -240,11 +169,11 @@ def put_replies_first(
     repeated = repeats_question(query, wording, like)
     candidates = _with_reply(wording, scores, relevant, repeated)
     texts = yield from texts_at(view, candidates)
-    questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
+    questions = [one for one in candidates if message_text(texts[one]).only_asks(wording.stems)]
     replies = {one: int(view.neighbours[0][1][one]) for one in questions}
     texts = yield from texts_at(view, replies.values())
     for question, reply in replies.items():
-        if not all(map(asks, sentences(texts[reply]))):
+        if message_text(texts[reply]).answers:
             if repeated[question] or not view.column["machine"][reply]:  # machines may be wrong
                 ordered[reply] = max(ordered[reply], ordered[question])
             ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
@@ -264,16 +193,3 @@ def _with_reply(wording: Wording, scores: Array, relevant: Flags, repeated: Flag
     found = found[by_other & may_answer & (is_short[replies] | repeated[found])]
     best: list[int] = best_positions(scores, found, MAX_QUESTIONS).tolist()
     return best
-
-
-def _only_asks(text: str, asked: frozenset[str]) -> bool:
-    """Return whether the question's stems occur in questions of the text and in no statement."""
-    every = sentences(text)
-    questions = [sentence for sentence in every if asks(sentence)]
-    if not questions:
-        return False
-    statements = [sentence for sentence in every if sentence not in questions]
-    in_questions, in_statements = (
-        frozenset(stems(words(" ".join(some)))) for some in (questions, statements)
-    )
-    return asked.isdisjoint(in_statements) and not asked.isdisjoint(in_questions)

@@ -135,11 +135,6 @@ def sentences_of(text: str, *, to_user: bool = False) -> tuple[Sentence, ...]:
     return tuple(islice(sentences, MAX_SENTENCES))
 
 
-def forget_texts() -> None:
-    """Clear the cached texts, after some were erased."""
-    sentences_of.cache_clear()
-
-
 def _sentences(text: str) -> Iterator[str]:
     """Yield each sentence, and the sentence without what precedes a colon or a comma."""
     for sentence in BREAK.split(text):

@@ -12,7 +12,7 @@ import structlog
 from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.memory.changes import Announce
-from local.memory.recall.statements import forget_texts
+from local.memory.recall.message_texts import forget_texts
 from local.protocol import subjects
 from local.protocol.envelope import Clock
 from local.protocol.payloads import MemoryChange
