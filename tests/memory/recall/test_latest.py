@@ -46,6 +46,17 @@ async def test_the_later_of_two_similar_messages_is_first(bus: Connection) -> No
     assert is_reordered(items)
 
 
+async def test_messages_without_times_are_in_the_order_of_their_conversation(
+    bus: Connection,
+) -> None:
+    """They were all received at the same time."""
+    earlier, later = "The nightly backup runs at 2 am.", "We shifted the backup to 4 am."
+    messages = [{"role": "user", "content": content} for content in (earlier, later)]
+    await call(bus, "ingest", {"messages": messages, "session_id": "s1"}, RICHARD)
+
+    assert await contents(bus, "When does the backup run?") == [later, earlier]
+
+
 async def test_the_latest_is_before_all_that_former_values_had_replaced(bus: Connection) -> None:
     second, third = "The API limit is 150 a key.", "They raised the API limit to 250 a key."
     await store_messages(bus, LIMIT, second, third)

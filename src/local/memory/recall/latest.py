@@ -24,6 +24,7 @@ searches for keywords wants what has them, question or not. See decision 0088.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from itertools import chain, product
 
 import numpy as np
@@ -104,15 +105,15 @@ def _follow_facts(
     view: View, earlier: Sequence[int], relevant: Flags, variants: Variants
 ) -> Choice[None]:
     """Let messages with the present values replace those from which former ones were extracted."""
-    row, newness = view.column["row"], view.column["newness"]
+    row = view.column["row"]
     if not (view.column["echo"] == EXTRACTED).any():
         return
     short = {int(row[one]): one for one in earlier if view.column["length"][one] <= SHORT}
     replaced = (yield DetailRequest(replaced=list(short))).replaced
     for former, rows in replaced.items():
         one, present = short[former], view.positions(rows)
-        latest = max(present.tolist(), key=newness.__getitem__, default=one)
-        if newness[latest] > newness[one]:
+        latest = max([one, *present.tolist()], key=partial(_newness, view))
+        if latest != one:
             variants.replaced_by[one] = latest
             variants.marks[one] = Mark(outdated_by=int(row[latest]))
             relevant[latest] = True
@@ -133,9 +134,9 @@ def _later_messages(
     view: View, earlier: Sequence[int], best: Collection[int]
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of short messages of one principal, the latest second message first."""
-    length, newness = view.column["length"], view.column["newness"]
-    principal = view.column["principal"]
-    newest_first = sorted(best, key=lambda one: newness[one], reverse=True)
+    length, principal = view.column["length"], view.column["principal"]
+    newness = {one: _newness(view, one) for one in {*best, *earlier}}
+    newest_first = sorted(best, key=newness.__getitem__, reverse=True)
     for later, one in product(newest_first, earlier):
         if (
             max(length[one], length[later]) <= SHORT
@@ -143,6 +144,11 @@ def _later_messages(
             and principal[one] == principal[later]
         ):
             yield one, later
+
+
+def _newness(view: View, position: int) -> tuple[float, int]:
+    """Return a key for the order of time; messages without times were received in their order."""
+    return float(view.column["newness"][position]), int(view.column["row"][position])
 
 
 def _next_of_speaker(view: View, position: int) -> int | None:
