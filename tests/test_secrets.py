@@ -292,6 +292,9 @@ def test_files_written_by_the_command_line_are_private(folder: Path) -> None:
     try:
         assert in_a_process(folder, "call", "save_memory", "content=Gold is a metal.").stdout
         assert in_a_process(folder, "export", "exported.jsonl").returncode == 0
+        deadline = time.monotonic() + 30
+        while not (folder / ".chroma" / "chroma.sqlite3").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)  # the vector worker starts later than the tools
         written = [exposed(folder / name) for name in (".local2", ".chroma", "exported.jsonl")]
     finally:
         running.stop(signal.SIGTERM)
