@@ -94,21 +94,20 @@ async def await_while_connected(bus: Connection, work: Coroutine[Any, Any, T]) -
     Raises:
         StackNotRunningError: The connection was lost before the work was done.
     """
-    stopped = StackNotRunningError(
+    if bus.lost.is_set():
+        work.close()
+    else:
+        working = asyncio.ensure_future(work)
+        lost = asyncio.ensure_future(bus.lost.wait())
+        try:
+            await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+        finally:
+            working.cancel()
+            lost.cancel()
+            await asyncio.gather(working, lost, return_exceptions=True)
+    raise StackNotRunningError(
         "The memory stopped before it answered.",
         remedy="Ask again in a few seconds; repeating a request changes nothing twice.",
     )
-    if bus.lost.is_set():
-        work.close()
-        raise stopped
-    working = asyncio.ensure_future(work)
-    lost = asyncio.ensure_future(bus.lost.wait())
-    try:
-        await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise stopped
-    finally:
-        working.cancel()
-        lost.cancel()
-        await asyncio.gather(working, lost, return_exceptions=True)

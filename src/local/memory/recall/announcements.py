@@ -180,10 +180,11 @@ def announces(
     if not announcing or _names_another(later, earlier):
         return False
     pairs = list(product(announcing, earlier))
-    ended = any(_ends(new, old, asked) for new, old in pairs)
-    changed = any(_changes(new, old, asked) for new, old in pairs)
-    return (ended and not _names_another(earlier, later, _OWN_DOING)) or (
-        changed and not _names_another(earlier, later)
+    return (
+        any(_ends(new, old, asked) for new, old in pairs)
+        and not _names_another(earlier, later, _OWN_DOING)
+    ) or (
+        any(_changes(new, old, asked) for new, old in pairs) and not _names_another(earlier, later)
     )
 
 

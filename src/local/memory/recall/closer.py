@@ -231,13 +231,14 @@ class Variants:
         stated, another = one.sentence.statement, other.sentence.statement
         if stated is None or another is None or not is_about_same(stated, another):
             return
-        older, newer = sorted((one.position, other.position), key=self._age_key)
+        older, newer = sorted((one.position, other.position), key=self.age_key)
         if is_same(stated, another):
             self._restated[older].add(newer)
         elif is_variant(stated, another):
             self._pairs.add((older, newer))
 
-    def _age_key(self, position: int) -> tuple[float, int]:
+    def age_key(self, position: int) -> tuple[float, int]:
+        """Return a key for the order of time; messages of one time were received in their order."""
         column = self.view.column
         return float(column["newness"][position]), int(column["row"][position])
 
@@ -245,7 +246,7 @@ class Variants:
         """Find which record replaces which; the newest one replaces all older variants."""
         self.replaced_by, self.marks = {}, {}
         row = self.view.column["row"]
-        pairs = sorted(self._pairs, key=lambda pair: self._age_key(pair[1]), reverse=True)
+        pairs = sorted(self._pairs, key=lambda pair: self.age_key(pair[1]), reverse=True)
         for older, newer in pairs:
             if older not in self.replaced_by and self._is_outdated(older, newer):
                 self.replaced_by[older] = newer
@@ -265,7 +266,7 @@ class Variants:
             return False
         both_count = min(self.strengths[older], self.strengths[newer]) >= USER_STRENGTH
         restated = (one for one in self._restated[older] if principal[one] == principal[older])
-        return both_count and not any(self._age_key(one) > self._age_key(newer) for one in restated)
+        return both_count and not any(self.age_key(one) > self.age_key(newer) for one in restated)
 
     def _is_weaker(self, claim: int, stated: int) -> bool:
         """Return whether a claim is weaker than a user's statement, or contradicts the caller."""

@@ -24,7 +24,6 @@ searches for keywords wants what has them, question or not. See decision 0088.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
 from itertools import chain, product
 
 import numpy as np
@@ -67,13 +66,13 @@ def prefer_latest(query: Query, scores: Array, relevant: Flags, variants: Varian
     best: list[int] = best_positions(scores, stated, MAX_LATER).tolist()
     earlier = [one for one in best if one not in variants.replaced_by][:MAX_EARLIER]
     if not query.about_past:
-        yield from _follow_facts(view, earlier, relevant, variants)
+        yield from _follow_facts(earlier, relevant, variants)
     next_of = {one: _next_of_speaker(view, one) for one in earlier}
     following = {one: next_ for one, next_ in next_of.items() if next_ is not None}
     pairs = []
     if not (query.about_past or query.stating):
         named = _with_rare_names(variants, earlier)
-        pairs = list(_later_messages(view, earlier, {*best, *named}))
+        pairs = list(_later_messages(variants, earlier, {*best, *named}))
     needed = {*following, *following.values(), *chain.from_iterable(pairs)}
     texts = variants.texts | (yield from texts_at(view, needed - variants.texts.keys()))
     messages = {one: message_text(texts[one]) for one in needed}
@@ -101,18 +100,16 @@ def _own_words(variants: Variants) -> Flags:
     return np.asarray(is_own & column["spoken"])
 
 
-def _follow_facts(
-    view: View, earlier: Sequence[int], relevant: Flags, variants: Variants
-) -> Choice[None]:
+def _follow_facts(earlier: Sequence[int], relevant: Flags, variants: Variants) -> Choice[None]:
     """Let messages with the present values replace those from which former ones were extracted."""
-    row = view.column["row"]
+    view, row = variants.view, variants.view.column["row"]
     if not (view.column["echo"] == EXTRACTED).any():
         return
     short = {int(row[one]): one for one in earlier if view.column["length"][one] <= SHORT}
     replaced = (yield DetailRequest(replaced=list(short))).replaced
     for former, rows in replaced.items():
         one, present = short[former], view.positions(rows)
-        latest = max([one, *present.tolist()], key=partial(_newness, view))
+        latest = max([one, *present.tolist()], key=variants.age_key)
         if latest != one:
             variants.replaced_by[one] = latest
             variants.marks[one] = Mark(outdated_by=int(row[latest]))
@@ -131,11 +128,12 @@ def _with_rare_names(variants: Variants, earlier: Sequence[int]) -> Iterator[int
 
 
 def _later_messages(
-    view: View, earlier: Sequence[int], best: Collection[int]
+    variants: Variants, earlier: Sequence[int], best: Collection[int]
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of short messages of one principal, the latest second message first."""
-    length, principal = view.column["length"], view.column["principal"]
-    newness = {one: _newness(view, one) for one in {*best, *earlier}}
+    column = variants.view.column
+    length, principal = column["length"], column["principal"]
+    newness = {one: variants.age_key(one) for one in {*best, *earlier}}
     newest_first = sorted(best, key=newness.__getitem__, reverse=True)
     for later, one in product(newest_first, earlier):
         if (
@@ -144,11 +142,6 @@ def _later_messages(
             and principal[one] == principal[later]
         ):
             yield one, later
-
-
-def _newness(view: View, position: int) -> tuple[float, int]:
-    """Return a key for the order of time; messages without times were received in their order."""
-    return float(view.column["newness"][position]), int(view.column["row"][position])
 
 
 def _next_of_speaker(view: View, position: int) -> int | None:

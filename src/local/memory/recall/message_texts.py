@@ -112,8 +112,8 @@ class MessageText:
         return self.states and not _are_of_others(self.things, earlier.things)
 
 
-def _stems(sentences: Iterable[str]) -> frozenset[str]:
-    return frozenset(stems(words(" ".join(sentences))))
+def _stems(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(stems(words(" ".join(texts))))
 
 
 @lru_cache(maxsize=CACHED_TEXTS)
