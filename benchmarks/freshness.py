@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from client import Asker, data_of, request_of, stack_and_echo
 from local.memory.recall.likeness import COVERAGE, WORDS
-from local.memory.recall.ranking import DENSITY, FIRSTHAND, FULL_SCORE, NEW, TIME, TIMED
+from local.memory.recall.ranking import DENSITY, FIRSTHAND, NEW, TIME, TIMED, shown_scores
 from local.protocol.answers import FoundMemories, SavedMemory
 from report import Figure, milliseconds, percentile, run
 from texts import notes
@@ -24,7 +25,9 @@ SEARCHED_EVERY = 4
 PATIENCE = 10.0
 POLL = 0.1
 LENGTH = 10, 40
-WITHOUT_MEANING = (WORDS + COVERAGE + DENSITY + FIRSTHAND + TIMED + TIME + NEW) / FULL_SCORE
+WITHOUT_MEANING = float(
+    shown_scores(np.array(WORDS + COVERAGE + DENSITY + FIRSTHAND + TIMED + TIME + NEW))
+)
 """The best possible score of a note that has no vector yet."""
 
 

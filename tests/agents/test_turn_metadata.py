@@ -34,7 +34,7 @@ async def test_the_publishers_own_metadata_is_stored(bus: Connection, database: 
 async def test_metadata_fields_of_the_memory_itself_are_ignored(
     bus: Connection, database: Database
 ) -> None:
-    sent = {"score": 1, "adds": ["gold"], "tool_calls": 9, "session_id": "s2", "kept": True}
+    sent = {"score": 1, "recalled": True, "tool_calls": 9, "session_id": "s2", "kept": True}
 
     found = await stored_metadata(bus, database, sent)
 

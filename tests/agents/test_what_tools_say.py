@@ -245,11 +245,9 @@ async def test_a_foreign_tool_with_the_name_of_a_memory_tool_is_recorded(
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize(
-    ("reads_memory", "adds"), [(True, []), (False, ["briefli", "brown", "favour", "summaris"])]
-)
-async def test_words_that_a_tool_read_from_the_memory_are_not_added_by_the_answer(
-    bus: Connection, theirs: ForeignTools, database: Database, reads_memory: bool, adds: list[str]
+@pytest.mark.parametrize("reads_memory", [True, False])
+async def test_an_answer_is_from_memory_whichever_tool_read_it(
+    bus: Connection, theirs: ForeignTools, database: Database, *, reads_memory: bool
 ) -> None:
     await theirs.announce("briefing", reads_memory=reads_memory, recorded=False)
     saved = await call_tool(
@@ -266,4 +264,4 @@ async def test_words_that_a_tool_read_from_the_memory_are_not_added_by_the_answe
 
     (answer,) = [row for row in await rows(database) if row["source_ref"] == "q1:agent"]
     assert saved.ok
-    assert json.loads(answer["metadata"]).get("adds", []) == adds
+    assert json.loads(answer["metadata"])["recalled"] is True

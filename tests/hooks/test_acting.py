@@ -209,7 +209,7 @@ async def test_the_context_given_to_the_model_is_never_stored(
 
 
 @pytest.mark.parametrize("client", ["codex"])
-async def test_an_answer_that_repeats_a_memory_adds_nothing(
+async def test_an_answer_that_repeats_a_memory_is_marked(
     stack: Stack, run_hook: RunHook, client: str, tmp_path: Path
 ) -> None:
     await call(stack.bus, "remember_fact", content=KNOWN, importance=0.9, scope="tenant")
@@ -219,7 +219,7 @@ async def test_an_answer_that_repeats_a_memory_adds_nothing(
 
     (turn,) = await wait_for_delivery(stack.bus, tmp_path, "How do we deploy?")
 
-    assert turn["metadata"]["adds"] == []
+    assert turn["metadata"]["recalled"] is True
 
 
 @pytest.mark.parametrize("client", ["claude-code"])

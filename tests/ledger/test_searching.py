@@ -25,9 +25,9 @@ from local.ledger.records import DERIVED_FROM
 from local.ledger.search import (
     Choice,
     DetailRequest,
-    Echo,
     Matches,
     Place,
+    Source,
     VectorResult,
     WordMatches,
 )
@@ -229,22 +229,20 @@ async def test_a_message_is_returned_with_its_neighbours(ledger: Ledger) -> None
 
 
 async def test_an_echos_sources_are_the_active_versions_of_what_it_repeats(ledger: Ledger) -> None:
-    (echo,) = await ledger.records.store(
-        [record("You said osmium.", metadata={"adds": ["heavi"], "recalled": True})]
-    )
+    (echo,) = await ledger.records.store([record("You said osmium.", metadata={"recalled": True})])
     older = await ledger.facts.store(fact("Osmium.", topic="user.metal"))
     await ledger.facts.relate(echo.id, DERIVED_FROM, older.id)
     newer = await ledger.facts.store(fact("Osmium!", topic="user.metal"))
     (echoing,) = await ledger.records.chain(echo.id)
     standing = (await ledger.records.chain(newer.id))[0]
 
-    def sources(found: Matches, _: WordMatches) -> Choice[Mapping[int, Echo]]:
+    def sources(found: Matches, _: WordMatches) -> Choice[Mapping[int, Sequence[Source]]]:
         assert echoing.row in found.view.rows
         return (yield DetailRequest(sources=[echoing.row])).sources
 
     found = await ledger.searches.find(OSMIUM, no_vectors, lambda worded: worded, sources)
 
-    assert dict(found) == {echoing.row: Echo((standing.row,), frozenset({"heavi"}))}
+    assert dict(found) == {echoing.row: [Source(standing.row, replaces=True)]}
 
 
 async def test_a_message_is_replaced_by_those_that_state_the_present_value_of_its_fact(

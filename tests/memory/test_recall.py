@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from calling import RICHARD
@@ -15,7 +16,7 @@ from local.client.tools import call_tool
 from local.ledger.records import Fact
 from local.ledger.sqlite.searches import Searches
 from local.memory.intake.conversations import Turn
-from local.memory.recall.ranking import FULL_SCORE
+from local.memory.recall.ranking import shown_scores
 from local.memory.recall.recaller import RecallRequest
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories, Memory
@@ -179,8 +180,8 @@ async def test_an_items_shares_add_up_to_its_score(
     assert len(result.data["items"]) == 4
     for item in result.data["items"]:
         explained = item["explanation"]
-        total = sum(explained["shares"].values()) * explained["weight"] / FULL_SCORE
-        assert item["score"] == pytest.approx(min(max(total, 0), 1), abs=0.001)
+        total = np.array(sum(explained["shares"].values()) * explained["weight"])
+        assert item["score"] == pytest.approx(shown_scores(total), abs=0.001)
     assert {item["explanation"]["weight"] for item in result.data["items"]} == {1.3, 1.1}
 
 

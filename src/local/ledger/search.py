@@ -52,11 +52,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     current_query_id: str | None = None
 
 
-class Echo(NamedTuple):
-    """The searched rows that an echo repeats, and the words that it adds."""
+class Source(NamedTuple):
+    """A row that an echo repeats; `replaces` means that it is the fact that holds instead."""
 
-    sources: tuple[int, ...]
-    adds: frozenset[str] = frozenset()
+    row: int
+    replaces: bool = False
 
 
 class StemCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     related: Mapping[int, Sequence[Related]] = {}
-    sources: Mapping[int, Echo] = {}
+    sources: Mapping[int, Sequence[Source]] = {}
     replaced: Mapping[int, Sequence[int]] = {}
     texts: Mapping[int, str] = {}
     records: Mapping[int, Record] = {}

@@ -15,8 +15,8 @@ from local.errors import InvalidArgumentsError, Local2Error, StorageError, Vecto
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Task
 from local.ledger.transfer import Erased, ErasureOptions, Selection, combined
-from local.memory.recall.message_texts import forget_texts
 from local.memory.recall.recaller import Recaller, RecallRequest
+from local.memory.recall.statements import sentences_of
 from local.memory.scopes import check_may_write, how_to_send
 from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
@@ -124,7 +124,7 @@ class Erasure:
             counts.update(selected.counts)
             parts += await self._erase(selection, selected.rows, how)
         erased = combined(parts)
-        forget_texts()
+        sentences_of.cache_clear()
         await self._outside.streams.announce(sender)
         checks = [one async for one in self._checks(selection, streams, sender, erased)]
         log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))

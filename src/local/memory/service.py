@@ -290,4 +290,6 @@ def _hit(item: RecallItem) -> Hit:
         score=item.score,
         metadata=metadata,
         source_class=source_class_of(record),
+        outdated_by=item.outdated_by,
+        contradicts=item.contradicts,
     )

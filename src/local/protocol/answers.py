@@ -45,13 +45,19 @@ class SavedMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A found episode or note, with a score from 0 to 1."""
+    """A found episode or note, with a score from 0 to 1.
+
+    `outdated_by`: the id of a later statement of another value. `contradicts`: the id of a user's
+    statement of another value, which is stronger.
+    """
 
     id: str
     content: str
     score: float
     metadata: Json
     source_class: SourceClass
+    outdated_by: str | None = None
+    contradicts: str | None = None
 
 
 class FoundMemories(msgspec.Struct, frozen=True, kw_only=True):

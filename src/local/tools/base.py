@@ -5,7 +5,7 @@ models.
 """
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -13,8 +13,10 @@ import msgspec
 
 from local import __version__, telemetry
 from local.llm.framing import INSET, inset
+from local.memory.recall.items import RecallItem
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
+from local.protocol.answers import Hit
 from local.protocol.envelope import Caller, utc_now
 from local.protocol.payloads import ToolHints, ToolResult
 from local.protocol.tool import Tool, ToolOutput
@@ -151,6 +153,14 @@ class Entry(NamedTuple):
     moment: datetime
     text: str
     word: str = ""
+
+
+def replacement_note(item: Hit | RecallItem, numbers: Mapping[str, int]) -> str:
+    """Return a note on what replaces a memory, with its number if it is listed."""
+    for word, id_ in (("outdated", item.outdated_by), ("contradicted", item.contradicts)):
+        if id_ is not None:
+            return f" ({word} by {numbers[id_]})" if id_ in numbers else f" ({word})"
+    return ""
 
 
 def numbered(memories: Sequence[Entry]) -> str:

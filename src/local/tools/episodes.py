@@ -24,6 +24,7 @@ from local.tools.base import (
     MemoryTool,
     QueryText,
     numbered,
+    replacement_note,
     shortened,
 )
 
@@ -118,10 +119,14 @@ def _as_text(result: SearchResult) -> str:
 
 def formatted(hits: Sequence[Hit]) -> str:
     """Return the hits as a dated, numbered list for a model."""
+    numbers = {hit.id: number for number, hit in enumerate(hits, start=1)}
     return numbered(
         [
             Entry(
-                hit.score, datetime.fromisoformat(str(hit.metadata["timestamp_utc"])), hit.content
+                hit.score,
+                datetime.fromisoformat(str(hit.metadata["timestamp_utc"])),
+                hit.content,
+                replacement_note(hit, numbers).strip(),
             )
             for hit in hits
         ]

@@ -34,6 +34,7 @@ from local.tools.base import (
     MemoryTool,
     QueryText,
     numbered,
+    replacement_note,
     shortened,
 )
 from local.tools.relations import RELATION_WORDS
@@ -148,7 +149,7 @@ def _as_text(
     numbers = {item.id: number for number, item in enumerate(items, start=1)}
     words = [
         ", ".join([_origin(item.record, caller), *_relation_words(item, numbers)])
-        + _replacement_note(item, numbers)
+        + replacement_note(item, numbers)
         for item in recalled.items
     ]
     entries = zip(short, words, strict=True)
@@ -167,14 +168,6 @@ def _origin(record: Record, caller: Caller) -> str:
     kind_of_fact = "standing fact" if record.topic else "fact"
     others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
     return f"{kind_of_fact} {SCOPE_WORDS[record.scope]}{others}"
-
-
-def _replacement_note(item: RecallItem, numbers: Mapping[str, int]) -> str:
-    """Return a note on what replaces an item, with its number if it is listed."""
-    for word, id_ in (("outdated", item.outdated_by), ("contradicted", item.contradicts)):
-        if id_ is not None:
-            return f" ({word} by {numbers[id_]})" if id_ in numbers else f" ({word})"
-    return ""
 
 
 def _relation_words(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:

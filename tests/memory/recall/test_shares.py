@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -16,10 +16,10 @@ from local.ledger.columns import Columns
 from local.ledger.door import Ledger
 from local.ledger.entries import ECHO, UNANSWERED, Candidate
 from local.ledger.records import stamp
-from local.ledger.search import DetailRequest, Details, Echo, Matches, Related, run_choice
+from local.ledger.search import DetailRequest, Details, Matches, Related, Source, run_choice
 from local.ledger.sqlite.database import Database
 from local.memory.intake.conversations import Turn
-from local.memory.recall import closer, likeness, precedence, ranking
+from local.memory.recall import closer, dialogue, likeness, precedence, ranking
 from local.memory.recall.query import analyse
 from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local.memory.recall.recaller import RecallRequest
@@ -82,7 +82,7 @@ def ranked(
     feedback_weight: float = 0.1,
     weights: Weights = EQUAL_WEIGHTS,
     related: Mapping[int, list[int]] = MappingProxyType({}),
-    sources: Mapping[int, Echo] = MappingProxyType({}),
+    sources: Mapping[int, Sequence[Source]] = MappingProxyType({}),
     **found: Any,
 ) -> list[RankedRecord]:
     """Rank candidates, as found by their keys unless `found` says otherwise."""
@@ -123,7 +123,7 @@ def test_a_greater_weight_never_lowers_a_record(rating: float) -> None:
         for row, scope in ((1, "tenant"), (2, "user"))
     ]
 
-    best = ranked(*facts, weights=weights, feedback_weight=1.0)
+    best = ranked(*facts, weights=weights, feedback_weight=2.0)
 
     assert [one.row for one in best] == [2, 1]
     assert sum(msgspec.structs.astuple(best[0].shares)) * rating > 0
@@ -402,7 +402,7 @@ def test_a_query_that_states_something_favours_the_newest_sessions() -> None:
         ("density", {"role": "assistant", "density": 0.5}, {"density": 0.5}, [0, 0.175]),
         ("density", {"role": "tool", "density": 0.5}, {"density": 0.2}, [0, 0.07]),
         ("importance", {"importance": 0.0}, {"importance": 1.0}, [-0.1, 0.1]),
-        ("echo", {}, {"echo": ECHO}, [0, -0.3]),
+        ("echo", {}, {"echo": ECHO}, [0, 0]),
         ("echo", {}, {"echo": UNANSWERED}, [0, -3]),
         ("feedback", {"feedback": None}, {"feedback": -0.5}, [0, -0.05]),
     ],
@@ -505,16 +505,23 @@ def test_the_documented_components_equal_the_constants() -> None:
         "standing": [precedence.RANK_GAP, precedence.RANK_GAP],
         "named": [closer.LEAD_GAIN],
         "update": [closer.RANK_GAP],
-        "echo": [0, precedence.BELOW_SOURCE, precedence.NO_SOURCE, precedence.NO_ANSWER],
+        "nod": [0, dialogue.NOD],
+        "echo": [
+            0,
+            precedence.BELOW_SOURCE,
+            precedence.BELOW_ECHO,
+            precedence.MAX_BELOW,
+            precedence.NO_ANSWER,
+        ],
     }
 
     assert documented.keys() == set(Shares.__struct_fields__)
     assert {share: documented_numbers(share) for share in documented} == documented
     assert ranking.FADING.keys() == {"standard", "ephemeral"}
     assert ranking.FADING["standard"][1] == 365, "a year"
-    assert ranking.FULL_SCORE == 2.5
+    assert ranking.HALF_SCORE == 1
     text = " ".join(DOCS.read_text(encoding="utf-8").split())
-    assert "`score` is that sum divided by 2.5, from 0 to 1." in text
+    assert "`score` is sum / (sum + 1), from 0 to 1" in text
     assert (
         f"From the {precedence.SURE + 1}th place to the {precedence.SPREAD}th a conversation that "
         f"has no place yet gains {precedence.NEW_SESSION}."

@@ -2,8 +2,7 @@
 
 import pytest
 
-from local.memory.recall.message_texts import forget_texts, message_text
-from local.memory.recall.statements import differ_in_value, sentences_of
+from local.memory.recall.statements import differ_in_value
 
 
 @pytest.mark.parametrize(
@@ -67,14 +66,3 @@ def test_lists_other_things_questions_and_details_are_not_variants(older: str, n
 def test_an_assistants_statement_to_the_user_is_about_the_user() -> None:
     assert differ_in_value("My gate code is 4471.", "Your gate code is 9902.", to_user=True)
     assert not differ_in_value("My gate code is 4471.", "Your gate code is 9902.")
-
-
-def test_texts_are_cached_until_they_are_forgotten() -> None:
-    code = "My gate code is 4471."
-    before = sentences_of(code), message_text(code)
-    assert (sentences_of(code), message_text(code)) == before
-
-    forget_texts()
-
-    assert sentences_of.cache_info().currsize == message_text.cache_info().currsize == 0
-    assert message_text(code) is not before[1]

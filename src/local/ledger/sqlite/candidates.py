@@ -14,7 +14,7 @@ import numpy as np
 
 from local.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
 from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
-from local.ledger.search import DetailRequest, Details, Echo, Related, Search
+from local.ledger.search import DetailRequest, Details, Related, Search, Source
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
@@ -175,7 +175,7 @@ class Pool:
         wanted: DetailRequest,
         *,
         related: Mapping[int, Sequence[Related]],
-        sources: Mapping[int, Echo],
+        sources: Mapping[int, Sequence[Source]],
     ) -> Details:
         """Return the requested details; `related` and `sources` may have been read before."""
         return Details(
@@ -204,14 +204,11 @@ class Pool:
             relations.setdefault(of, []).append(one)
         return relations
 
-    def sources(self, rows: Sequence[int]) -> dict[int, Echo]:
+    def sources(self, rows: Sequence[int]) -> dict[int, list[Source]]:
         """Return the current sources of the echoes among these rows."""
-        sources: dict[int, Echo] = {}
-        for of, row, adds in self._all("sources", rows=as_json(rows)):
-            known = sources.get(of)
-            if known is None:
-                known = Echo((), frozenset(msgspec.json.decode(adds or "[]", type=list[str])))
-            sources[of] = known._replace(sources=(*known.sources, row))
+        sources: dict[int, list[Source]] = {}
+        for of, row, replaces in self._all("sources", rows=as_json(rows)):
+            sources.setdefault(of, []).append(Source(row, bool(replaces)))
         return sources
 
     def replaced(self, rows: Sequence[int]) -> dict[int, list[int]]:

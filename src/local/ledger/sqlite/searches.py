@@ -135,7 +135,7 @@ class SearchRun(Generic[D, T]):
         related = pool.related(list(pool.candidates))
         pool.add([one.row for others in related.values() for one in others])
         sources = pool.sources([c.row for c in pool.candidates.values() if c.echo == ECHO])
-        pool.add([row for echo in sources.values() for row in echo.sources])
+        pool.add([row for found in sources.values() for row, _ in found])
 
         def details_of(wanted: DetailRequest) -> Details:
             return pool.details(

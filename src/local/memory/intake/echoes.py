@@ -5,8 +5,9 @@ memory's own, because other teams use the same names; its result does, which the
 (`memory/shown.py`).
 
 Everything else is stored word for word. But a repeated question is more similar to itself than to
-its answers, and its answer repeats a memory. So the sources of a turn are noted when it is stored,
-and searches rank the turn below them.
+its answers, and its answer repeats a memory. So the memories on which an answer rests are noted as
+its sources when it is stored. Whether it stands below them is decided by each search
+(`recall/precedence.py`): here nobody knows what will be asked.
 """
 
 import asyncio
@@ -27,17 +28,15 @@ OWN_RESULT = "answered by this memory itself"
 NOT_RECORDED = "not to be recorded, as its tool says"
 Announced = Callable[[str], ToolSchema | None]
 """Returns the announcement of the tool with this name, if one was received."""
-ADDS, UNANSWERED = "adds", "unanswered"
-"""Names in metadata: the words that a text adds to its sources; whether a text only asks, or only
-says that nothing is known."""
-OF_TURNS = frozenset({"tool_calls", "recalled", ADDS, UNANSWERED})
+RECALLED, UNANSWERED = "recalled", "unanswered"
+"""Names in metadata: whether a text is an answer from memory, or its question; whether it only
+asks, or only says that nothing is known."""
+OF_TURNS = frozenset({"tool_calls", RECALLED, UNANSWERED})
 """Names in metadata that the memory itself fills in. They do not distinguish memories."""
 COMPARED_TEXT = 20_000
 """Number of characters of a text that are compared."""
 REFUSAL_CHARACTERS = 2_000
 """Number of characters at the beginning of an answer in which a refusal is recognised."""
-MAX_ADDED = 64
-"""Maximum number of added words that are stored."""
 MIN_SHARED, MIN_SHARED_WORDS = 0.3, 2
 """Minimum fraction and number of words that an answer and its source have in common. The fraction
 is that of the shorter of both."""
@@ -125,11 +124,8 @@ class TurnEcho(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def of_episode(self) -> Json:
-        """The metadata for the episode. It is unanswered only if both question and answer are."""
-        adds = [*self.of_question.get(ADDS, ()), *self.of_answer.get(ADDS, ())]
-        if UNANSWERED in self.of_question and UNANSWERED in self.of_answer:
-            return {UNANSWERED: True}
-        return {ADDS: adds[:MAX_ADDED]} if self.sources else {}
+        """The metadata for the episode, which holds both."""
+        return self.of_question if self.of_question == self.of_answer else {}
 
 
 class Echoes:
@@ -183,17 +179,16 @@ def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence
     asked, answered = stems_of(query), stems_of(answer)
     stated = stems_of(statements(query))
     added = answered - asked
-    used = [
-        (one.id, words) for one in shown if _rests_on(words := stems_of(one.content), asked, added)
-    ]
-    known = _REFUSAL_TALK.union(*map(stems_of, results))
+    used = [one.id for one in shown if _rests_on(stems_of(one.content), asked, added)]
     if used:
-        known = known.union(*(words for _, words in used))
+        # What a user states is news, whatever was shown before.
+        of_question: Json = {} if stated else {RECALLED: True}
         return TurnEcho(
-            sources=tuple(dict.fromkeys(id_ for id_, _ in used)),
-            of_question=_added_metadata(stated - known),
-            of_answer=_added_metadata(added - known),
+            sources=tuple(dict.fromkeys(used)),
+            of_question=of_question,
+            of_answer={RECALLED: True},
         )
+    known = _REFUSAL_TALK.union(*map(stems_of, results))
     says_little = len(added - known) <= MAX_REFUSAL_WORDS
     if not (says_little and _REFUSAL.search(answer[:REFUSAL_CHARACTERS])):
         return TurnEcho()
@@ -222,7 +217,3 @@ def _rests_on(source: frozenset[str], asked: frozenset[str], added: frozenset[st
         return bool(source) and source <= asked | added
     shared, shorter = len(news & added), min(len(news), len(added))
     return shared >= min(MIN_SHARED_WORDS, len(news)) and shared >= MIN_SHARED * shorter
-
-
-def _added_metadata(words: frozenset[str]) -> Json:
-    return {ADDS: sorted(words)[:MAX_ADDED]}

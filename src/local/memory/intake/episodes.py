@@ -22,7 +22,6 @@ RESERVED = {
     "agent": "It is taken from the caller.",
     "score": "Rate the answer with response.feedback.",
     "recalled": "The memory determines it.",
-    "adds": "The memory determines it.",
     "unanswered": "The memory determines it.",
 }
 """Names in metadata that only the memory fills in, with a remedy."""

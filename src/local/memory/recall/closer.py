@@ -12,7 +12,7 @@ however often they were made. Nothing is retired here; records are only reordere
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
@@ -20,11 +20,17 @@ from typing import NamedTuple
 import numpy as np
 
 from local.ledger.columns import View
-from local.ledger.entries import Array, Flags, Positions
+from local.ledger.entries import EXTRACTED, Array, Flags, Positions
 from local.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
-from local.ledger.search import Choice
+from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import apply_weights, best_positions, remove_weights, texts_at
+from local.memory.recall.precedence import (
+    Total,
+    apply_weights,
+    best_positions,
+    remove_weights,
+    texts_at,
+)
 from local.memory.recall.statements import (
     Sentence,
     is_about_same,
@@ -62,19 +68,25 @@ USER_STRENGTH = SOURCE_STRENGTH["stated"]
 """Strength of a source from which a statement has the force of the user's own words."""
 RANK_GAP = 0.01
 """Gap between a statement and the one that replaces it, in weighted score."""
+SHORT = 200
+"""Maximum characters of a message with one value; with 300, answers from long talks got worse."""
 MAX_COMPARED = 20
 """Number of best hits whose statements are compared with one another."""
 
 
 class Hops:
-    """Raises the records that the best hits name, step by step. `share` is their gain."""
+    """Raises the records that the best hits name, step by step. `share` is their gain.
 
-    def __init__(self, wording: Wording, like: Likeness, sums: Array, weights: Array) -> None:
+    What a record gained by a link is subtracted: the link and the words are one name.
+    """
+
+    def __init__(self, wording: Wording, like: Likeness, total: Total) -> None:
         self._view: View = wording.view
         self._wording = wording
         self._own = like.own
-        self._sums = sums
-        self._weights = weights
+        self._sums = total.sums
+        self._weights = total.weights
+        self._linked = total.shares["related"]
         self.share = np.zeros(self._view.size)
 
     @property
@@ -93,7 +105,7 @@ class Hops:
             found, named = self._records_named_by(lead)
             if len(found):
                 strength = LEAD_GAIN * (self._own[lead] + self.share[lead])
-                gain = strength * self._relevance(lead, found, named)
+                gain = strength * self._relevance(lead, found, named) - self._linked[found]
                 limit = np.maximum(self._sums_below_lead(lead, found) - self._sums[found], 0.0)
                 gained[found] = np.maximum(gained[found], np.minimum(gain, limit))
         self.share = gained
@@ -140,7 +152,7 @@ class Hops:
 
     @cached_property
     def _question_terms(self) -> tuple[Flags, Array]:
-        """Which terms of the question each record has, and the rarity of each term."""
+        """Which terms of the question each record begins with, and the rarity of each term."""
         terms = self._wording.terms
         has = np.zeros((len(terms), self._view.size), bool)
         for number, term in enumerate(terms):
@@ -210,6 +222,32 @@ class Variants:
             ordered[replacement] = scores[[replacement, *others]].max()
             ordered[others] = np.minimum(ordered[others], ordered[replacement] - RANK_GAP)
         return ordered
+
+    def follow_facts(self, scores: Array, relevant: Flags) -> Choice[None]:
+        """Let messages with present values replace those from which former facts were extracted.
+
+        What replaces them becomes relevant. The words of both may be different.
+        """
+        column = self.view.column
+        if not (column["echo"] == EXTRACTED).any():
+            return
+        own = (column["principal"] >= 0) & (self.strengths >= USER_STRENGTH) & column["spoken"]
+        short = np.flatnonzero(relevant & own & (column["length"] <= SHORT))
+        best = best_positions(scores, short, MAX_COMPARED).tolist()
+        rows = {int(column["row"][one]): one for one in best if one not in self.replaced_by}
+        replaced = (yield DetailRequest(replaced=list(rows))).replaced
+        for former, present in replaced.items():
+            one = rows[former]
+            latest = max([one, *self.view.positions(present).tolist()], key=self.age_key)
+            if latest != one:
+                self.replaced_by[one] = latest
+                self.marks[one] = Mark(outdated_by=int(column["row"][latest]))
+                relevant[latest] = True
+
+    def mark_outdated(self, newer: Mapping[int, int]) -> None:
+        """Mark the records at these positions as outdated by the rows."""
+        for position, row in newer.items():
+            self.marks.setdefault(position, Mark(outdated_by=row))
 
     def _final_replacement(self, position: int) -> int:
         passed: set[int] = set()  # two rules may contradict each other

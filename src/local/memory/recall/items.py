@@ -6,7 +6,7 @@ from itertools import islice
 import msgspec
 
 from local.ledger.records import Record
-from local.ledger.search import Choice, DetailRequest, Echo
+from local.ledger.search import Choice, DetailRequest
 from local.memory.intake.echoes import OF_TURNS
 from local.memory.recall.ranking import RankedRecord, Shares
 from local.protocol.memories import EPISODIC, ItemRelation
@@ -48,13 +48,11 @@ def first_items(
     `repetitions`: whether to return every record of several with the same text.
     """
     first: list[RecallItem] = []
-    results = ResultList()
     topics_of: dict[tuple[str, ...], set[str | None]] = {}
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
-        listed = [one for one in page if results.add(one.row, one.echo)]
-        rows = {row for one in listed for row in (one.row, *one.mark) if row is not None}
+        rows = {row for one in page for row in (one.row, *one.mark) if row is not None}
         records = (yield DetailRequest(records=sorted(rows))).records
-        for item in (_item(one, records) for one in listed if one.row in records):
+        for item in (_item(one, records) for one in page if one.row in records):
             if len(first) == wanted:
                 break
             topics = topics_of.setdefault(_content_key(item.record), set())
@@ -78,26 +76,6 @@ def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
         msgspec.structs.replace(item, relations=related(row)) if row in known else item
         for item, row in zip(items, rows, strict=True)
     ]
-
-
-class ResultList:
-    """Decides which rows join the results: an echo does only if it adds something."""
-
-    def __init__(self) -> None:
-        self._listed: set[int] = set()
-        self._echoed: set[int] = set()
-
-    def add(self, row: int, echo: Echo | None) -> bool:
-        """Add a row unless it is an echo that adds nothing; return whether it was added."""
-        if echo is not None:
-            if not self._rows_repeated_by(echo).isdisjoint(echo.sources):
-                return False
-            self._echoed.update(echo.sources)
-        self._listed.add(row)
-        return True
-
-    def _rows_repeated_by(self, echo: Echo) -> set[int]:
-        return self._echoed if echo.adds else self._echoed | self._listed
 
 
 def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:

@@ -70,6 +70,10 @@ class Wording:
         """The part of the question, by rarity, that each record has without neighbours: 0 to 1."""
         terms = self.terms = list(_terms(worded, query))
         self.stems = frozenset(term.stem for term in terms)
+        self.has_terms: Flags = np.zeros((len(terms), view.size), bool)
+        """Which terms of the question each record has, anywhere in its text."""
+        for number, term in enumerate(terms):
+            self.has_terms[number, term.found.positions] = True
         weight = WORDS + WORDS_STATING * query.stating
         self.shares: dict[str, Array] = {
             "words": weight * self._bm25(worded, terms),

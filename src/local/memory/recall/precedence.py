@@ -1,7 +1,8 @@
 """Rules of precedence that override the scores of results.
 
-- An echo, such as an answer from memory or a repeated question, never ranks above its sources. A
-  repeated question is more similar to the question than its answers are.
+- An echo, such as an answer from memory or a repeated question, ranks below a source of it that is
+  found as well, if the source has every word of this question that the echo has, or the echo
+  contains all that the source says. It may add something to it, so it is never left out.
 - A question that got no answer, and the refusal, rank below everything with content.
 - A fact extracted from messages ranks below them, if they are searched as well.
 - A fact that the user stored under a key ranks above talk about the same: it is valid, while the
@@ -10,6 +11,7 @@
 - After the first ten places, sessions without a result so far are preferred.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,20 +19,21 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
-from local.ledger.search import Choice, DetailRequest, Echo
+from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
+from local.text.features import asks, sentences
 from local.text.names import is_user_topic
-from local.text.words import stems
+from local.text.words import informative_words, stems
 
-BELOW_SOURCE = 0.01
-"""Gap between an echo and the best of its sources, in weighted score."""
-NO_SOURCE = -0.3
-"""Share of an echo whose sources are not among the searched records."""
+BELOW_SOURCE, BELOW_ECHO, MAX_BELOW = 0.01, 0.05, 0.3
+"""Gaps in weighted score: between an echo and the best of its sources, what each earlier echo of
+the same source adds, since a memory that is asked for often has many, and the maximum."""
 NO_ANSWER = -3.0
 """Share of a question without an answer, and of the refusal."""
-MAX_ECHOES = 300
-"""Maximum number of echoes examined, best first; the others are not among the best results."""
+MAX_ECHOES, MAX_READ = 300, 40
+"""Maximum number of echoes examined, best first, since the others are not among the best results,
+and of those among them whose texts are read."""
 ANSWER_COVERAGE = 0.5
 """Minimum fraction of the question that a fact must cover to count as an answer."""
 ANSWER_COSINE = 0.15
@@ -101,57 +104,92 @@ def texts_at(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
 class Echoes:
     """Ranks echoes below their sources. `share` is their loss."""
 
-    def __init__(self, view: View, query: Query, sums: Array, weights: Array) -> None:
+    def __init__(self, wording: Wording, sums: Array, weights: Array) -> None:
         """`sums`: the sums of the other shares."""
+        view = wording.view
         kind = view.column["echo"]
         self.share = np.where(kind == UNANSWERED, NO_ANSWER, 0.0)
-        self._view, self._query, self._sums, self._weights = view, query, sums, weights
-        self._demoted: dict[int, Echo] = {}
+        self.outdated: dict[int, int] = {}
+        """Maps positions of echoes to the rows of the facts that now hold instead."""
+        self._view, self._wording, self._sums, self._weights = view, wording, sums, weights
         (echoes,) = np.nonzero((kind == ECHO) | (kind == EXTRACTED))
         self._best = best_positions(sums, echoes, MAX_ECHOES)
 
-    @property
-    def rows(self) -> list[int]:
-        """The rows of the echoes that may be among the best results."""
-        rows: list[int] = self._view.column["row"][self._best].tolist()
-        return rows
+    def demote(self, relevant: Flags, repeated: Flags) -> Choice[None]:
+        """Rank the echoes below their sources. A fact extracted from messages is left out for them.
 
-    def demote(self, sources: Mapping[int, Echo]) -> None:
-        """Rank the echoes below their sources."""
-        asked = frozenset(stems(self._query.terms)) if len(self._best) else frozenset()
-        row = self._view.column["row"]
-        # Oldest first: an echo may be the source of a later one.
-        for position in self._best[np.argsort(row[self._best])].tolist():
-            echo = sources.get(int(row[position]), Echo(()))
-            if asked.isdisjoint(echo.adds):  # otherwise the question asks for what the echo adds
-                self._demote(position, echo)
-
-    def _demote(self, position: int, echo: Echo) -> None:
-        sources = self._view.positions(echo.sources)
-        if not len(sources):
-            if self._view.column["echo"][position] == ECHO:
-                self.share[position] = NO_SOURCE
+        `repeated`: the records that ask the same as the question.
+        """
+        if not len(self._best):
             return
-        self._demoted[position] = echo
+        view, column = self._view, self._view.column
+        rows: list[int] = column["row"][self._best].tolist()
+        known = (yield DetailRequest(sources=rows)).sources
+        sources = {
+            position: view.positions(
+                [row for row, _ in known.get(int(column["row"][position]), ())]
+            )
+            for position in self._best.tolist()
+        }
+        stated = yield from self._stated(sources)
+        asks_again = repeated & ~column["machine"]
+        by_source = Counter[int]()
+        # Oldest first: an echo may be the source of a later one.
+        for position in sorted(sources, key=column["row"].__getitem__):
+            above = sources[position]
+            if column["echo"][position] == EXTRACTED:
+                relevant[above] |= relevant[position]
+                relevant[position] &= not len(above)
+                continue
+            above = above[relevant[above]]
+            if not asks_again[position]:
+                above = above[self._repeats(position, above, stated)]
+            if len(above):
+                again = MAX_BELOW if asks_again[position] else 0.0
+                self._put_below(position, above, by_source, least=again)
+                shown = column["row"][above].tolist()
+                known_here = known[int(column["row"][position])]
+                if replacing := [row for row, replaces in known_here if replaces and row in shown]:
+                    self.outdated[position] = max(replacing)
+
+    def _stated(self, sources: Mapping[int, Positions]) -> Choice[dict[int, frozenset[str]]]:
+        """Return the stems that the best echoes and their sources state, by position.
+
+        An episode holds the question that it answered, with all words of one who asks again: of it,
+        the user's statements count or, if there are none, the answer.
+        """
+        echoes = [one for one in self._best.tolist() if self._view.column["echo"][one] == ECHO]
+        read = [position for one in echoes[:MAX_READ] for position in (one, *sources[one].tolist())]
+        stated = {}
+        for position, text in (yield from texts_at(self._view, set(read))).items():
+            said = text
+            if not self._view.column["spoken"][position]:
+                question, _, answer = text.removeprefix("Q: ").partition("\nA: ")
+                said = " ".join(one for one in sentences(question) if not asks(one)) or answer
+            stated[position] = frozenset(stems(informative_words(said)))
+        return stated
+
+    def _repeats(
+        self, position: int, sources: Positions, stated: Mapping[int, frozenset[str]]
+    ) -> Flags:
+        """Return which sources have every word of the question that an echo has, or are in it."""
+        has = self._wording.has_terms
+        own, said = has[:, position], stated.get(position)
+        if said is not None:
+            own = own & [term.stem in said for term in self._wording.terms]
+        whole = [bool(said and (text := stated[one]) and text <= said) for one in sources.tolist()]
+        return np.asarray(~(own[:, None] & ~has[:, sources]).any(axis=0) | np.array(whole, bool))
+
+    def _put_below(
+        self, position: int, sources: Positions, by_source: Counter[int], *, least: float
+    ) -> None:
         scores = apply_weights((self._sums + self.share)[sources], self._weights[sources])
-        highest = float(scores.max()) - BELOW_SOURCE
-        weight = float(self._weights[position])
-        allowed = highest / weight if highest >= 0 else highest * weight
+        best = int(scores.argmax())
+        source = int(sources[best])
+        gap = max(least, min(BELOW_SOURCE + BELOW_ECHO * by_source[source], MAX_BELOW))
+        by_source[source] += 1
+        allowed = float(remove_weights(scores[best] - gap, self._weights[position]))
         self.share[position] = min(0.0, allowed - float(self._sums[position]))
-
-    def source_rows(self, relevant: Flags) -> list[int]:
-        """Return the rows of the sources of all relevant echoes."""
-        demoted = (echo for position, echo in self._demoted.items() if relevant[position])
-        return [row for echo in demoted for row in echo.sources]
-
-    def redundant_facts(self) -> list[int]:
-        """Return the extracted facts to leave out, because their messages are searched as well."""
-        kind = self._view.column["echo"]
-        return [position for position in self._demoted if kind[position] == EXTRACTED]
-
-    def of(self, position: int) -> Echo | None:
-        """Return the echo at a position, if it was demoted."""
-        return self._demoted.get(position)
 
 
 class StandingFacts:

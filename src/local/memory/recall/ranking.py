@@ -18,11 +18,17 @@ import numpy as np
 
 from local.ledger.columns import View
 from local.ledger.entries import Array, Flags, Names
-from local.ledger.search import Choice, DetailRequest, Echo, Matches, WordMatches
+from local.ledger.search import Choice, DetailRequest, Matches, WordMatches
 from local.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
-from local.memory.recall.latest import prefer_latest, put_replies_first
+from local.memory.recall.dialogue import nods, put_replies_first
 from local.memory.recall.likeness import Likeness, Wording
-from local.memory.recall.precedence import Echoes, StandingFacts, Total, sorted_pages
+from local.memory.recall.precedence import (
+    Echoes,
+    StandingFacts,
+    Total,
+    repeats_question,
+    sorted_pages,
+)
 from local.memory.recall.query import Query
 from local.memory.scopes import Reach
 from local.protocol.memories import OwnerScope
@@ -59,8 +65,8 @@ NEW, NEW_DAYS = 0.02, 30.0
 """Share of a new record, and its half-life in days."""
 FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
 """By durability: the maximum loss through age, and the days until half of it is lost."""
-FULL_SCORE = 2.5
-"""The sum of shares that is shown as a score of 1."""
+HALF_SCORE = 1.0
+"""The weighted sum of shares that is shown as a score of 0.5. No sum is shown as 1."""
 DAY = 86_400.0
 
 
@@ -85,6 +91,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     age: float = 0.0
     feedback: float = 0.0
     echo: float = 0.0
+    nod: float = 0.0
     reply: float = 0.0
     standing: float = 0.0
     named: float = 0.0
@@ -95,7 +102,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and the components of the score.
 
     `cosine`: of the record and the question, None if it has no comparable vector. `covered`: the
-    fraction of the question's words that it contains. `echo`: the sources that it repeats.
+    fraction of the question's words that it contains.
     """
 
     row: int
@@ -104,7 +111,6 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     cosine: float | None
     covered: float
-    echo: Echo | None
     mark: Mark = UNMARKED
 
 
@@ -148,12 +154,10 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     total = Total(draft.shares, draft.sums, weights)
     around = np.where(weak, 0.0, like.around)  # neighbours of weak hits do not count
     total.add(meaning=like.meaning, around=around, related=related)
-    echoes = Echoes(view, draft.query, total.sums, weights)
-    if echoes.rows:
-        echoes.demote((yield DetailRequest(sources=echoes.rows)).sources)
-    relevant[view.positions(echoes.source_rows(hit))] = True
-    relevant[echoes.redundant_facts()] = False
+    echoes = Echoes(wording, total.sums, weights)
+    yield from echoes.demote(relevant, repeats_question(draft.query, wording, like))
     total.add(echo=echoes.share)
+    total.add(nod=(yield from nods(view, total.scores, relevant)))
     scores = total.scores
     with_replies = yield from put_replies_first(draft.query, wording, like, scores, relevant)
     total.add_change("reply", scores, with_replies)
@@ -162,16 +166,24 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     standing.promote(draft.query, wording, like, min_score)
     total.add(standing=standing.share)
     variants = Variants(view, draft.caller)
-    hops = Hops(wording, like, total.sums, weights)
+    hops = Hops(wording, like, total)
     yield from look_closer(view, relevant, variants, hops)
-    yield from prefer_latest(draft.query, hops.scores, relevant, variants)
+    if not draft.query.about_past:
+        yield from variants.follow_facts(hops.scores, relevant)
+    variants.mark_outdated(echoes.outdated)
     total.add(named=hops.share)
     scores = total.scores
     total.add_change("update", scores, variants.put_newest_first(scores))
     scores = total.scores
-    ranking = _Ranking(view, like, wording.covered, total, scores, echoes, variants)
+    ranking = _Ranking(view, like, wording.covered, total, scores, variants)
     pages = sorted_pages(scores, np.flatnonzero(relevant), view.column)
     return chain.from_iterable(map(ranking.records_at, pages))
+
+
+def shown_scores(sums: Array) -> Array:
+    """Return the scores that items show: more is always more, and never quite 1."""
+    sums = np.maximum(sums, 0.0)
+    return np.asarray(sums / (sums + HALF_SCORE))
 
 
 class _Ranking(NamedTuple):
@@ -182,11 +194,10 @@ class _Ranking(NamedTuple):
     covered: Array
     total: Total
     scores: Array
-    echoes: Echoes
     variants: Variants
 
     def records_at(self, positions: list[int]) -> Iterator[RankedRecord]:
-        scores = np.clip(self.scores[positions] / FULL_SCORE, 0.0, 1.0).round(4).tolist()
+        scores = shown_scores(self.scores[positions]).round(4).tolist()
         names, shares = self.total.shares.keys(), self.total.shares.values()
         summands = np.array([one[positions] for one in shares]).round(4).T.tolist()
         for place, position in enumerate(positions):
@@ -197,7 +208,6 @@ class _Ranking(NamedTuple):
                 weight=float(self.total.weights[position]),
                 cosine=self.like.cosine_at(position),
                 covered=float(self.covered[position]),
-                echo=self.echoes.of(position),
                 mark=self.variants.marks.get(position, UNMARKED),
             )
 

@@ -12,7 +12,7 @@ import structlog
 from local.errors import StorageError
 from local.ledger.door import Ledger
 from local.memory.changes import Announce
-from local.memory.recall.message_texts import forget_texts
+from local.memory.recall.statements import sentences_of
 from local.protocol import subjects
 from local.protocol.envelope import Clock
 from local.protocol.payloads import MemoryChange
@@ -69,7 +69,7 @@ class Retention:
                 change = MemoryChange(id=one.id, kind=one.kind)
                 self._announce(subjects.MEMORY_ANONYMIZED, change)
         if done:
-            forget_texts()
+            sentences_of.cache_clear()
             log.info("anonymised", records=done)
         return done
 

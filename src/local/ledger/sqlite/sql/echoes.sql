@@ -16,5 +16,5 @@ WHERE tenant = :tenant AND turn IS NOT :turn AND id IN (
 
 -- name: annotate
 UPDATE record
-SET metadata = json_patch(json_remove(metadata, '$.adds', '$.unanswered'), :metadata)
+SET metadata = json_patch(json_remove(metadata, '$.recalled', '$.unanswered'), :metadata)
 WHERE tenant = :tenant AND id = :id;

@@ -31,8 +31,7 @@ SELECT record.row, record.id, record.kind, record.scope, record.session_id, reco
        record.importance, record.durability, record.event_time,
        CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2
             WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3 ELSE
-            json_extract(record.metadata, '$.recalled') IS 1
-            OR json_type(record.metadata, '$.adds') IS NOT NULL END AS echo,
+            json_extract(record.metadata, '$.recalled') IS 1 END AS echo,
        record.score, vector.embedder,
        vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
        feature.wish, record.topic,
@@ -66,8 +65,7 @@ SELECT record.row, record.id, record.kind, record.scope, record.session_id, reco
        record.importance, record.durability, record.event_time,
        CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2
             WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3 ELSE
-            json_extract(record.metadata, '$.recalled') IS 1
-            OR json_type(record.metadata, '$.adds') IS NOT NULL END AS echo,
+            json_extract(record.metadata, '$.recalled') IS 1 END AS echo,
        record.score, vector.embedder,
        vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
        feature.wish, record.topic,
@@ -204,22 +202,22 @@ CROSS JOIN relation INDEXED BY relation_target
 CROSS JOIN record AS other ON other.tenant = :tenant AND other.id = relation.source
 WHERE other.superseded_by IS NULL AND +other.place IN (SELECT value FROM json_each(:places));
 
--- A replaced source is represented by its replacement, so that an echo does not outlive its sources.
+-- A replaced source is represented by its replacement; `replaces` says so for facts.
 -- name: sources
-WITH RECURSIVE source (of, id, superseded_by) AS (
-    SELECT echo.row, record.id, record.superseded_by FROM json_each(:rows) AS wanted
+WITH RECURSIVE source (of, id, superseded_by, replaces) AS (
+    SELECT echo.row, record.id, record.superseded_by, 0 FROM json_each(:rows) AS wanted
     CROSS JOIN record AS echo ON echo.row = wanted.value AND +echo.tenant = :tenant
     CROSS JOIN relation ON relation.tenant = :tenant AND relation.source = echo.id
          AND relation.type = 'derived_from'
     JOIN record ON record.tenant = :tenant AND record.id = relation.target
     UNION
-    SELECT source.of, newer.id, newer.superseded_by FROM source
+    SELECT source.of, newer.id, newer.superseded_by, newer.kind = 'fact' FROM source
     JOIN record AS newer ON newer.tenant = :tenant AND newer.id = source.superseded_by
 )
-SELECT source.of, record.row, json_extract(echo.metadata, '$.adds') AS adds FROM source
+SELECT source.of, record.row, max(source.replaces) AS replaces FROM source
 CROSS JOIN record ON record.tenant = :tenant AND record.id = source.id
-CROSS JOIN record AS echo ON echo.row = source.of AND +echo.tenant = :tenant
-WHERE source.superseded_by IS NULL;
+WHERE source.superseded_by IS NULL
+GROUP BY source.of, record.row;
 
 -- The messages of the facts that hold instead of those that were extracted from these messages.
 -- name: replaced
