@@ -27,7 +27,7 @@ SEARCHED_ITEMS = 20
 MAX_RECALLED = 5
 MAX_QUERY_CHARACTERS = 2_000
 """Maximum characters of a prompt that are used as a query."""
-MIN_RELEVANCE = 0.7
+MIN_RELEVANCE = 0.5
 """Minimum score of an item, as a fraction of the best item's. An item far below the best one is
 seldom about the prompt."""
 NAME = "local2-memory"

@@ -519,9 +519,9 @@ def test_the_documented_components_equal_the_constants() -> None:
     assert {share: documented_numbers(share) for share in documented} == documented
     assert ranking.FADING.keys() == {"standard", "ephemeral"}
     assert ranking.FADING["standard"][1] == 365, "a year"
-    assert ranking.HALF_SCORE == 1
+    assert ranking.HALF_SCORE == 1.2
     text = " ".join(DOCS.read_text(encoding="utf-8").split())
-    assert "`score` is sum / (sum + 1), from 0 to 1" in text
+    assert "`score` is sum² / (sum² + 1.2²), from 0 to 1" in text
     assert (
         f"From the {precedence.SURE + 1}th place to the {precedence.SPREAD}th a conversation that "
         f"has no place yet gains {precedence.NEW_SESSION}."

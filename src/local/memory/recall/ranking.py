@@ -65,7 +65,7 @@ NEW, NEW_DAYS = 0.02, 30.0
 """Share of a new record, and its half-life in days."""
 FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
 """By durability: the maximum loss through age, and the days until half of it is lost."""
-HALF_SCORE = 1.0
+HALF_SCORE = 1.2
 """The weighted sum of shares that is shown as a score of 0.5. No sum is shown as 1."""
 DAY = 86_400.0
 
@@ -182,8 +182,8 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
 
 def shown_scores(sums: Array) -> Array:
     """Return the scores that items show: more is always more, and never quite 1."""
-    sums = np.maximum(sums, 0.0)
-    return np.asarray(sums / (sums + HALF_SCORE))
+    squares = np.maximum(sums, 0.0) ** 2
+    return np.asarray(squares / (squares + HALF_SCORE**2))
 
 
 class _Ranking(NamedTuple):
