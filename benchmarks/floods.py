@@ -82,6 +82,27 @@ async def recalls(target: Target) -> Claim:
     return Claim(len(questions), len(await chosen(questions, recall)), nothing_missing)
 
 
+async def recalls_while_messages_arrive(target: Target) -> Claim:
+    """Recall as the user whose messages are being ingested; nothing may be `internal`."""
+    said = [f"Dashboard {n} was moved." for n in range(target.count(RECALLS))]
+
+    async def ingest(text: str) -> bool:
+        messages = [{"role": "user", "content": text}]
+        return succeeded(await target.ask("ingest", "arriving", messages=messages))
+
+    async def recall(text: str) -> bool:
+        result = await target.ask("recall", "arriving", query=f"Is it true? {text}")
+        return result is not None and result.error is not None and result.error.code == "internal"
+
+    stored, failed = await asyncio.gather(chosen(said, ingest), chosen(said, recall))
+
+    async def missing() -> int:
+        there = await target.kept.contents("arriving", "chat_message")
+        return len(stored - there) + len(failed)
+
+    return Claim(2 * len(said), len(stored), missing)
+
+
 async def garbled_messages(target: Target) -> Claim:
     """Send garbled messages: those that JetStream acknowledges become dead letters."""
     acknowledged: set[int] = set()
@@ -157,6 +178,7 @@ FLOODS = (
     Abuse("small turns at once, of 50 users", small_turns),
     Abuse("save_memory at once, one user", saves),
     Abuse("recall at once, one user", recalls),
+    Abuse("recall while messages arrive, one user", recalls_while_messages_arrive),
     Abuse("garbled messages on every subject", garbled_messages),
     Abuse("tiny tools announced", tiny_tools),
     Abuse("a conversation twice, a document", conversation_and_document),

@@ -1,7 +1,8 @@
 """Holds records in columns for ranking, with their stems and vectors.
 
 A record keeps its position for the lifetime of the columns. Ranking sees a `View`, which leaves out
-the records that a search may not find.
+the records that a search may not find, and stays as it is while the columns grow: a search keeps
+its view from one read of the ledger to the next, and other searches add records in between.
 """
 
 import re
@@ -113,9 +114,14 @@ class Columns:
         stems = self._stems[position]
         return stems[: stems.index(HEAD_SEPARATOR)]
 
-    def postings(self, stem: str) -> Postings:
-        """Return the postings of a stem at every position, including those no longer used."""
+    def postings(self, stem: str, size: int | None = None) -> Postings:
+        """Return the postings of a stem at every position, including those no longer used.
+
+        `size`: how many positions to look at, from the first one; None means all of them.
+        """
         packed = np.array(self._postings.get(stem, ()), np.int64)
+        if size is not None:
+            packed = packed[: np.searchsorted(packed, size << COUNT_BITS)]
         counts = packed >> 1 & MAX_COUNT
         return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
 
@@ -184,7 +190,10 @@ class Columns:
 
 
 class View:
-    """The columns of the records that a search may find; positions count from 0 without gaps."""
+    """The columns of the records that a search may find; positions count from 0 without gaps.
+
+    Records that the columns get later are not in it, and those it has stay as they were.
+    """
 
     def __init__(
         self, columns: "Columns", chosen: Positions, links: Iterable[Link] | None = None
@@ -192,6 +201,7 @@ class View:
         """`links`: the neighbours, if the columns may lack some of the messages of a session."""
         self._columns = columns
         self._chosen = chosen
+        self._vectors = columns.vectors
         self._has_all = len(chosen) == len(columns)
         self.size = len(chosen)
         self.column = {
@@ -234,7 +244,7 @@ class View:
         return np.where(session >= 0, back[session], np.inf)
 
     def postings(self, stem: str) -> Postings:
-        found = self._columns.postings(stem)
+        found = self._columns.postings(stem, len(self._view_positions))
         if self._has_all:
             return found
         positions = self._view_positions[found.positions]
@@ -249,10 +259,10 @@ class View:
         """Return each record's cosine with the question; 0 without a comparable vector."""
         compared = self.has_comparable_vector(embedder)
         vector = np.frombuffer(question, np.float32)
-        if not compared.any() or len(vector) != self._columns.vectors.shape[1]:
+        if not compared.any() or len(vector) != self._vectors.shape[1]:
             return np.zeros(self.size)
         # BLAS would use every core, and the vector worker and the event loop would wait.
-        cosines = np.einsum("ij,j->i", self._columns.vectors[: len(self._view_positions)], vector)
+        cosines = np.einsum("ij,j->i", self._vectors, vector)
         return np.where(compared, cosines if self._has_all else cosines[self._chosen], 0.0)
 
     def stems(self, position: int) -> Iterator[str]:
@@ -262,10 +272,14 @@ class View:
 
     def positions(self, rows: Collection[int]) -> Positions:
         """Return the positions of the rows that the view has, in the order of the rows."""
-        found = (self._columns.position(row) for row in rows)
-        size = len(self._view_positions)  # the columns may have grown since
-        own = self._view_positions[[one for one in found if one is not None and one < size]]
-        return own[own >= 0]
+        size = len(self._view_positions)
+        found = [one for one in map(self._columns.position, rows) if one is not None]
+        if max(found, default=-1) < size:
+            own = self._view_positions[found]
+            return own[own >= 0]
+        # Some rows are new, or were written again at another position.
+        at = {row: position for position, row in enumerate(self.rows)}
+        return np.array([at[row] for row in rows if row in at], np.int64)
 
     def _linked(self, links: Iterable[Link]) -> list[tuple[Positions, Positions]]:
         near = [(self._no_neighbours(), self._no_neighbours()) for _ in range(NEIGHBOUR_SPAN)]
