@@ -13,11 +13,12 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import nats.errors
+import structlog
 from nats.aio.client import Client
 
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local.bus.nats_client import RefusedError, close_client, connection_error, open_client
-from local.bus.receiving import BusMessage, Fanouts, Handler, Headers, Subscription
+from local.bus.receiving import ANSWER, BusMessage, Fanouts, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
     BusError,
@@ -36,6 +37,8 @@ HEADER_OVERHEAD = 512
 """Bytes that the NATS protocol adds to headers, estimated generously."""
 
 __all__ = ["BusMessage", "Connection", "Handler", "Headers", "Subscription", "connect"]
+log = structlog.get_logger()
+
 TRACING_SINCE = (2, 11)
 """First version of nats-server that traces messages; an older one would deliver the message."""
 TRACE_TIMEOUT = 1.0
@@ -108,6 +111,24 @@ class Connection:
             await self.client.publish(subject, data, reply=reply, headers=headers)
         except nats.errors.Error as error:
             raise BusError(f"Cannot publish to {subject}: {error}.") from error
+
+    async def answer(
+        self, message: BusMessage, data: bytes, headers: Headers | None = None
+    ) -> None:
+        """Answer a message, if its sender waits for an answer in an inbox.
+
+        Nothing is sent to any other reply subject: the sender may have no right to publish there.
+
+        Raises:
+            TooLargeError: The answer exceeds the server's limit.
+            BusError: The connection is closed.
+        """
+        if not message.reply:
+            return
+        if not subjects.is_inbox(message.reply):
+            log.warning("not_answered", subject=message.subject, reason="Its reply is no inbox.")
+            return
+        await self.publish(message.reply, data, headers=_marked(message, headers))
 
     async def request(
         self,
@@ -194,6 +215,12 @@ class Connection:
             return headers
         return {**(headers or {}), **self._token}
 
+    def check_answer(
+        self, message: BusMessage, data: bytes, headers: Headers | None = None
+    ) -> None:
+        """Raise TooLargeError if this answer to the message exceeds the server's limit."""
+        self.check_size(data, _marked(message, headers))
+
     def check_size(self, data: bytes, headers: Headers | None = None) -> None:
         """Raise TooLargeError if the message exceeds the server's limit."""
         size = len(data)
@@ -204,6 +231,13 @@ class Connection:
                 f"The message has {size:,} bytes; the bus carries {self.client.max_payload:,}.",
                 remedy="Send it in parts.",
             )
+
+
+def _marked(message: BusMessage, headers: Headers | None) -> Headers | None:
+    """Return the headers of the answer to a message."""
+    if not message.reply.startswith(subjects.FOREIGN_INBOX):
+        return headers
+    return {**(headers or {}), ANSWER: "yes"}
 
 
 @asynccontextmanager

@@ -20,13 +20,18 @@ from nats.aio.subscription import Subscription as NatsSubscription
 from local import telemetry
 from local.errors import Local2Error
 from local.protocol.envelope import DEFAULT_TENANT
-from local.protocol.subjects import address_of
+from local.protocol.subjects import address_of, is_inbox
 
 if TYPE_CHECKING:
     from local.telemetry.instruments import Meter
     from local.telemetry.spans import Tracer
 
 Headers = dict[str, str]
+ANSWER = "Local2-Answer"
+"""Marks the answer to a request from another account, whose reply subject nobody but the server
+knows. Received elsewhere than in an inbox, it is an answer that its requester has redirected."""
+STREAM_ACK_PREFIX = "$JS.ACK."
+"""Beginning of the reply subject of a message that a stream delivers."""
 
 log = structlog.get_logger()
 
@@ -47,6 +52,11 @@ class BusMessage(NamedTuple):
 Handler = Callable[[BusMessage], Awaitable[None]]
 
 
+def is_redirected(message: BusMessage | Msg) -> bool:
+    """Return whether this is an answer that its requester had sent to a subject of its choice."""
+    return ANSWER in (message.headers or {}) and not is_inbox(message.subject)
+
+
 class Subscription:
     """Runs a task for each message, at most `limit` at a time; None means no limit.
 
@@ -64,6 +74,10 @@ class Subscription:
         self._source = source
 
     async def dispatch(self, message: Msg) -> None:
+        # Whoever consumes a stream has to acknowledge even this.
+        if is_redirected(message) and not message.reply.startswith(STREAM_ACK_PREFIX):
+            log.warning("answer_ignored", subject=message.subject)
+            return
         if self._slots is not None:
             await self._slots.acquire()
         task = asyncio.create_task(self._run(message))
