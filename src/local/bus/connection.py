@@ -16,6 +16,7 @@ import nats.errors
 import structlog
 from nats.aio.client import Client
 
+from local.background import go_on
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local.bus.nats_client import RefusedError, close_client, connection_error, open_client
 from local.bus.receiving import ANSWER, BusMessage, Fanouts, Handler, Headers, Subscription
@@ -175,31 +176,30 @@ class Connection:
         """
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
         full_subject = subject if tenant is None else self.incoming_subject(subject, tenant)
+        if subject in subjects.FANOUT_REQUESTS:
+            opening = go_on(self._fanouts.join(full_subject, subscription))
+        else:
+            opening = go_on(self._attach(subscription, full_subject, queue))
         try:
-            if subject in subjects.FANOUT_REQUESTS:
-                await self._fanouts.join(full_subject, subscription)
-            else:
-                source = await self.client.subscribe(
-                    full_subject, queue=queue, cb=subscription.dispatch
-                )
-                subscription.attach(source)
+            await asyncio.shield(opening)
         except nats.errors.Error as error:
             raise BusError(f"Cannot subscribe to {full_subject}: {error}.") from error
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda _: go_on(subscription.leave()))
+            raise
         return subscription
+
+    async def _attach(self, subscription: Subscription, subject: str, queue: str) -> None:
+        source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
+        subscription.attach(source)
 
     async def flush(self) -> None:
         """Return when the server has received everything sent so far."""
         try:
-            # Shielded, because in nats-py a cancelled ping fails when its answer arrives, and in
-            # Python 3.11 a cancellation may be lost.
-            await asyncio.shield(self._ping_twice())
+            for _ in range(2):  # the first ping overtakes the data in nats-py's buffer
+                await self.client.flush()
         except nats.errors.Error as error:
             raise BusError(f"The NATS server does not answer: {error}.") from error
-
-    async def _ping_twice(self) -> None:
-        """Ping ahead of the data in nats-py's buffer, and then after it."""
-        for _ in range(2):
-            await self.client.flush()
 
     def incoming_subject(self, subject: str, tenant: str) -> str:
         """Return the subject on which this connection receives a tenant's messages."""
@@ -323,7 +323,8 @@ async def has_other_subscribers(bus: Connection, subject: str) -> bool:
     try:
         headers = {"Nats-Trace-Dest": inbox, "Nats-Trace-Only": "true"}
         await bus.publish(subject, b"", headers=headers)
-        data = await asyncio.wait_for(traced, TRACE_TIMEOUT)
+        async with asyncio.timeout(TRACE_TIMEOUT):
+            data = await traced
         steps = msgspec.json.decode(data, type=_Trace).events
     except (TimeoutError, msgspec.DecodeError):
         return True

@@ -18,6 +18,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
 from local import telemetry
+from local.background import completed
 from local.errors import Local2Error
 from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.subjects import address_of, is_inbox
@@ -86,6 +87,9 @@ class Subscription:
 
     async def stop(self, grace: float) -> None:
         """Stop receiving; cancel handlers that are not done after `grace` seconds."""
+        await completed(self._stop(grace))
+
+    async def _stop(self, grace: float) -> None:
         if (source := self._detach()) is not None:
             try:
                 await source.drain()  # type: ignore[no-untyped-call]
@@ -101,6 +105,9 @@ class Subscription:
 
     async def leave(self) -> None:
         """Stop receiving, even without a server; wait for handlers in progress."""
+        await completed(self._leave())
+
+    async def _leave(self) -> None:
         if (source := self._detach()) is not None:
             with suppress(nats.errors.Error):  # without a connection, no messages arrive
                 await source.unsubscribe()
