@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 CONNECT = b'CONNECT {"verbose": false, "headers": true, "no_responders": true, "lang": "fuzz"}\r\n'
-INBOX = b"fuzz.answers."
+INBOX = b"_INBOX.fuzz."
 LIMIT = 4 * 1024 * 1024
 """Maximum bytes of one line or message that are read."""
 MESSAGE = re.compile(rb"(?:MSG \S+ \d+|HMSG \S+ \d+ (\d+)) (\d+)\r\n")

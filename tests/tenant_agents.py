@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import nats
+import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from commands import local2
 from local.settings import BusSettings, Settings
 from stacks import settings_in
+from waiting import eventually
 
 ACCOUNTS = Path("config") / "nats"
 QUIET = 0.3
@@ -75,7 +77,28 @@ class Agent:
 
 @asynccontextmanager
 async def agent(folder: Path, url: str, tenant: str, name: str = "agent") -> AsyncIterator[Agent]:
-    """Connect with what `local2 tenants add` printed."""
+    """Connect with what `local2 tenants add` printed.
+
+    The server refuses everybody for a moment while it reads its accounts again.
+    """
+    clients: list[Agent] = []
+
+    async def connected() -> bool:
+        try:
+            clients.append(await _connect(folder, url, tenant, name))
+        except nats.errors.Error:
+            return False
+        return True
+
+    await eventually(connected)
+    try:
+        yield clients[0]
+    finally:
+        await clients[0].client.close()
+
+
+async def _connect(folder: Path, url: str, tenant: str, name: str = "agent") -> Agent:
+    """Connect, or fail if the server refuses the agent."""
     errors: list[str] = []
 
     async def noted(error: Exception) -> None:
@@ -88,10 +111,7 @@ async def agent(folder: Path, url: str, tenant: str, name: str = "agent") -> Asy
         error_cb=noted,
         allow_reconnect=False,
     )
-    try:
-        yield Agent(client, errors)
-    finally:
-        await client.close()
+    return Agent(client, errors)
 
 
 def with_tenants(folder: Path, *tenants: str) -> Settings:

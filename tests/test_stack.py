@@ -23,6 +23,7 @@ from local.errors import (
 )
 from local.home import running_url
 from local.ledger.sqlite.database import SqlConnection
+from local.protocol import subjects
 from local.protocol.envelope import Caller, decode
 from local.protocol.maintenance import MemoryStatus
 from local.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
@@ -142,8 +143,9 @@ async def test_every_participant_can_be_discovered(client: Connection) -> None:
     async def receive(message: BusMessage) -> None:
         names.add(json.loads(message.data)["name"])
 
-    await client.subscribe("test.pings", receive)
-    await client.publish("$SRV.PING", b"", reply="test.pings")
+    inbox = client.client.new_inbox()
+    await client.subscribe(inbox, receive)
+    await client.publish("$SRV.PING", b"", reply=inbox)
 
     memory_participants = {
         "housekeeper",
@@ -225,15 +227,44 @@ async def test_a_writer_is_answered_before_the_change_is_announced(
     messages = [{"role": "user", "content": f"{TIDES} {n}"} for n in range(20)]
     args = {"messages": messages, "session_id": "answered first"}
     request = json.dumps({"payload": {"args": args}}).encode()
-    await client.publish("tool.request.ingest", request, reply="answer.here")
-    await eventually(lambda: at("answer.here"))
-    (answered,) = at("answer.here")
+    inbox = client.client.new_inbox()
+    await client.publish("tool.request.ingest", request, reply=inbox)
+    await eventually(lambda: at(inbox))
+    (answered,) = at(inbox)
     ids = decode(received[answered].data, ToolResult).payload.data["ids"]
     await eventually(lambda: set(ids) <= set(saved()))
 
     changes = {decode(received[n].data, MemoryChange).payload.id: n for n in at("memory.saved")}
     assert [id_ for id_ in changes if id_ in ids] == ids
     assert answered < changes[ids[0]]
+
+
+@shared_stack
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "tool.request.recall_topic",
+        "session.clear",
+        *(subject for subject in subjects.REQUESTS if subject != "tool.request.>"),
+        *subjects.FANOUT_REQUESTS,
+    ],
+)
+async def test_answers_are_sent_to_inboxes_only(client: Connection, subject: str) -> None:
+    elsewhere: list[BusMessage] = []
+    in_inbox: list[BusMessage] = []
+
+    async def receive(message: BusMessage) -> None:
+        (in_inbox if message.subject.startswith("_INBOX.") else elsewhere).append(message)
+
+    inbox = client.client.new_inbox()
+    subscriptions = [await client.subscribe(one, receive) for one in (inbox, "elsewhere")]
+    request = b'{"payload": {"query": "", "args": {"topic": "user.name"}}}'
+    await client.publish(subject, request, reply="elsewhere")
+    await client.publish(subject, request, reply=inbox)
+    await eventually(lambda: in_inbox)
+    assert elsewhere == []
+    for one in subscriptions:
+        await one.leave()
 
 
 @shared_stack

@@ -270,6 +270,7 @@ class SharedTools(Participant):
     async def _repeat(self, message: BusMessage) -> None:
         for (owner, tool), schema in list(self._announced.items()):
             if message.tenant in self._shares(owner).get(tool, ()):
-                where = message.reply or subjects.TOOL_SCHEMA
-                tenant = None if message.reply else message.tenant
-                await self.bus.publish(where, schema, tenant=tenant)
+                if message.reply:
+                    await self.bus.answer(message, schema)
+                else:
+                    await self.bus.publish(subjects.TOOL_SCHEMA, schema, tenant=message.tenant)

@@ -84,7 +84,7 @@ class World:
             *(agent.call(tool, args, token=token, session_id=SESSION) for tool, args in calls)
         )
         items = await ask(agent, "memory.items.get", {"keys": [ITEM], **ITEMS}, token=token)
-        item = json.loads(items[items.index("{") :])["payload"]["items"][0]
+        item = json.loads(items[items.index('{"payload') :])["payload"]["items"][0]
         return [*((one.code, one.content, one.data) for one in answers), item]
 
     @property

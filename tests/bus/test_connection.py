@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from nats.aio.client import Client
 
 from factories import ConnectBus
 from local.bus import server as server_module
@@ -413,11 +414,11 @@ async def test_a_cancelled_flush_ends_even_if_the_answer_has_just_arrived(
 ) -> None:
     asked, answered = asyncio.Event(), asyncio.get_running_loop().create_future()
 
-    async def ping() -> None:
+    async def ping(_: Client) -> None:
         asked.set()
         await asyncio.wait_for(answered, 10)
 
-    monkeypatch.setattr(bus.client, "flush", ping)
+    monkeypatch.setattr(Client, "flush", ping)
     flushing = asyncio.create_task(bus.flush())
     await asked.wait()
     answered.set_result(None)

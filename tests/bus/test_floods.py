@@ -62,9 +62,10 @@ async def test_requests_over_the_limit_are_refused_at_once_and_the_others_answer
         ),
         connect(bus.url, name="flooding") as flooding,
     ):
-        await flooding.subscribe("flood.answers", collect)
+        inbox = flooding.client.new_inbox()
+        await flooding.subscribe(inbox, collect)
         for number in range(MESSAGES):
-            await flooding.publish("tool.request.note", _request(number), reply="flood.answers")
+            await flooding.publish("tool.request.note", _request(number), reply=inbox)
         admitted = 32 * 1024 * 1024 // len(_request(0))
         await eventually(lambda: len(codes) >= MESSAGES - admitted, within=PATIENCE)
         assert set(codes) == {"overloaded"}

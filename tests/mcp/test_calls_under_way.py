@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 
 import anyio
 import msgspec
@@ -83,19 +84,28 @@ class Slow(Notes):
 
 
 @each_era
-async def test_a_cancelled_call_ends_in_the_tool(
-    settings: Settings, bus: Connection, era: str
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("with_progress", [False, True])
+async def test_a_cancelled_call_ends_in_the_tool_and_others_are_answered(
+    settings: Settings, bus: Connection, era: str, *, with_progress: bool
 ) -> None:
     endless = Slow()
+
+    async def ignore(progress: float, total: float | None, message: str | None) -> None:
+        pass
+
     async with ToolHost(bus, endless.tool()), client_of(settings, era) as client:
         async with anyio.create_task_group() as calls:
-            calls.start_soon(client.call_tool, "note", {"text": "x"})
+            call = partial(client.call_tool, progress_callback=ignore if with_progress else None)
+            calls.start_soon(call, "note", {"text": "x"})
             await endless.began.wait()
             calls.cancel_scope.cancel()
         await endless.cancelled.wait()
+        result = await client.call_tool("slow", {})
         tools = (await client.list_tools()).tools
 
-    assert [tool.name for tool in tools] == ["note"]
+    assert not result.is_error
+    assert [tool.name for tool in tools] == ["note", "slow"]
 
 
 async def test_a_call_that_times_out_says_so(

@@ -227,10 +227,7 @@ class HealthAgent(Participant):
     async def _answer(self, message: BusMessage, answer: Readiness | Health) -> None:
         if not self._serves():
             await asyncio.sleep(NOT_SERVING_DELAY)
-        if message.reply:
-            await self.bus.publish(
-                message.reply, encode(seal(answer, type="health", source="health"))
-            )
+        await self.bus.answer(message, encode(seal(answer, type="health", source="health")))
 
 
 def _status_readings(status: MemoryStatus, labels: Mapping[str, str]) -> list[GaugeReading]:

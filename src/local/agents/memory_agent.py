@@ -15,6 +15,7 @@ import structlog
 from local.bus.connection import BusMessage, Connection
 from local.bus.identity import user_of
 from local.bus.participant import Participant
+from local.bus.receiving import is_redirected
 from local.bus.streams import (
     acknowledge,
     delivery_of,
@@ -98,7 +99,9 @@ class MemoryAgent(Participant):
         await self._give_up(message, error)
 
     async def _dispatch(self, message: BusMessage) -> None:
-        if message.subject == subjects.RESPONSE_FEEDBACK:
+        if is_redirected(message):
+            log.warning("answer_ignored", subject=message.subject)
+        elif message.subject == subjects.RESPONSE_FEEDBACK:
             await self._store_rating(message)
         elif message.subject != subjects.MEMORY_PROBE:
             await self._store_turn(message)

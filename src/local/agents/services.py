@@ -15,7 +15,7 @@ from msgspec import Raw
 from local.admission import Admission
 from local.agents.health import StatusReader, TurnsProblem
 from local.backup.schedule import Backups
-from local.bus.connection import BusMessage, Connection
+from local.bus.connection import HEADER_OVERHEAD, BusMessage, Connection
 from local.bus.participant import Participant
 from local.bus.stream_messages import drop_letter, letter_at, next_letter
 from local.bus.streams import shortened
@@ -261,7 +261,7 @@ class LetterKeeper(Participant):
 
     def _fit(self, answer: LetterFound) -> LetterFound:
         """Return the answer, with its letter shortened if it is too large for the bus."""
-        limit = self.bus.client.max_payload
+        limit = self.bus.client.max_payload - HEADER_OVERHEAD
         while answer.found is not None and (size := self._size(answer)) > limit:
             letter = shortened(answer.found.letter, limit / size)
             answer = LetterFound(found=msgspec.structs.replace(answer.found, letter=letter))

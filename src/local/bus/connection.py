@@ -13,11 +13,13 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import nats.errors
+import structlog
 from nats.aio.client import Client
 
+from local.background import go_on
 from local.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
 from local.bus.nats_client import RefusedError, close_client, connection_error, open_client
-from local.bus.receiving import BusMessage, Fanouts, Handler, Headers, Subscription
+from local.bus.receiving import ANSWER, BusMessage, Fanouts, Handler, Headers, Subscription
 from local.bus.tool_results import ToolResults
 from local.errors import (
     BusError,
@@ -36,6 +38,8 @@ HEADER_OVERHEAD = 512
 """Bytes that the NATS protocol adds to headers, estimated generously."""
 
 __all__ = ["BusMessage", "Connection", "Handler", "Headers", "Subscription", "connect"]
+log = structlog.get_logger()
+
 TRACING_SINCE = (2, 11)
 """First version of nats-server that traces messages; an older one would deliver the message."""
 TRACE_TIMEOUT = 1.0
@@ -109,6 +113,24 @@ class Connection:
         except nats.errors.Error as error:
             raise BusError(f"Cannot publish to {subject}: {error}.") from error
 
+    async def answer(
+        self, message: BusMessage, data: bytes, headers: Headers | None = None
+    ) -> None:
+        """Answer a message, if its sender waits for an answer in an inbox.
+
+        Nothing is sent to any other reply subject: the sender may have no right to publish there.
+
+        Raises:
+            TooLargeError: The answer exceeds the server's limit.
+            BusError: The connection is closed.
+        """
+        if not message.reply:
+            return
+        if not subjects.is_inbox(message.reply):
+            log.warning("not_answered", subject=message.subject, reason="Its reply is no inbox.")
+            return
+        await self.publish(message.reply, data, headers=_marked(message, headers))
+
     async def request(
         self,
         subject: str,
@@ -154,31 +176,30 @@ class Connection:
         """
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
         full_subject = subject if tenant is None else self.incoming_subject(subject, tenant)
+        if subject in subjects.FANOUT_REQUESTS:
+            opening = go_on(self._fanouts.join(full_subject, subscription))
+        else:
+            opening = go_on(self._attach(subscription, full_subject, queue))
         try:
-            if subject in subjects.FANOUT_REQUESTS:
-                await self._fanouts.join(full_subject, subscription)
-            else:
-                source = await self.client.subscribe(
-                    full_subject, queue=queue, cb=subscription.dispatch
-                )
-                subscription.attach(source)
+            await asyncio.shield(opening)
         except nats.errors.Error as error:
             raise BusError(f"Cannot subscribe to {full_subject}: {error}.") from error
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda _: go_on(subscription.leave()))
+            raise
         return subscription
+
+    async def _attach(self, subscription: Subscription, subject: str, queue: str) -> None:
+        source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
+        subscription.attach(source)
 
     async def flush(self) -> None:
         """Return when the server has received everything sent so far."""
         try:
-            # Shielded, because in nats-py a cancelled ping fails when its answer arrives, and in
-            # Python 3.11 a cancellation may be lost.
-            await asyncio.shield(self._ping_twice())
+            for _ in range(2):  # the first ping overtakes the data in nats-py's buffer
+                await self.client.flush()
         except nats.errors.Error as error:
             raise BusError(f"The NATS server does not answer: {error}.") from error
-
-    async def _ping_twice(self) -> None:
-        """Ping ahead of the data in nats-py's buffer, and then after it."""
-        for _ in range(2):
-            await self.client.flush()
 
     def incoming_subject(self, subject: str, tenant: str) -> str:
         """Return the subject on which this connection receives a tenant's messages."""
@@ -194,6 +215,12 @@ class Connection:
             return headers
         return {**(headers or {}), **self._token}
 
+    def check_answer(
+        self, message: BusMessage, data: bytes, headers: Headers | None = None
+    ) -> None:
+        """Raise TooLargeError if this answer to the message exceeds the server's limit."""
+        self.check_size(data, _marked(message, headers))
+
     def check_size(self, data: bytes, headers: Headers | None = None) -> None:
         """Raise TooLargeError if the message exceeds the server's limit."""
         size = len(data)
@@ -204,6 +231,13 @@ class Connection:
                 f"The message has {size:,} bytes; the bus carries {self.client.max_payload:,}.",
                 remedy="Send it in parts.",
             )
+
+
+def _marked(message: BusMessage, headers: Headers | None) -> Headers | None:
+    """Return the headers of the answer to a message."""
+    if not message.reply.startswith(subjects.FOREIGN_INBOX):
+        return headers
+    return {**(headers or {}), ANSWER: "yes"}
 
 
 @asynccontextmanager
@@ -289,7 +323,8 @@ async def has_other_subscribers(bus: Connection, subject: str) -> bool:
     try:
         headers = {"Nats-Trace-Dest": inbox, "Nats-Trace-Only": "true"}
         await bus.publish(subject, b"", headers=headers)
-        data = await asyncio.wait_for(traced, TRACE_TIMEOUT)
+        async with asyncio.timeout(TRACE_TIMEOUT):
+            data = await traced
         steps = msgspec.json.decode(data, type=_Trace).events
     except (TimeoutError, msgspec.DecodeError):
         return True

@@ -1,5 +1,8 @@
 """A client based on nats-py that never stops reconnecting, tolerates bad input, and carries traces.
 
+Any of its methods may be cancelled: nats-py loses cancellations while it sends, and stops reading
+for good when a ping is answered whose sender has been cancelled or has lost patience.
+
 The server forwards any bytes as headers, subject or reply. If they are not UTF-8, nats-py stops
 reading from its connection for good, and pending requests get no error.
 
@@ -16,6 +19,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from local import telemetry
+from local.background import cancellation_kept, completed
 from local.bus.receiving import message_attributes
 from local.errors import BusError, ForbiddenError, StackNotRunningError
 from local.tenants.credentials import Credentials
@@ -82,6 +86,25 @@ class TolerantClient(Client):
             if self._transport is not None:
                 self._transport.close()  # type: ignore[no-untyped-call]
             raise asyncio.CancelledError
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():  # nobody waits any longer
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+    async def _flush_pending(self, *args: Any, **kwargs: Any) -> Any:
+        if self.is_closed:  # closing must not end halfway
+            return await super()._flush_pending(*args, **kwargs)
+        with cancellation_kept():
+            return await super()._flush_pending(*args, **kwargs)
+
+    async def flush(self, *args: Any, **kwargs: Any) -> None:
+        with cancellation_kept():
+            await super().flush(*args, **kwargs)
+
+    async def request(self, *args: Any, **kwargs: Any) -> Msg:
+        with cancellation_kept():
+            return await super().request(*args, **kwargs)
 
     async def _process_msg(self, *message: Any) -> None:
         await super()._process_msg(*message)
@@ -238,7 +261,11 @@ async def _abandon(client: TolerantClient, opening: asyncio.Task[None]) -> None:
 
 
 async def close_client(client: Client) -> None:
-    """Send buffered messages, and disconnect."""
+    """Send buffered messages, and disconnect, even if this is cancelled."""
+    await completed(_drain_and_close(client))
+
+
+async def _drain_and_close(client: Client) -> None:
     for end in (client.drain, client.close):
         if client.is_closed:
             return

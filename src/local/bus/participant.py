@@ -118,15 +118,14 @@ class Participant:
             headers: Headers | None = None
             try:
                 data = encode(seal(await answer(message), type=type, source=self.name))
-                self.bus.check_size(data)
+                self.bus.check_answer(message, data)
             except Local2Error as error:
                 data, headers = self._error_reply(endpoint, error)
             except Exception as error:
                 log.exception("request_failed", subject=subject)
                 fault = f"The {self.name} failed: {error.__class__.__name__}; its log says where."
                 data, headers = self._error_reply(endpoint, Local2Error(fault))
-            if message.reply:
-                await self.bus.publish(message.reply, data, headers=headers)
+            await self.bus.answer(message, data, headers)
 
         endpoint = self.serve(
             subject, handle, queue=self.name, limit=limit, tenant=tenant, inner=inner
@@ -137,7 +136,7 @@ class Participant:
         if message.reply:
             data = encode(seal(result, type="result", source=self.name))
             headers = error_headers(result.error) if result.error else None
-            await self.bus.publish(message.reply, data, headers=headers)
+            await self.bus.answer(message, data, headers)
 
     async def started(self) -> None:
         """Called once every endpoint is being served."""
@@ -195,8 +194,7 @@ class Participant:
     async def _refuse(self, endpoint: Endpoint, message: BusMessage) -> None:
         error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
         data, headers = self._error_reply(endpoint, error)
-        if message.reply:
-            await self.bus.publish(message.reply, data, headers=headers)
+        await self.bus.answer(message, data, headers)
 
     def _error_reply(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
         """Count a failed request; return the data and headers of the answer."""
@@ -215,7 +213,7 @@ class Participant:
     def _discovery_handler(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
         async def handle(message: BusMessage) -> None:
             if message.reply:
-                await self.bus.publish(message.reply, encode(answer()))
+                await self.bus.answer(message, encode(answer()))
 
         return handle
 

@@ -18,15 +18,21 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
 from local import telemetry
+from local.background import completed
 from local.errors import Local2Error
 from local.protocol.envelope import DEFAULT_TENANT
-from local.protocol.subjects import address_of
+from local.protocol.subjects import address_of, is_inbox
 
 if TYPE_CHECKING:
     from local.telemetry.instruments import Meter
     from local.telemetry.spans import Tracer
 
 Headers = dict[str, str]
+ANSWER = "Local2-Answer"
+"""Marks the answer to a request from another account, whose reply subject nobody but the server
+knows. Received elsewhere than in an inbox, it is an answer that its requester has redirected."""
+STREAM_ACK_PREFIX = "$JS.ACK."
+"""Beginning of the reply subject of a message that a stream delivers."""
 
 log = structlog.get_logger()
 
@@ -47,6 +53,11 @@ class BusMessage(NamedTuple):
 Handler = Callable[[BusMessage], Awaitable[None]]
 
 
+def is_redirected(message: BusMessage | Msg) -> bool:
+    """Return whether this is an answer that its requester had sent to a subject of its choice."""
+    return ANSWER in (message.headers or {}) and not is_inbox(message.subject)
+
+
 class Subscription:
     """Runs a task for each message, at most `limit` at a time; None means no limit.
 
@@ -64,6 +75,10 @@ class Subscription:
         self._source = source
 
     async def dispatch(self, message: Msg) -> None:
+        # Whoever consumes a stream has to acknowledge even this.
+        if is_redirected(message) and not message.reply.startswith(STREAM_ACK_PREFIX):
+            log.warning("answer_ignored", subject=message.subject)
+            return
         if self._slots is not None:
             await self._slots.acquire()
         task = asyncio.create_task(self._run(message))
@@ -72,6 +87,9 @@ class Subscription:
 
     async def stop(self, grace: float) -> None:
         """Stop receiving; cancel handlers that are not done after `grace` seconds."""
+        await completed(self._stop(grace))
+
+    async def _stop(self, grace: float) -> None:
         if (source := self._detach()) is not None:
             try:
                 await source.drain()  # type: ignore[no-untyped-call]
@@ -87,6 +105,9 @@ class Subscription:
 
     async def leave(self) -> None:
         """Stop receiving, even without a server; wait for handlers in progress."""
+        await completed(self._leave())
+
+    async def _leave(self) -> None:
         if (source := self._detach()) is not None:
             with suppress(nats.errors.Error):  # without a connection, no messages arrive
                 await source.unsubscribe()

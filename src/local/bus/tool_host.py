@@ -84,7 +84,7 @@ class ToolHost(Participant):
     async def _announce(self, message: BusMessage) -> None:
         """Send the schema to the requester, or announce it once to all that gave no inbox."""
         if message.reply:
-            await self._publish_schema(message.reply)
+            await self.bus.answer(message, self._schema, self._signature(message.reply))
         elif message.tenant not in self._announcing:
             self._announcing.add(message.tenant)
             await asyncio.sleep(SCHEMA_REQUEST_WINDOW)
@@ -92,9 +92,12 @@ class ToolHost(Participant):
             await self._publish_schema(subjects.TOOL_SCHEMA, tenant=message.tenant)
 
     async def _publish_schema(self, subject: str, tenant: str | None = None) -> None:
-        """Publish the schema; the signature proves to the stack that it is one of its own tools."""
-        headers = signed(self.bus.secret, subject, self._schema)
+        headers = self._signature(subject)
         await self.bus.publish(subject, self._schema, headers=headers, tenant=tenant)
+
+    def _signature(self, subject: str) -> Headers:
+        """Return what proves to the stack that the schema is that of one of its own tools."""
+        return signed(self.bus.secret, subject, self._schema)
 
     async def _answer(self, message: BusMessage) -> None:
         started_at = time.perf_counter()
@@ -186,7 +189,7 @@ class ToolHost(Participant):
         """Send the result, or as much of it as fits on the bus; return the result that was sent."""
         try:
             data, headers = self._encode_result(message, request, result)
-            self.bus.check_size(data, headers)
+            self.bus.check_answer(message, data, headers)
         except TooLargeError as error:
             return await self._reply(message, request, _reduced_result(result, error))
         except InvalidArgumentsError as error:
@@ -196,8 +199,7 @@ class ToolHost(Participant):
             self._log.exception("result_not_sent")
             fault = ToolResult.failed(Local2Error(FAULT_MESSAGE))
             return await self._reply(message, request, fault)
-        if message.reply:
-            await self.bus.publish(message.reply, data, headers=headers)
+        await self.bus.answer(message, data, headers)
         if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
             await self.bus.publish(self._result_subject, data, headers=headers)
         return result

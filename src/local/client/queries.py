@@ -42,7 +42,11 @@ class QueryClient:
     async def __aenter__(self) -> Self:
         # One message at a time keeps the pieces of an answer in order, before the finished turn.
         self._subscription = await self._bus.subscribe(subjects.RESPONSES, self._receive, limit=1)
-        await self._bus.flush()
+        try:
+            await self._bus.flush()
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -71,11 +75,13 @@ class QueryClient:
             BadRequestError: The GeneratorAgent refused the query, for example because it is empty.
         """
         query_id = new_id()
-        answer = self._answers[query_id] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
+        self._answers[query_id] = answer
         self._listeners[query_id] = on_delta
         try:
             await self._submit(_query(text, msgspec.structs.replace(caller, query_id=query_id)))
-            return await asyncio.wait_for(answer, timeout)
+            async with asyncio.timeout(timeout):
+                return await answer
         except NoRespondersError as error:
             raise NoRespondersError("No GeneratorAgent is on the bus.") from error
         except TimeoutError as error:

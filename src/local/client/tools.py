@@ -207,9 +207,13 @@ class Toolbox:
         self._subscription = await self._bus.subscribe(
             subjects.TOOL_SCHEMA, self._receive, tenant=self._tenant
         )
-        await self._bus.flush()
-        ask = encode(seal(Empty(), type="schema_request", source=self._source))
-        await self._bus.publish(subjects.TOOL_SCHEMA_REQUEST, ask, tenant=self._tenant)
+        try:
+            await self._bus.flush()
+            ask = encode(seal(Empty(), type="schema_request", source=self._source))
+            await self._bus.publish(subjects.TOOL_SCHEMA_REQUEST, ask, tenant=self._tenant)
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

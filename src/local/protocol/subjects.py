@@ -114,6 +114,13 @@ MEMORY_ONLY = (
 ANSWERING_ONLY = (QUERY_RECEIVED, SESSION_CLEAR)
 """Messages with tokens, which only agents that answer queries may receive."""
 
+INBOXES = ("_INBOX.", "_INBOX_", "_R_.")
+"""Beginnings of the subjects of answers: the clients' default, an agent's own inbox (`inbox_of`),
+and what the server puts in place of the reply subject of a request from another account."""
+FOREIGN_INBOX = INBOXES[-1]
+REFUSED = "refused"
+"""With accounts, a message that nobody in the tenant may send goes to a subject below this one."""
+
 FROM_TENANT = "tenant"
 TO_TENANT = "out"
 ANY_TENANT = "*"
@@ -147,6 +154,15 @@ def tool_progress(tool: str) -> str:
 def discovery(verb: str, *address: str) -> str:
     """Return a subject of `PING`, `INFO` or `STATS`; `address` is empty, a name, or name and id."""
     return ".".join(("$SRV", verb, *address))
+
+
+def is_inbox(subject: str) -> bool:
+    """Return whether answers may be sent to this subject."""
+    return subject.startswith(INBOXES)
+
+
+def refused(subject: str) -> str:
+    return f"{REFUSED}.{subject}"
 
 
 def names_sender(subject: str) -> bool:

@@ -44,7 +44,7 @@ def _memory_account(entries: Entries) -> str:
         *(f'{{ stream: "{subject}" }}' for subject in subjects.SENT_TO_ALL),
     ]
     users = [f"{{ nkey: {entries.memory} }}"]
-    return _account(MEMORY, users, exports, [], jetstream=True)
+    return _account(MEMORY, users, exports, [], more=["    jetstream: enabled"])
 
 
 def _service_export(subject: str, answers: str = "") -> Line:
@@ -80,7 +80,9 @@ def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> st
         *_imports_of_shared_tools(name, entries),
     ]
     users = [_user(agent, one, own_tools) for agent, one in entry.agents.items()]
-    return _account(name, users, _exports_of_shared_tools(entry), imports)
+    return _account(
+        name, users, _exports_of_shared_tools(entry), imports, more=[_mappings(own_tools)]
+    )
 
 
 def _service_import(there: str, here: str) -> Line:
@@ -105,11 +107,7 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
     ]
     if not agent.answers:
         withheld += subjects.ANSWERING_ONLY
-    unsent = [
-        *subjects.EVENTS,
-        *map(subjects.tool_result, own_tools),
-        *map(subjects.tool_progress, own_tools),
-    ]
+    unsent = [*_sent_by_nobody(own_tools), f"{subjects.REFUSED}.>"]
     if agent.role == "reader":
         unsent += [*subjects.STORED, subjects.QUERY_RECEIVED, subjects.TOOL_RESULTS]
     permissions = {
@@ -117,6 +115,21 @@ def _user(name: str, agent: Agent, own_tools: Sequence[str]) -> Line:
         "subscribe": {"allow": received, "deny": withheld},
     }
     return f"{{ nkey: {agent.key}, permissions: {json.dumps(permissions)} }}"
+
+
+def _sent_by_nobody(own_tools: Sequence[str]) -> list[str]:
+    """Return the subjects to which nobody publishes inside a tenant's account."""
+    results, progress = map(subjects.tool_result, own_tools), map(subjects.tool_progress, own_tools)
+    return [*subjects.EVENTS, *results, *progress]
+
+
+def _mappings(own_tools: Sequence[str]) -> Line:
+    """Return what leads answers away from the subjects to which nobody publishes.
+
+    An answer goes where its request says, without regard to the permissions of either side.
+    """
+    away = {subject: subjects.refused(subject) for subject in _sent_by_nobody(own_tools)}
+    return f"    mappings: {json.dumps(away)}"
 
 
 def _exports_of_shared_tools(entry: TenantEntry) -> Iterator[Line]:
@@ -142,9 +155,9 @@ def _account(
     exports: Iterable[Line],
     imports: Iterable[Line],
     *,
-    jetstream: bool = False,
+    more: Iterable[Line],
 ) -> str:
-    lines = ["    jetstream: enabled"] if jetstream else []
+    lines = list(more)
     for what, entries in (("users", users), ("exports", exports), ("imports", imports)):
         listed = "\n".join(f"      {entry}" for entry in entries)
         lines.append(f"    {what}: [\n{listed}\n    ]")
