@@ -1,5 +1,6 @@
 """Over HTTP, local clients with the token are served, and pages of other sites are not."""
 
+import json
 import os
 import signal
 import stat
@@ -132,6 +133,26 @@ async def test_requests_without_the_token_or_from_another_site_are_refused(
     headers_with_token = {name: value.format(token=served.token) for name, value in headers.items()}
 
     assert (await post(served, **headers_with_token)).status_code == status
+
+
+async def send(served: Served, body: bytes, **headers: str) -> httpx.Response:
+    """Post a body as it is, with the token."""
+    both = {**ACCEPT, "Content-Type": "application/json", **headers}
+    async with httpx.AsyncClient(headers=both, trust_env=False) as http:
+        authorization = {"Authorization": f"Bearer {served.token}"}
+        return await http.post(served.url, content=body, headers=authorization)
+
+
+async def test_half_an_emoji_is_read_over_http(served: Served) -> None:
+    started = await post(served, Authorization=f"Bearer {served.token}")
+    session = {"Mcp-Session-Id": started.headers["mcp-session-id"]}
+    arguments = {"what": "half \ud83d, whole \U0001f389"}
+    params = {"name": "remember_this", "arguments": arguments}
+    request = {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": params}
+    answer = await send(served, json.dumps(request).encode(), **session)
+
+    assert answer.status_code == 200
+    assert "half \ufffd, whole \U0001f389" in answer.text
 
 
 async def test_a_refusal_says_where_the_token_is(served: Served) -> None:

@@ -16,11 +16,14 @@ from typing import NamedTuple
 import uvicorn
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
+from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
 from pydantic import AnyHttpUrl
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from local.errors import ConfigError, UnwritableError
+from local.mcp.messages import UnreadableMessageError, readable
 from local.mcp.server import serving
 from local.settings import Settings
 
@@ -54,9 +57,10 @@ async def serve(settings: Settings, on_ready: Callable[[Address], None]) -> None
                 token_verifier=_TokenVerifier(token),
                 auth=AuthSettings(issuer_url=AnyHttpUrl(url), resource_server_url=None),
             )
+            app.add_exception_handler(UnreadableMessageError, _refuse)
             address = Address(f"{url}/mcp", str(file or WHERE_CONFIGURED))
             config = uvicorn.Config(
-                _WithTokenHint(app, address),
+                _WithTokenHint(_WithReadableBodies(app), address),
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=CLOSE_SECONDS,
@@ -101,6 +105,36 @@ class _WithTokenHint:
                 await send(message)
 
         await self._app(scope, receive, answer)
+
+
+class _WithReadableBodies:
+    """Gives the SDK the whole body of a request at once, if it is a message that can be read."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("method") != "POST":
+            await self._app(scope, receive, send)
+            return
+
+        async def receive_whole() -> Message:
+            body, message = b"", await receive()
+            while message["type"] == "http.request":
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    return {**message, "body": readable(body)}
+                if len(body) > DEFAULT_MAX_REQUEST_BODY_SIZE:
+                    return {**message, "body": body}  # the SDK refuses it
+                message = await receive()
+            return message
+
+        await self._app(scope, receive_whole, send)
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, UnreadableMessageError)  # noqa: S101 - it is registered for these
+    return Response(error.reply, HTTPStatus.BAD_REQUEST, media_type="application/json")
 
 
 def _listen(port: int) -> socket.socket:

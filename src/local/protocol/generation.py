@@ -13,6 +13,7 @@ import msgspec
 from local.errors import CODES, BadRequestError, ErrorCode
 from local.protocol.conversation import read_calls
 from local.protocol.envelope import Envelope, Sender, json_errors
+from local.protocol.json_text import read_json
 from local.protocol.messages import Blocks, is_thought
 from local.protocol.payloads import (
     ErrorReply,
@@ -123,7 +124,7 @@ def read_feedback(data: bytes) -> Reading[Feedback]:
 def source_of(data: bytes) -> str:
     """Return the source of a message that cannot be read, or an empty string."""
     try:
-        whole = msgspec.json.decode(data)
+        whole: Any = read_json(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     return (name_of(whole.get("source")) or "") if isinstance(whole, dict) else ""
@@ -136,7 +137,7 @@ def sender_of(data: bytes) -> Sender:
         BadRequestError: It is not a JSON object.
     """
     with json_errors(TURN_EXAMPLE):
-        whole = msgspec.json.decode(data)
+        whole: Any = read_json(data)
     if not isinstance(whole, dict):
         raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=TURN_EXAMPLE)
     payload = whole.get("payload")
@@ -149,7 +150,7 @@ class _MessageFields:
     """Reads the fields of a message one by one. `inner` is its payload, or the message itself."""
 
     def __init__(self, data: bytes, needed: tuple[str, ...], example: str) -> None:
-        whole = msgspec.json.decode(data)
+        whole: Any = read_json(data)
         if not isinstance(whole, dict):
             raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=example)
         payload = whole.get("payload", whole)
