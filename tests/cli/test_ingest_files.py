@@ -64,6 +64,12 @@ def test_a_line_that_is_not_json_is_named(line: bytes) -> None:
         list(sessions_in(lines(line_with()) + b"\n" + line, None))
 
 
+def test_half_an_emoji_in_a_line_is_replaced() -> None:
+    (session,) = sessions_in(lines(line_with(content="cut \ud83d")), None)
+
+    assert session.messages[0].content == "cut \ufffd"
+
+
 def test_a_session_id_may_be_a_number() -> None:
     (session,) = sessions_in(lines(line_with(session_id=7), line_with(session_id="7")), None)
 

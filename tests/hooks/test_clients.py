@@ -56,6 +56,17 @@ def test_every_registered_hook_is_read(client: str, tmp_path: Path) -> None:
     assert set(CLIENTS[client].events) == sent
 
 
+@pytest.mark.parametrize(("client", "field"), [("claude-code", "prompt"), ("cursor", "prompt")])
+def test_half_an_emoji_in_a_prompt_is_replaced_and_the_rest_is_read(
+    client: str, field: str, tmp_path: Path
+) -> None:
+    payload = next(one for one in payloads(client, tmp_path) if field in one)
+    event = read(client, {**payload, field: "cut \ud83d, whole \U0001f389"})
+
+    assert isinstance(event, Prompted)
+    assert event.text == "cut \ufffd, whole \U0001f389"
+
+
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
 def test_the_start_of_a_compacted_session_is_recognised(client: str, tmp_path: Path) -> None:
     starts = [read(client, one) for one in payloads(client, tmp_path)]

@@ -1,7 +1,10 @@
 """Over HTTP, local clients with the token are served, and pages of other sites are not."""
 
+import asyncio
+import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -13,11 +16,16 @@ from typing import Any, NamedTuple
 import httpx
 import httpx2
 import pytest
+import uvicorn
 from mcp.client.streamable_http import streamable_http_client
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+import local.mcp.http
 from commands import in_a_fork
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
+from local.mcp.http import TimelyProtocol
 from mcp import Client
 from mcp_clients import ERAS, text_of
 from note_tool import Notes
@@ -123,7 +131,16 @@ async def test_a_connection_with_a_handshake_is_a_session(
         ({"Authorization": "Bearer {token}", "Host": "evil.example:80"}, 421),
         ({"Authorization": "Bearer {token}", "Origin": "https://evil.example"}, 403),
         ({"Authorization": "Bearer {token}", "Origin": "http://127.0.0.1:3000"}, 200),
-        ({"Host": "evil.example", "Origin": "https://evil.example"}, 401),
+        ({"Authorization": "Bearer {token}", "Host": "localhost:8642"}, 200),
+        ({"Authorization": "Bearer {token}", "Host": "127.0.0.1"}, 200),
+        ({"Authorization": "Bearer {token}", "Host": "[::1]:8642"}, 200),
+        ({"Authorization": "Bearer {token}", "Host": "localhost:8642.evil.example"}, 421),
+        ({"Authorization": "Bearer {token}", "Host": "localhost:evil.example"}, 421),
+        ({"Authorization": "Bearer {token}", "Host": "localhost.evil.example:80"}, 421),
+        ({"Authorization": "Bearer {token}", "Origin": "http://localhost:80.evil.example"}, 403),
+        ({"Authorization": "Bearer {token}", "Origin": "http://localhost:80@evil.example"}, 403),
+        ({"Authorization": "Bearer {token}", "Origin": "null"}, 403),
+        ({"Host": "evil.example", "Origin": "https://evil.example"}, 421),
     ],
 )
 async def test_requests_without_the_token_or_from_another_site_are_refused(
@@ -132,6 +149,96 @@ async def test_requests_without_the_token_or_from_another_site_are_refused(
     headers_with_token = {name: value.format(token=served.token) for name, value in headers.items()}
 
     assert (await post(served, **headers_with_token)).status_code == status
+
+
+async def send(served: Served, body: bytes, **headers: str) -> httpx.Response:
+    """Post a body as it is, with the token."""
+    both = {**ACCEPT, "Content-Type": "application/json", **headers}
+    async with httpx.AsyncClient(headers=both, trust_env=False) as http:
+        authorization = {"Authorization": f"Bearer {served.token}"}
+        return await http.post(served.url, content=body, headers=authorization)
+
+
+async def test_half_an_emoji_is_read_over_http(served: Served) -> None:
+    started = await post(served, Authorization=f"Bearer {served.token}")
+    session = {"Mcp-Session-Id": started.headers["mcp-session-id"]}
+    arguments = {"what": "half \ud83d, whole \U0001f389"}
+    params = {"name": "remember_this", "arguments": arguments}
+    request = {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": params}
+    answer = await send(served, json.dumps(request).encode(), **session)
+
+    assert answer.status_code == 200
+    assert "half \ufffd, whole \U0001f389" in answer.text
+
+
+@pytest.mark.parametrize("number", ["{}", "[1]", "null", "1.5", "true", "NaN"])
+async def test_a_request_whose_id_cannot_be_read_is_refused(served: Served, number: str) -> None:
+    started = await post(served, Authorization=f"Bearer {served.token}")
+    session = {"Mcp-Session-Id": started.headers["mcp-session-id"]}
+    body = f'{{"jsonrpc": "2.0", "id": {number}, "method": "ping"}}'
+    answer = await send(served, body.encode(), **session)
+
+    error = answer.json()["error"]
+    assert (answer.status_code, answer.json()["id"]) == (400, None)
+    assert error["code"] == (-32700 if number == "NaN" else -32600)
+    assert error["message"].startswith("The message cannot be read")
+
+
+async def test_a_notification_is_accepted(served: Served) -> None:
+    started = await post(served, Authorization=f"Bearer {served.token}")
+    session = {"Mcp-Session-Id": started.headers["mcp-session-id"]}
+    body = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}'
+
+    assert (await send(served, body, **session)).status_code == 202
+
+
+@asynccontextmanager
+async def timely_server(app: ASGIApp) -> AsyncIterator[int]:
+    """Serve an app with the protocol of the server; yield the port."""
+    config = uvicorn.Config(app, http=TimelyProtocol, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        running = asyncio.create_task(server.serve([listener]))
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await running
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"POST /mcp HTTP/1.1\r\nHost: x\r\n", id="a part of the headers"),
+        pytest.param(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", id="a body"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / H", id="a part of the next request"),
+    ],
+)
+async def test_a_request_that_never_arrives_is_closed_and_one_that_did_is_answered(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    closed = asyncio.Event()
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        if scope["path"] == "/slow":
+            await closed.wait()
+        await PlainTextResponse("done")(scope, receive, send)
+
+    monkeypatch.setattr(local.mcp.http, "REQUEST_SECONDS", 0.05)
+    async with timely_server(answer) as port:
+        slow, asks = await asyncio.open_connection("127.0.0.1", port)
+        asks.write(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        half, sends = await asyncio.open_connection("127.0.0.1", port)
+        sends.write(sent)
+        await half.read()
+        closed.set()
+
+        assert (await slow.read()).endswith(b"done")
+        for writer in (asks, sends):
+            writer.close()
 
 
 async def test_a_refusal_says_where_the_token_is(served: Served) -> None:

@@ -159,6 +159,26 @@ async def test_an_invalid_time_or_share_is_refused_by_name(
     assert message in refused.error.message
 
 
+@pytest.mark.parametrize(
+    "as_of",
+    [
+        "0001-01-01",
+        "0001-01-01T00:00:00Z",
+        "0001-01-01T12:00:00+12:00",
+        "9999-12-31",
+        "9999-12-31T11:59:59-12:00",
+    ],
+)
+@pytest.mark.parametrize("words", ["yesterday", "last year", "today", "in the last 999 years"])
+async def test_recall_answers_at_the_ends_of_the_calendar(
+    bus: Connection, richard: MemoryService, as_of: str, words: str
+) -> None:
+    await send_weekly(richard)
+    found = await recall_items(bus, f"Was the pump checked {words}?", as_of=as_of)
+
+    assert bool(found) == as_of.startswith("9999")
+
+
 async def test_items_far_below_the_best_are_left_out_on_request(
     bus: Connection, searchable: Memory
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from local.errors import BadRequestError
 from local.protocol.generation import Reading, read_feedback, read_generation, read_query, source_of
 from local.protocol.payloads import Feedback, Generation, Query, ToolCallRecord
+from local.protocol.reading import as_text
 
 
 def read(payload: dict[str, Any], **envelope: Any) -> Reading[Generation]:
@@ -222,6 +223,252 @@ def test_thoughts_and_calls_among_the_blocks_are_not_part_of_the_answer(answer: 
 
     assert (turn.answer, turn.thinking, turn.tool_calls) == ("19.3 g.", "Heavy.", [WEIGHED])
     assert found.unread == ()
+
+
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "weigh", "arguments": '{"of": "gold"}'},
+}
+COMPLETION = {
+    "object": "chat.completion",
+    "choices": [
+        {
+            "index": 0,
+            "message": {
+                "role": "assistant",
+                "content": "19.3 g.",
+                "reasoning_content": "Heavy.",
+                "tool_calls": [CALL],
+            },
+            "finish_reason": "stop",
+        }
+    ],
+    "usage": {"total_tokens": 9},
+}
+RESPONSE = {
+    "object": "response",
+    "output": [
+        {"id": "r1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Heavy."}]},
+        {
+            "id": "f1",
+            "type": "function_call",
+            "call_id": "c1",
+            "name": "weigh",
+            "arguments": '{"of": "gold"}',
+        },
+        {
+            "id": "m1",
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "19.3 g.", "annotations": []}],
+        },
+    ],
+    "usage": {"total_tokens": 9},
+}
+DUMPED = {
+    "content": "19.3 g.",
+    "additional_kwargs": {"reasoning_content": "Heavy."},
+    "type": "ai",
+    "tool_calls": [{"name": "weigh", "args": {"of": "gold"}, "id": "c1", "type": "tool_call"}],
+}
+CONSTRUCTED = {
+    "lc": 1,
+    "type": "constructor",
+    "id": ["langchain", "schema", "messages", "AIMessage"],
+    "kwargs": DUMPED,
+}
+
+
+def delta(**fields: Any) -> dict[str, Any]:
+    return {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": fields}]}
+
+
+def candidate(*parts: Any) -> dict[str, Any]:
+    return {"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}]}
+
+
+def lang_chunk(**fields: Any) -> dict[str, Any]:
+    of = ["langchain", "schema", "messages", "AIMessageChunk"]
+    kwargs = {"content": "", "type": "AIMessageChunk", "tool_calls": [], **fields}
+    return {"lc": 1, "type": "constructor", "id": of, "kwargs": kwargs}
+
+
+COMPLETION_CHUNKS = [
+    delta(role="assistant", content=""),
+    delta(reasoning_content="Hea"),
+    delta(reasoning_content="vy."),
+    delta(content="19"),
+    delta(content=".3 g."),
+    delta(tool_calls=[{**CALL, "index": 0, "function": {"name": "weigh", "arguments": ""}}]),
+    delta(tool_calls=[{"index": 0, "function": {"arguments": '{"of": '}}]),
+    delta(tool_calls=[{"index": 0, "function": {"arguments": '"gold"}'}}]),
+    {"object": "chat.completion.chunk", "choices": [], "usage": {"total_tokens": 9}},
+]
+RESPONSE_EVENTS = [
+    {"type": "response.created", "response": {"output": []}},
+    {"type": "response.reasoning_summary_text.delta", "delta": "Hea"},
+    {"type": "response.reasoning_summary_text.delta", "delta": "vy."},
+    {"type": "response.output_item.done", "item": RESPONSE["output"][1]},  # type: ignore[index]
+    {"type": "response.output_text.delta", "delta": "19"},
+    {"type": "response.output_text.delta", "delta": ".3 g."},
+    {"type": "response.output_item.done", "item": RESPONSE["output"][2]},  # type: ignore[index]
+]
+ANTHROPIC_EVENTS = [
+    {"type": "message_start", "message": {"role": "assistant", "content": []}},
+    {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "thinking", "thinking": ""},
+    },
+    {"type": "content_block_delta", "index": 0, "delta": {"thinking": "Heavy."}},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "19"}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": ".3 g."}},
+    {"type": "content_block_stop", "index": 1},
+    {
+        "type": "content_block_start",
+        "index": 2,
+        "content_block": {"type": "tool_use", "id": "c1", "name": "weigh", "input": {}},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 2,
+        "delta": {"type": "input_json_delta", "partial_json": '{"of": '},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 2,
+        "delta": {"type": "input_json_delta", "partial_json": '"gold"}'},
+    },
+    {"type": "message_stop"},
+]
+GEMINI_CHUNKS = [
+    candidate({"text": "Hea", "thought": True}),
+    candidate({"text": "vy.", "thought": True}, {"text": "19"}),
+    candidate({"text": ".3 g."}, GEMINI[2]),
+    {"candidates": [{"finishReason": "STOP", "index": 0}], "usageMetadata": {"total": 9}},
+]
+LANGCHAIN_CHUNKS = [
+    lang_chunk(additional_kwargs={"reasoning_content": "Heavy."}),
+    lang_chunk(content="19"),
+    lang_chunk(content=[{"type": "text", "text": ".3 g.", "index": 0}]),
+    lang_chunk(tool_call_chunks=[{"name": "weigh", "args": "", "id": "c1", "index": 1}]),
+    lang_chunk(tool_call_chunks=[{"name": None, "args": '{"of": "gold"}', "index": 1}]),
+]
+OLLAMA_CHUNKS = [
+    {"message": {"role": "assistant", "content": "", "thinking": "Heavy."}, "done": False},
+    {"message": {"role": "assistant", "content": "19"}, "done": False},
+    {"message": {"role": "assistant", "content": ".3 g.", "tool_calls": [CALL]}, "done": True},
+]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(COMPLETION, id="a chat completion"),
+        pytest.param(COMPLETION["choices"][0]["message"], id="its message"),  # type: ignore[index]
+        pytest.param(COMPLETION_CHUNKS, id="chunks of a chat completion"),
+        pytest.param(RESPONSE, id="a response of the Responses API"),
+        pytest.param(RESPONSE["output"], id="its output"),
+        pytest.param(RESPONSE_EVENTS, id="events of the Responses API"),
+        pytest.param(
+            [*RESPONSE_EVENTS, {"type": "response.completed", "response": RESPONSE}],
+            id="events of the Responses API, with the last one",
+        ),
+        pytest.param(ANTHROPIC_EVENTS, id="Anthropic's events"),
+        pytest.param(candidate(*GEMINI[:3]), id="Gemini's candidates"),
+        pytest.param(GEMINI_CHUNKS, id="chunks of Gemini's"),
+        pytest.param(DUMPED, id="LangChain's message"),
+        pytest.param({"type": "ai", "data": DUMPED}, id="LangChain's message in an object"),
+        pytest.param(CONSTRUCTED, id="LangChain's constructor"),
+        pytest.param([CONSTRUCTED], id="a list of LangChain's constructors"),
+        pytest.param({"generations": [[{"text": "", "message": CONSTRUCTED}]]}, id="a generation"),
+        pytest.param(LANGCHAIN_CHUNKS, id="LangChain's chunks"),
+        pytest.param(OLLAMA_CHUNKS, id="Ollama's chunks"),
+    ],
+)
+def test_of_a_whole_response_the_text_is_the_answer(answer: Any) -> None:
+    found = read({"answer": answer})
+    turn = found.envelope.payload
+
+    assert (turn.answer, turn.thinking) == ("19.3 g.", "Heavy.")
+    assert turn.tool_calls == [msgspec.structs.replace(WEIGHED, content="")]
+    assert found.unread == ()
+
+
+def test_of_several_choices_the_first_is_the_answer_and_the_others_are_named_as_unread() -> None:
+    several = [{"index": i, "message": {"role": "assistant", "content": f"{i} g."}} for i in (1, 2)]
+    found = read({"answer": {"choices": several}})
+
+    assert found.envelope.payload.answer == "1 g."
+    assert found.unread == ("payload.answer: expected one answer, got 2",)
+
+
+def test_a_call_that_is_reported_and_in_the_response_is_one_call() -> None:
+    turn = read({"answer": COMPLETION, "tool_calls": msgspec.to_builtins([WEIGHED])})
+
+    assert turn.envelope.payload.tool_calls == [WEIGHED]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"choices": ["gold", "lead"]},
+        {"output": "19.3 g."},
+        {"output": [{"type": "ring", "grams": 19.3}]},
+        {"candidates": [{"name": "Ann"}]},
+        {"data": {"grams": 19.3}, "type": "ring"},
+        {"message": {"to": "Ann"}, "done": True},
+        {"generations": [1, 2]},
+    ],
+)
+def test_json_of_an_agent_that_only_resembles_a_response_is_the_answer(answer: Any) -> None:
+    assert read({"answer": answer}).envelope.payload.answer == as_text(answer)
+
+
+@pytest.mark.parametrize(
+    "answer", [[{"type": "response.completed"}], {"choices": [{"message": {"content": [1]}}]}]
+)
+def test_an_incomplete_response_is_read_all_the_same(answer: Any) -> None:
+    assert read({"answer": answer}).envelope.payload.answer
+
+
+RESPONSE_KEYS = st.sampled_from(
+    ["choices", "message", "delta", "candidates", "content", "parts", "output", "item", "response",
+     "generations", "lc", "kwargs", "data", "done", "role", "index", "content_block", "tool_calls",
+     "tool_call_chunks", "text", "input", "name", "id", "function", "summary"]
+)  # fmt: skip
+RESPONSE_TYPES = st.sampled_from(
+    ["message", "reasoning", "function_call", "tool_use", "ai", "AIMessageChunk", "text",
+     "response.completed", "response.output_item.done", "content_block_start",
+     "content_block_delta", "text_delta", "input_json_delta"]
+)  # fmt: skip
+RESPONSES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 1) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.builds(
+            lambda fields, kind: {**fields, "type": kind} if kind else fields,
+            st.dictionaries(RESPONSE_KEYS, inner, max_size=3),
+            st.none() | RESPONSE_TYPES,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@given(RESPONSES)
+def test_anything_like_a_response_is_read_or_refused_as_no_answer(answer: Any) -> None:
+    refused = ""
+    try:
+        found = read({"answer": answer})
+    except BadRequestError as error:
+        refused = error.message
+    if refused:
+        assert refused.startswith("answer: ")
+    else:
+        assert msgspec.convert(msgspec.to_builtins(found), Reading[Generation]) == found
 
 
 def test_an_answer_of_only_calls_is_empty() -> None:

@@ -26,6 +26,7 @@ from local.protocol.conversation import (
     session_of,
 )
 from local.protocol.envelope import Sender
+from local.protocol.json_text import read_json
 from local.protocol.messages import Id, messages_of
 from local.protocol.payloads import Json, split_into_parts
 from local.settings import Settings
@@ -41,6 +42,7 @@ BATCH_MESSAGES = 1_000
 wait."""
 INTERRUPTION = "It was interrupted."
 AGAIN = "Ingest the file again: nothing is stored twice."
+_line: msgspec.json.Decoder[Json] = msgspec.json.Decoder(Json)
 
 
 class SessionField(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +154,7 @@ def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
 def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessage]]:
     """Return the session that a line names, and its messages: tool results first, then its own."""
     try:
-        line = msgspec.json.decode(text, type=Json)
+        line = read_json(text, _line.decode)
         named = msgspec.convert(
             {"session_id": line.pop("session_id", None)}, SessionField
         ).session_id

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from mcp.server.stdio import stdio_server
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 
+from local.mcp.messages import UnreadableMessageError, readable
 from local.mcp.opening import Opening
 from local.mcp.server import serving
 from local.settings import Settings
@@ -47,40 +47,13 @@ class _Lines:
     async def _read_messages(self) -> AsyncIterator[str]:
         with suppress(ConnectionError):
             while line := await self._reader.readline():
-                text = line.decode("utf-8", "replace")
-                if _is_message(text) or _is_message(text := _without_lone_surrogates(text)):
-                    yield text
-                elif text.strip():
-                    await self._replies.write(_refusal(text))
+                if not line.strip():
+                    continue
+                try:
+                    yield readable(line).decode()
+                except UnreadableMessageError as error:
+                    await self._replies.write(f"{error.reply}\n")
                     await self._replies.flush()
-
-
-def _is_message(line: str) -> bool:
-    try:
-        jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError:
-        return False
-    return True
-
-
-def _without_lone_surrogates(line: str) -> str:
-    """Return the line without lone surrogates, which JavaScript produces when it cuts texts."""
-    try:
-        message = json.dumps(json.loads(line), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return line
-    return message.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _refusal(line: str) -> str:
-    code, request, problem = PARSE_ERROR, None, "it is not JSON"
-    with suppress(ValueError, RecursionError):
-        message = json.loads(line)
-        code, problem = INVALID_REQUEST, "it is not a request of JSON-RPC 2.0"
-        if isinstance(message, dict) and type(message.get("id")) in {int, str}:
-            request = message["id"]
-    error = {"code": code, "message": f"The line cannot be read: {problem}."}
-    return json.dumps({"jsonrpc": "2.0", "id": request, "error": error}) + "\n"
 
 
 class _Replies:

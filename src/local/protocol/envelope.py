@@ -15,6 +15,7 @@ import msgspec
 import uuid_utils
 
 from local.errors import BadRequestError, InvalidArgumentsError, abridged
+from local.protocol.json_text import read_json
 
 P = TypeVar("P")
 
@@ -162,7 +163,7 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
     example = _example(payload)  # type: ignore[arg-type]
     with json_errors(example):
         try:
-            envelope: Envelope[P] = _decoder(payload).decode(data)  # type: ignore[arg-type]
+            envelope: Envelope[P] = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
         except msgspec.ValidationError as error:
             problem = f"{abridged(error)}."
             if "$.payload.args" in problem:

@@ -13,8 +13,16 @@ import msgspec
 from local.errors import CODES, BadRequestError, ErrorCode
 from local.protocol.conversation import read_calls
 from local.protocol.envelope import Envelope, Sender, json_errors
+from local.protocol.json_text import read_json
 from local.protocol.messages import Blocks, is_thought
-from local.protocol.payloads import ErrorReply, Feedback, Generation, Json, Query
+from local.protocol.payloads import (
+    ErrorReply,
+    Feedback,
+    Generation,
+    Json,
+    Query,
+    ToolCallRecord,
+)
 from local.protocol.reading import (
     MISSING,
     as_text,
@@ -26,6 +34,7 @@ from local.protocol.reading import (
     text_of,
     value_of,
 )
+from local.protocol.responses import answers_in, blocks_of_answer
 
 P = TypeVar("P")
 
@@ -74,12 +83,12 @@ def read_generation(data: bytes) -> Reading[Generation]:
             query=message.text("query", blank=error is not None),
             answer=message.text("answer", blank=True, missing=error is not None),
             thinking=message.optional_text("thinking") or thoughts,
-            tool_calls=[
-                *read_calls(
+            tool_calls=_with_new(
+                read_calls(
                     message.inner.get("tool_calls"), f"{message.path}tool_calls", message.unread
                 ),
-                *read_calls(calls, f"{message.path}answer", message.unread),
-            ],
+                read_calls(calls, f"{message.path}answer", message.unread),
+            ),
             session_id=message.id("session_id"),
             query_id=message.id("query_id"),
             error=error,
@@ -115,7 +124,7 @@ def read_feedback(data: bytes) -> Reading[Feedback]:
 def source_of(data: bytes) -> str:
     """Return the source of a message that cannot be read, or an empty string."""
     try:
-        whole = msgspec.json.decode(data)
+        whole: Any = read_json(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     return (name_of(whole.get("source")) or "") if isinstance(whole, dict) else ""
@@ -128,7 +137,7 @@ def sender_of(data: bytes) -> Sender:
         BadRequestError: It is not a JSON object.
     """
     with json_errors(TURN_EXAMPLE):
-        whole = msgspec.json.decode(data)
+        whole: Any = read_json(data)
     if not isinstance(whole, dict):
         raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=TURN_EXAMPLE)
     payload = whole.get("payload")
@@ -141,7 +150,7 @@ class _MessageFields:
     """Reads the fields of a message one by one. `inner` is its payload, or the message itself."""
 
     def __init__(self, data: bytes, needed: tuple[str, ...], example: str) -> None:
-        whole = msgspec.json.decode(data)
+        whole: Any = read_json(data)
         if not isinstance(whole, dict):
             raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=example)
         payload = whole.get("payload", whole)
@@ -173,11 +182,14 @@ class _MessageFields:
     def split_blocks(self, field: str) -> tuple[str | None, list[Json]]:
         """Remove thoughts, calls and results from a field's blocks; return them."""
         value = self.inner.get(field)
-        blocks = Blocks.of(_content(value) if isinstance(value, dict) else value)
+        answer = blocks_of_answer(value)
+        blocks = answer or Blocks.of(_content(value) if isinstance(value, dict) else value)
         calls = [*blocks.calls, *blocks.results]
         thoughts = [block for block in blocks.parts if is_thought(block)]
-        if calls or thoughts:
+        if answer or calls or thoughts:
             self.inner = {**self.inner, field: blocks.text or ""}
+        if answer and (count := answers_in(value)) > 1:
+            self.unread.append(f"{self.path}{field}: expected one answer, got {count}")
         return text_of(thoughts), calls
 
     def text(self, field: str, *, blank: bool, missing: bool = False) -> str:
@@ -250,6 +262,17 @@ class _MessageFields:
 
     def _note_unread(self, at: str, wanted: str, value: Any) -> None:
         self.unread.append(f"{at}: expected {wanted}, got {kind_of(value)}")
+
+
+def _with_new(reported: list[ToolCallRecord], among: list[ToolCallRecord]) -> list[ToolCallRecord]:
+    """Return the reported calls, and those among the blocks that were not reported already."""
+    calls = list(reported)
+    known = {(call.id, call.name) for call in reported}
+    for call in among:
+        if call.id is None or call.content or (call.id, call.name) not in known:
+            calls.append(call)
+        known.add((call.id, call.name))
+    return calls
 
 
 def _is_message(value: Any) -> bool:

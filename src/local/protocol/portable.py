@@ -12,6 +12,7 @@ import msgspec
 
 from local.errors import BadRequestError, abridged, quoted
 from local.protocol.items import NOTHING, Collection, Key, Namespace
+from local.protocol.json_text import read_json
 from local.protocol.memories import Durability, Kind, OwnerScope, RetirementReason, SourceClass
 from local.protocol.payloads import Json
 
@@ -263,7 +264,7 @@ def stored_line(data: bytes, number: int) -> Stored:
 
 def _decode_line(decoder: msgspec.json.Decoder[L], data: bytes, number: int) -> L:
     try:
-        return decoder.decode(data)
+        return read_json(data, decoder.decode)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = abridged(error).rstrip(".")
         remedy = None

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from local.errors import InvalidArgumentsError, quoted
+from local.protocol.json_text import read_json
 
 MAX_NAME: Final = 256
 """Maximum characters of a name or id, as in `envelope.Name`."""
@@ -120,7 +121,7 @@ def number_of(value: Any) -> float | None:
 def value_of(text: str) -> Any:
     """Return the value of a JSON text; None if it is not JSON."""
     try:
-        return msgspec.json.decode(text)
+        return read_json(text.encode(errors="surrogatepass"))
     except (msgspec.DecodeError, RecursionError):
         return None
 

@@ -14,6 +14,7 @@ import msgspec
 from local.errors import CODES, BadRequestError, RequestError, ToolFailedError, abridged
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, decode
+from local.protocol.json_text import read_json
 from local.protocol.payloads import (
     ErrorReply,
     Function,
@@ -66,7 +67,7 @@ def read_schema(data: bytes) -> ToolSchema:
             are not a JSON schema.
     """
     try:
-        whole = msgspec.json.decode(data)
+        whole: Any = read_json(data)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(
             f"It is not JSON: {abridged(error)}.", remedy=SCHEMA_EXAMPLE
@@ -160,7 +161,7 @@ def read_result(data: bytes, headers: Mapping[str, str] | None = None) -> Envelo
 def _json_or_text(data: bytes) -> Any:
     """Return the decoded JSON, or the text if it is not JSON."""
     try:
-        return msgspec.json.decode(data)
+        return read_json(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         try:
             return data.decode()

@@ -1,9 +1,13 @@
 """Windows of time named in questions; most words that look like times name none."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import chain
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from local.memory.extraction.wording import dated
 from local.memory.recall.timewords import LONGEST_QUESTION, find_window
 
 NOW = datetime(2024, 5, 15, 10, 30, tzinfo=UTC)  # a Wednesday
@@ -271,3 +275,41 @@ def test_pasted_text_is_not_searched_for_times() -> None:
     assert find_window(text.ljust(LONGEST_QUESTION), NOW) is not None
     assert find_window(text.ljust(LONGEST_QUESTION + 1), NOW) is None
     assert find_window("yesterday " * 9, NOW) is None
+
+
+ZONES = st.integers(-24 * 60 + 1, 24 * 60 - 1).map(
+    lambda minutes: timezone(timedelta(minutes=minutes))
+)
+FIRST, LAST = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59)  # noqa: DTZ001 - of any zone
+NEAR_THE_ENDS = st.datetimes(FIRST, FIRST + timedelta(days=800)) | st.datetimes(
+    LAST - timedelta(days=800), LAST
+)
+ASKED = [text for text, _, _ in EXPRESSIONS]
+
+
+@given(st.sampled_from(ASKED), st.datetimes() | NEAR_THE_ENDS, ZONES)
+@example("What did I eat yesterday?", FIRST, UTC)
+@example("What did I eat today?", LAST, UTC)
+@example("What did I eat today?", FIRST, timezone(timedelta(hours=14)))
+@example("What did I eat today?", LAST, timezone(timedelta(hours=-12)))
+def test_a_window_ends_where_the_calendar_ends(text: str, now: datetime, zone: timezone) -> None:
+    window = find_window(text, now.replace(tzinfo=zone))
+
+    bounds = (window.since, window.until) if window else ()
+    assert all(bound is None or bound.tzinfo is UTC for bound in bounds)
+
+
+@given(
+    st.sampled_from([*ASKED, "See you tomorrow.", "It ends by Friday.", "Until next Monday."]),
+    NEAR_THE_ENDS,
+    ZONES,
+)
+def test_a_statement_is_dated_at_any_time(text: str, at: datetime, zone: timezone) -> None:
+    assert dated(text, at.replace(tzinfo=zone)).startswith(text[:4])
+
+
+@pytest.mark.parametrize("days", range(0, 800, 7))
+def test_every_expression_is_read_at_the_ends_of_the_calendar(days: int) -> None:
+    moments = (FIRST + timedelta(days=days), LAST - timedelta(days=days))
+    for text, now in chain.from_iterable(((text, now) for text in ASKED) for now in moments):
+        find_window(text, now.replace(tzinfo=UTC))

@@ -23,6 +23,7 @@ from local.hooks.clients.client import (
     SessionStarted,
     TurnEnded,
 )
+from local.protocol.json_text import read_json
 
 HUMAN_SOURCES = frozenset({None, "user", "sdk", "loop_wakeup", "schedule_wakeup"})
 """Sources of prompts written by a person. Codex and older versions of Claude Code name none."""
@@ -101,7 +102,7 @@ _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
 
 
 def read(data: bytes) -> Event | None:
-    given = _decoder.decode(data)
+    given = read_json(data, _decoder.decode)
     foreign = given.agent_id is not None or given.cursor_version is not None
     return None if foreign else given.event
 

@@ -21,6 +21,7 @@ from local.hooks.clients.client import (
     SessionStarted,
     TurnEnded,
 )
+from local.protocol.json_text import read_json
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="hook_event_name"):
@@ -97,7 +98,7 @@ _decoder: msgspec.json.Decoder[Input] = msgspec.json.Decoder(
 
 
 def read(data: bytes) -> Event | None:
-    return _decoder.decode(data).event
+    return read_json(data, _decoder.decode).event
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):

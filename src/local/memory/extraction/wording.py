@@ -8,7 +8,7 @@ none.
 import re
 from datetime import datetime
 
-from local.memory.recall.timespans import DAY, WEEKDAYS, Span, whole
+from local.memory.recall.timespans import DAY, WEEKDAYS, Span, in_zone, shifted, whole
 from local.memory.recall.timewords import find_window
 
 THE_USER = "The user"
@@ -158,18 +158,19 @@ def dated(statement: str, at: datetime) -> str:
 
 def _date_of(found: re.Match[str], at: datetime) -> str | None:
     if name := found["named"]:
-        return f"{at + _DAYS[name.lower()] * DAY:%Y-%m-%d}"
+        return f"{shifted(at, _DAYS[name.lower()] * DAY):%Y-%m-%d}"
     if name := found["weekday"]:
         return _coming(name.lower(), found["which"].lower(), at)
     if found["past"] and (window := find_window(found[0], at)) and window.since and window.until:
         zone = at.tzinfo
-        return _formatted(Span(window.since.astimezone(zone), window.until.astimezone(zone)))
+        return _formatted(Span(in_zone(window.since, zone), in_zone(window.until, zone)))
     return None
 
 
 def _coming(weekday: str, which: str, at: datetime) -> str | None:
     """Return the date of the next such weekday; None for an ambiguous "next Friday"."""
-    day = at + ((WEEKDAYS.index(weekday) - at.weekday() - 1) % len(WEEKDAYS) + 1) * DAY
+    days = (WEEKDAYS.index(weekday) - at.weekday() - 1) % len(WEEKDAYS) + 1
+    day = shifted(at, days * DAY)
     if which == "next" and whole("week", day) == whole("week", at):
         return None
     return f"{day:%Y-%m-%d}"

@@ -1,11 +1,12 @@
 """Compute calendar spans around a moment, and define the patterns of English time expressions.
 
-Spans are in the time zone of the moment. `timewords` reads the groups of the patterns.
+Spans are in the time zone of the moment, and end where the calendar ends: nothing is before the
+year 1 or after 9999. `timewords` reads the groups of the patterns.
 """
 
 import re
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 DAY = timedelta(days=1)
@@ -33,15 +34,35 @@ class Span(NamedTuple):
     until: datetime
 
 
+def shifted(moment: datetime, by: timedelta) -> datetime:
+    """Return the moment that much later, or earlier if it is negative, within the calendar."""
+    try:
+        return moment + by
+    except OverflowError:
+        return _end_of_calendar(moment.tzinfo, last=by > timedelta())
+
+
+def in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
+    """Return the moment in a time zone, within the calendar of that zone."""
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError):  # ValueError: zones of the tz database
+        return _end_of_calendar(zone, last=moment.year == MAXYEAR)
+
+
+def _end_of_calendar(zone: tzinfo | None, *, last: bool) -> datetime:
+    return datetime.max.replace(tzinfo=zone) if last else datetime.min.replace(tzinfo=zone)
+
+
 def whole(unit: str, moment: datetime) -> Span:
     """Return the day, week, month or year that the moment is in."""
     day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     match unit:
         case "day":
-            return Span(day, day + DAY)
+            return Span(day, shifted(day, DAY))
         case "week":
-            monday = day - day.weekday() * DAY
-            return Span(monday, monday + 7 * DAY)
+            monday = shifted(day, -day.weekday() * DAY)
+            return Span(monday, shifted(monday, 7 * DAY))
         case "month":
             return Span(day.replace(day=1), _months_later(day, 1))
         case _:
@@ -52,20 +73,20 @@ def whole(unit: str, moment: datetime) -> Span:
 def back(count: int, unit: str, moment: datetime) -> datetime:
     """Return a moment in the day, week, month or year that was `count` units ago."""
     if unit in {"day", "week"}:
-        return moment - count * LENGTHS[unit]
+        return shifted(moment, -count * LENGTHS[unit])
     return _months_later(moment, -count * (12 if unit == "year" else 1))
 
 
 def last_weekday(name: str, moment: datetime) -> Span:
     """Return the last day with that name before today."""
     days = (moment.weekday() - WEEKDAYS.index(name) - 1) % 7 + 1
-    return whole("day", moment - days * DAY)
+    return whole("day", shifted(moment, -days * DAY))
 
 
 def last_weekend(moment: datetime) -> Span:
     """Return the Saturday and Sunday of last week."""
     monday = whole("week", moment).since
-    return Span(monday - 2 * DAY, monday)
+    return Span(shifted(monday, -2 * DAY), monday)
 
 
 def last_date(month: int, day: int, moment: datetime) -> datetime | None:
@@ -86,8 +107,10 @@ def season(name: str, year: int, moment: datetime) -> Span:
 
 
 def _months_later(moment: datetime, months: int) -> datetime:
-    """Return the first day of the month that is `months` months later."""
+    """Return the first day of the month that is `months` months later, within the calendar."""
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    if not MINYEAR <= year <= MAXYEAR:
+        return _end_of_calendar(moment.tzinfo, last=year > MAXYEAR)
     return moment.replace(year=year, month=month + 1, day=1)
 
 

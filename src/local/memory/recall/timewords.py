@@ -27,10 +27,12 @@ from local.memory.recall.timespans import (
     WEEKDAYS,
     Span,
     back,
+    in_zone,
     last_date,
     last_weekday,
     last_weekend,
     season,
+    shifted,
     whole,
 )
 
@@ -108,7 +110,7 @@ def _window(found: _Match, now: datetime) -> Window | None:
     word = " ".join((found["than"] or (lead and lead["word"]) or "").lower().split())
     if not _is_meant(found, word):
         return None
-    span = _span(found, whole("month", now).since - DAY if word == "last" else now)
+    span = _span(found, shifted(whole("month", now).since, -DAY) if word == "last" else now)
     if span is None or span.since > now:
         return None
     if "this" in {word, (found["which"] or "").lower()} and span.until.year < now.year:
@@ -166,7 +168,7 @@ def _span(found: _Match, now: datetime) -> Span | None:
             return _ago(found, now)
         case "rolling":
             _, count = _count(found["past_count"])
-            return Span(now - count * LENGTHS[found["past_unit"].lower()], now)
+            return Span(shifted(now, -count * LENGTHS[found["past_unit"].lower()]), now)
         case "named":
             return _named(found["named"].lower().split(), now)
         case _:
@@ -210,16 +212,18 @@ def _calendar(found: _Match, today: datetime) -> Span | None:
         return whole("month", start)
     to = found["day"] if found["first_day"] else found["last_day"]
     last = start.replace(day=int(to or day))
-    return Span(start, last + DAY) if last >= start else None
+    return Span(start, shifted(last, DAY)) if last >= start else None
 
 
-def _season(found: _Match, now: datetime) -> Span:
+def _season(found: _Match, now: datetime) -> Span | None:
     name = found["season_name"].lower()
     if year := found["season_year"]:
         return season(name, int(year), now)
-    spans = (season(name, now.year - years, now) for years in range(3))
+    years = range(now.year, max(now.year - 3, 0), -1)
+    spans = (season(name, year, now) for year in years)
     ended = found["which"].lower() == "last"
-    return next(span for span in spans if (span.until if ended else span.since) <= now)
+    past = (span for span in spans if (span.until if ended else span.since) <= now)
+    return next(past, None)
 
 
 def _ago(found: _Match, now: datetime) -> Span:
@@ -227,19 +231,20 @@ def _ago(found: _Match, now: datetime) -> Span:
     unit = found["unit"].lower()
     length = most * LENGTHS[unit]
     if length < DAY:
-        return Span(now - 2 * length, now)
+        return Span(shifted(now, -2 * length), now)
     slack = min(length.days // 5, MAX_SLACK) * DAY
     since = whole(unit, back(most, unit, now)).since
-    return Span(since - slack, whole(unit, back(least, unit, now)).until + slack)
+    until = whole(unit, back(least, unit, now)).until
+    return Span(shifted(since, -slack), shifted(until, slack))
 
 
 def _named(words: list[str], now: datetime) -> Span:
     today = whole("day", now)
     match words[-1]:
         case "yesterday":
-            return whole("day", today.since - (1 if len(words) == 1 else 2) * DAY)
+            return whole("day", shifted(today.since, -(1 if len(words) == 1 else 2) * DAY))
         case "night":
-            return Span(today.since - DAY, today.since + timedelta(hours=6))
+            return Span(shifted(today.since, -DAY), shifted(today.since, timedelta(hours=6)))
         case "weekend":
             return last_weekend(now)
         case ("week" | "month" | "year") as unit:
@@ -270,8 +275,8 @@ def _around(anchor: Span, lead: _Match) -> _Bounds:
     unit = (lead["units"] or lead["unit"]).lower()
     distance = count * LENGTHS.get(unit, LENGTHS["week"])  # a weekday: to a week before
     if lead["side"].lower() in {"after", "following"}:
-        return anchor.since, anchor.until + distance
-    return anchor.since - distance, anchor.until
+        return anchor.since, shifted(anchor.until, distance)
+    return shifted(anchor.since, -distance), anchor.until
 
 
 def _count(text: str | None) -> tuple[int, int]:
@@ -281,5 +286,5 @@ def _count(text: str | None) -> tuple[int, int]:
 
 
 def _utc(bounds: _Bounds, text: str) -> Window:
-    since, until = (bound and bound.astimezone(UTC) for bound in bounds)
+    since, until = (bound and in_zone(bound, UTC) for bound in bounds)
     return Window(since=since, until=until, text=text)
