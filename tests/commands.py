@@ -1,4 +1,7 @@
-"""The commands and the stack they talk to, each in this process or in a separate one."""
+"""The commands and the stack they talk to, each in this process or in a separate one.
+
+A command's folder is its home, whether or not it has a memory already.
+"""
 
 import json
 import os
@@ -19,7 +22,7 @@ from forking import Fork
 from local import supervisor
 from local.cli import app
 from local.client import embedded
-from local.settings import Settings
+from local.settings import HOME_VARIABLE, Settings
 from workers import stack_with_worker_here, worker_in_this_process
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +39,9 @@ TALK = [
 def local2(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run one command to its end in this process, which saves the imports."""
     with chdir(folder):
-        done = CliRunner().invoke(app, words, catch_exceptions=False)
+        done = CliRunner().invoke(
+            app, words, env={HOME_VARIABLE: str(folder)}, catch_exceptions=False
+        )
     return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
 
 
@@ -49,6 +54,7 @@ def in_a_process(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=START_SECONDS,
         check=False,
+        env={**os.environ, HOME_VARIABLE: str(folder)},
     )
 
 
@@ -72,7 +78,7 @@ def _run_command(
 ) -> None:
     os.chdir(folder)
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update({HOME_VARIABLE: str(folder), **environment})
     for number, file in ((1, output), (2, errors)):
         with file.open("wb") as opened:
             os.dup2(opened.fileno(), number)
@@ -84,7 +90,7 @@ def start_in_a_fork(settings: Settings, *, linger: float) -> Fork:
     folder = settings.memory.data_dir.absolute()
     log = folder / embedded.LOG
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    words = ("up", "--while-used", f"{linger:g}")
+    words = embedded.words_of_stack(folder, linger)
     return Fork(_run_stack, folder, words, embedded._environment(settings), log)
 
 
@@ -103,7 +109,8 @@ class Running:
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
         self.errors = folder / "stderr.txt"
-        self._start({**os.environ, "LOCAL2_GENERATOR__CHAT": "rules", **environment})
+        home = {HOME_VARIABLE: str(folder)}
+        self._start({**os.environ, **home, "LOCAL2_GENERATOR__CHAT": "rules", **environment})
         self.runtime = folder / ".local2" / "runtime.json"
         deadline = time.monotonic() + START_SECONDS
         while not self.runtime.exists():

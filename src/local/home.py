@@ -1,10 +1,11 @@
 """The home of a memory: find its folder, lock it, and find its running stack.
 
-A home contains `.local2/`, `.chroma/` and `config/`; commands use the current folder. One stack and
-its children share the lock on the data folder, because two servers or two clients of Chroma on the
-same files would corrupt them without an error. By default the stack's server listens on a free
-port, so commands read its address from the runtime file. That file never holds the password of an
-external server; commands read it from the configuration, as the stack does.
+A home contains `.local2/`, `.chroma/` and `config/`. Every way in finds it with `home_of`, and the
+user with `asking_user`, so that they all use the same memory. One stack and its children share the
+lock on the data folder, because two servers or two clients of Chroma on the same files would
+corrupt them without an error. By default the stack's server listens on a free port, so commands
+read its address from the runtime file. That file never holds the password of an external server;
+commands read it from the configuration, as the stack does.
 """
 
 import fcntl
@@ -23,7 +24,7 @@ from local.errors import (
     UnwritableError,
     without_credentials,
 )
-from local.settings import HOME_VARIABLE, Settings
+from local.settings import HOME_VARIABLE, BusSettings, Settings
 
 MEMORY_FOLDER = ".local2"
 """Name of the folder that marks a project with a memory."""
@@ -34,6 +35,7 @@ the memories."""
 PROBE_BYTES = 1024 * 1024
 """Bytes that are written to test whether a folder is writable, and its disk has space."""
 RUNTIME_FILE = "runtime.json"
+LEDGER_FILE = "ledger.sqlite3"
 CLIENTS_LOCK = "clients.lock"
 """The file, beside the runtime file, whose lock the clients of the stack share; its modification
 time is the time of the last use."""
@@ -62,6 +64,20 @@ def own_home(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(data).expanduser() / "local2").absolute()
 
 
+def other_homes(settings: Settings) -> list[Path]:
+    """Return the other homes with a memory that the user may have meant: above here, or his own."""
+    above = Path.cwd()
+    homes = dict.fromkeys((above, *above.parents, own_home()))
+    memories = {home: home / MEMORY_FOLDER for home in homes}
+    return [
+        home
+        for home, memory in memories.items()
+        if memory != settings.memory.data_dir.absolute()
+        and _is_private(memory)
+        and (memory / LEDGER_FILE).exists()
+    ]
+
+
 def _project_home(folder: Path) -> Path | None:
     """Return the nearest folder, from `folder` upwards, with a private memory of this user.
 
@@ -82,8 +98,19 @@ def _is_private(memory: Path) -> bool:
     return stat.S_ISDIR(mode) and found.st_uid == os.getuid() and not mode & ACCESS_BY_OTHERS
 
 
+def asking_user(bus: BusSettings, named: str | None) -> str | None:
+    """Return the user to ask as: the named one, else the one who is logged in.
+
+    With accounts, the token names the user, and nobody is assumed. An empty name means no user.
+    """
+    if named is not None:
+        return named or None
+    has_accounts = bus.tenant is not None or bus.credentials is not None
+    return None if has_accounts else user_name(None)
+
+
 def user_name(configured: str | None) -> str:
-    """Return the user for commands that a person starts: the configured name, else the login."""
+    """Return the configured user, else the one who is logged in."""
     if configured:
         return configured
     try:

@@ -13,8 +13,9 @@ from ledgers import open_ledger, record
 from local import examination
 from local.cli.output import Output
 from local.cli.up import _announce_download
+from local.config_files import load_settings
 from local.examination import installation, stack
-from local.home import folder_lock
+from local.home import folder_lock, home_of
 from local.protocol.answers import ConsolidationStatus
 from local.protocol.envelope import utc_now
 from local.protocol.maintenance import CheckResult, MemoryStatus
@@ -309,16 +310,24 @@ async def test_an_endpoint_is_checked_for_its_key_and_models(
         assert "sk-mark" not in str(findings)
 
 
-def test_the_doctor_names_the_folder_that_other_front_ends_would_use(
+def test_the_doctor_names_the_memory_and_other_folders_with_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL2_HOME", str(tmp_path / "own"))
-    monkeypatch.chdir(tmp_path)
-    (elsewhere,) = installation.check_home()
-    (tmp_path / ".local2").mkdir(mode=0o700)
+    monkeypatch.setattr("getpass.getuser", lambda: "grace")
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    alone = installation.check_memory(load_settings(home=home_of()))
+    for home in (project, tmp_path / "own"):
+        (home / ".local2").mkdir(mode=0o700, parents=True)
+        (home / ".local2" / "ledger.sqlite3").touch()
+    beside = installation.check_memory(load_settings(home=home_of()))
 
-    assert str(tmp_path / "own") in elsewhere.detail
-    assert list(installation.check_home()) == []
+    assert alone.detail == f"in {tmp_path / 'own' / '.local2'}, of the user grace"
+    assert alone.remedy is None
+    assert beside.detail == f"in {project / '.local2'}, of the user grace"
+    assert str(tmp_path / "own") in str(beside.remedy)
 
 
 def test_missing_weights_are_reported_with_their_size_and_folder(

@@ -178,7 +178,7 @@ def test_an_interrupted_import_reports_its_progress_and_can_be_completed(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--scope", "user"), "--user"),
+        (("--scope", "user", "--user", ""), "--user"),
         (("--scope", "session"), "--session"),
     ],
 )

@@ -133,7 +133,7 @@ def test_recall_applies_its_options(running: Served, tmp_path: Path, user: str) 
         pytest.param(["--kind", "episode"], 1, "episode", id="kind"),
         pytest.param(["--top-k", "21"], 1, "top_k", id="top-k"),
         pytest.param(["--scope", "world"], 2, "world", id="scope"),
-        pytest.param(["--scope", "user"], 1, "user", id="a user scope without a user"),
+        pytest.param(["--scope", "user", "--user", ""], 1, "user", id="a scope without a user"),
     ],
 )
 def test_invalid_options_are_named(

@@ -16,6 +16,7 @@ import pytest
 from commands import COMMAND, ROOT, START_SECONDS, answer, in_a_fork
 from harm import locked
 from harm import read_only as made_read_only
+from local.settings import HOME_VARIABLE
 
 LEDGER = Path(".local2", "ledger.sqlite3")
 ENVIRONMENT = {"COLUMNS": "10000", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -71,7 +72,7 @@ def test_the_doctor_reports_a_ledger_in_a_read_only_folder(tmp_path: Path) -> No
     with read_only(tmp_path / ".local2"):
         found = answer(tmp_path, "doctor")
 
-    folder = {finding["name"]: finding for finding in found}["folder .local2"]
+    folder = {finding["name"]: finding for finding in found}[f"folder {tmp_path / '.local2'}"]
     assert (folder["verdict"], ledger_finding(tmp_path)["verdict"]) == ("broken", "broken")
     assert "cannot be written to" in folder["detail"]
 
@@ -81,7 +82,7 @@ def test_a_file_in_place_of_the_folder_prevents_the_start(tmp_path: Path) -> Non
 
     assert "cannot be written to: File exists" in refused_start(tmp_path).error
     found = {finding["name"]: finding for finding in answer(tmp_path, "doctor")}
-    assert found["folder .local2"]["detail"].endswith(".local2 is not a folder.")
+    assert found[f"folder {tmp_path / '.local2'}"]["detail"].endswith(".local2 is not a folder.")
     assert "ledger" not in found
 
 
@@ -100,7 +101,7 @@ def test_a_full_disk_prevents_the_start(tmp_path: Path) -> None:
             timeout=START_SECONDS,
             check=False,
             preexec_fn=fill,
-            env={**os.environ, **ENVIRONMENT},
+            env={**os.environ, **ENVIRONMENT, HOME_VARIABLE: str(tmp_path)},
         )
     )
 

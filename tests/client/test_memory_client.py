@@ -118,9 +118,9 @@ async def test_two_users_of_one_connection_have_separate_memories(url: str) -> N
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_fact_without_a_user_is_shared_by_the_tenant(url: str) -> None:
+async def test_a_fact_of_scope_tenant_is_shared_with_every_user(url: str) -> None:
     async with local2.connect(url=url) as memory:
-        await memory.remember("The office is in Vienna.")
+        await memory.remember("The office is in Vienna.", scope="tenant")
 
         (item,) = (await memory.of(user="fay").recall("Where is the office?", limit=1)).items
         assert (item.content, item.scope) == ("The office is in Vienna.", "tenant")

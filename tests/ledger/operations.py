@@ -105,6 +105,11 @@ async def records__chain(ledger: Ledger, _: str) -> object:
 
 
 @operation
+async def records__users(ledger: Ledger, _: str) -> object:
+    return await ledger.records.users(9)
+
+
+@operation
 async def facts__relate(ledger: Ledger, _: str) -> object:
     await ledger.facts.relate("f9", "contradicts", "f2")
     await ledger.facts.relate("f2", "derived_from", "m1")

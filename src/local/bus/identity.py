@@ -15,6 +15,7 @@ import msgspec
 
 from local.bus.receiving import BusMessage, Headers
 from local.errors import ForbiddenError
+from local.home import user_name
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
 from local.protocol.subjects import names_sender
 from local.tenants.directory import Directory, Tenant
@@ -43,6 +44,9 @@ class Identity(Protocol):
 class Claimed:
     """Trusts the claims in envelopes, on a server without accounts, which has one tenant."""
 
+    def __init__(self) -> None:
+        self._runs_stack = user_name(None)
+
     def caller_of(
         self,
         message: BusMessage,  # noqa: ARG002 - it does not name its sender
@@ -55,6 +59,7 @@ class Claimed:
             agent=envelope.source or None,
             session_id=envelope.session_id,
             query_id=envelope.query_id,
+            has_unnamed=envelope.user == self._runs_stack,
         )
 
 

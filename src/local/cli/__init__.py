@@ -25,7 +25,14 @@ app.add_typer(reach.hooks, name="hooks")
 
 Config = Annotated[
     Path | None,
-    typer.Option(help="Folder with bus.yaml, memory.yaml and so on. Default: ./config."),
+    typer.Option(help="Folder with bus.yaml, memory.yaml and so on. Default: config in --home."),
+]
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        help="The memory's folder. Default: the nearest one upwards with a private .local2, "
+        "or else the user's own."
+    ),
 ]
 Tenant = Annotated[str | None, typer.Option(help="Ask as this tenant, if the stack has accounts.")]
 
@@ -48,6 +55,7 @@ Version = Annotated[
 def options(
     context: typer.Context,
     config: Config = None,
+    home: Home = None,
     tenant: Tenant = None,
     *,
     version: Version = False,
@@ -55,7 +63,7 @@ def options(
     """Pass the global options on to the command, and make the files that it writes private."""
     del version  # its callback has printed it
     os.umask(PRIVATE_UMASK)
-    context.obj = GlobalOptions(config, tenant)
+    context.obj = GlobalOptions(config, tenant, home)
 
 
 main = app

@@ -7,6 +7,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from shlex import quote
 
 import msgspec
 import typer
@@ -20,6 +21,7 @@ from local.client import Connection
 from local.client.access import connected
 from local.client.maintenance import memory_status
 from local.errors import InvalidArgumentsError, Local2Error
+from local.home import asking_user
 from local.protocol.answers import (
     AuditEntry,
     AuditTrail,
@@ -62,7 +64,8 @@ def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: 
     _show_not_done(output, report.not_done)
     output.text(result.content)
     if report.run and report.changes:
-        user = f" --user {caller.user}" if caller.user else ""
+        is_default = caller.user == asking_user(settings.bus, None)
+        user = "" if is_default else f" --user {quote(caller.user or '')}"
         output.text(f"`local2 undo {report.run}{user}` undoes it.")
 
 
@@ -187,7 +190,7 @@ def forget(  # noqa: PLR0913 - one parameter an option
                 "Say what to forget.", remedy="Add --user, --session, --topic or --id."
             )
         args = {**args, "everything": True}
-    caller = Sender(agent=NAME, user=user)
+    caller = Sender(agent=NAME, user=asking_user(settings.bus, user))
     if dry_run or not yes:
         preview = data_of(_forget(settings, {**args, "dry_run": True}, caller), Receipt, output)
         if dry_run:

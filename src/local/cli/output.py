@@ -14,6 +14,7 @@ from rich.table import Column, Table
 
 from local.config_files import load_settings
 from local.errors import Local2Error
+from local.home import home_of
 from local.logs import logging_to
 from local.settings import Settings
 
@@ -88,11 +89,11 @@ def uncut(heading: str) -> Column:
 
 
 class GlobalOptions(NamedTuple):
-    """The folder of the settings, the tenant to ask as, and the folder of the memory."""
+    """The folder of the settings, the tenant to ask as, and the folder of the memory, as named."""
 
     config: Path | None = None
     tenant: str | None = None
-    home: Path = Path()
+    home: Path | None = None
 
 
 @contextmanager
@@ -105,7 +106,7 @@ def command(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Sett
     output = Output(json=json)
     try:
         with logging_to(level="error"):
-            settings = load_settings(chosen.config, home=chosen.home)
+            settings = load_settings(chosen.config, home=home_of(chosen.home))
             if chosen.tenant is not None:
                 bus = msgspec.structs.replace(settings.bus, tenant=chosen.tenant)
                 settings = msgspec.structs.replace(settings, bus=bus)

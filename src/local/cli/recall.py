@@ -7,6 +7,7 @@ from rich.text import Text
 
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
 from local.cli.output import Output, printable, run_async
+from local.home import other_homes
 from local.protocol.envelope import Sender
 from local.protocol.memories import (
     NOTHING_FOUND,
@@ -28,8 +29,12 @@ def search(settings: Settings, output: Output, args: Json, caller: Sender) -> No
     result = run_async(answer(settings, "recall", args, caller))
     recalled = data_of(result, RecalledItems, output)
     output.data(recalled)
-    if not output.json:
-        _show(output, recalled)
+    if output.json:
+        return
+    _show(output, recalled)
+    if not recalled.items:
+        for home in other_homes(settings):
+            output.text(f"(There is another memory in {home}: `local2 --home {home} recall …`.)")
 
 
 def _show(output: Output, recalled: RecalledItems) -> None:
@@ -41,7 +46,7 @@ def _show(output: Output, recalled: RecalledItems) -> None:
             components = _score_components(item.explanation)
             output.console.print(Padding(components, (0, 0, 0, len(INDENT)), expand=False))
     if not recalled.items:
-        output.text(nothing_found(recalled.reason))
+        output.text(nothing_found(recalled.reason, recalled.other_users))
     if recalled.rerank_used:
         output.console.print("[dim]A reranker determined this order.[/]")
     if recalled.degraded and recalled.items:

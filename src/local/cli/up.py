@@ -20,7 +20,7 @@ from local.cli.output import Output, run_async, shown
 from local.client.embedded import Usage
 from local.errors import FolderLockedError
 from local.examination.installation import check_minilm
-from local.home import is_running
+from local.home import asking_user, is_running, other_homes
 from local.logs import logging_to
 from local.settings import MemorySettings, Settings
 
@@ -88,10 +88,11 @@ async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
     """Chat; with accounts as the tenant that the settings name, as the stack itself is none."""
     from local.cli.talk import chatting, converse  # noqa: PLC0415 - a service needs no line editor
 
+    user = asking_user(settings.bus, None)
     if not stack.bus.by_tenant:
-        await converse(stack.bus, output)
+        await converse(stack.bus, output, user=user)
     elif settings.bus.tenant is not None or settings.bus.credentials is not None:
-        await chatting(settings)
+        await chatting(settings, user=user)
     else:
         output.console.print(CHAT_NEEDS_TENANT)
         await asyncio.Event().wait()
@@ -101,8 +102,16 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
     print_line = output.console.print
     print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
     if stack.model is not None:
-        print_line(f"[dim]Model: {escape(stack.model.name)}. Data: {settings.memory.data_dir}.[/]")
+        print_line(f"[dim]Model: {escape(stack.model.name)}.[/]")
+    print_line(f"[dim]{shown(f'Memory: {_whose(settings, stack)}{settings.memory.data_dir}.')}[/]")
+    for home in other_homes(settings):
+        print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
     print_line("[dim]In another terminal: `local2 tools`, `local2 doctor`.[/]")
+
+
+def _whose(settings: Settings, stack: Stack) -> str:
+    user = None if stack.bus.by_tenant else asking_user(settings.bus, None)
+    return f"of {user}, in " if user else ""
 
 
 async def _service(settings: Settings) -> None:

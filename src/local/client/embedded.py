@@ -181,7 +181,7 @@ def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]
         raise UnwritableError(log, error) from error
     with os.fdopen(descriptor, "wb") as output:
         started = subprocess.Popen(  # noqa: S603 - the interpreter that runs
-            [sys.executable, "-m", "local", "up", "--while-used", f"{linger:g}"],
+            [sys.executable, "-m", "local", *words_of_stack(data_dir, linger)],
             cwd=data_dir,
             env=_environment(settings),
             stdin=subprocess.DEVNULL,
@@ -192,6 +192,11 @@ def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]
     # Without a wait it would become a zombie; a non-daemon thread would keep this process alive.
     Thread(target=started.wait, name="embedded stack", daemon=True).start()
     return started
+
+
+def words_of_stack(data_dir: Path, linger: float) -> list[str]:
+    """Return the command of a client's stack. Its settings come from the environment alone."""
+    return ["--home", str(data_dir), "up", "--while-used", f"{linger:g}"]
 
 
 def _environment(settings: Settings) -> dict[str, str]:

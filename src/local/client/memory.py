@@ -17,7 +17,7 @@ from local.client.embedded import stack_running
 from local.client.items import Items
 from local.config_files import load_settings
 from local.errors import InvalidArgumentsError
-from local.home import home_of
+from local.home import asking_user, home_of
 from local.logs import logging_to
 from local.protocol.answers import (
     FoundMemories,
@@ -59,7 +59,8 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
     """Open a memory while the context lasts. If no stack runs, one is started for that time.
 
     Args:
-        user: The user who asks. A stack without accounts trusts this name.
+        user: The user who asks. A stack without accounts trusts this name; None means the user who
+            is logged in there, and the one whom the token names with accounts.
         agent: The agent that asks.
         session: The session of calls that name none.
         home: The folder of the memory. None means that of the project, else that of the user.
@@ -80,6 +81,7 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
     check_named(user=user, agent=agent, session=session)
     settings = settings or load_settings(home=home_of(home))
     settings = _with_bus_settings(settings, credentials, url=url, tenant=tenant, token=token)
+    user = asking_user(settings.bus, user)
     async with AsyncExitStack() as resources:
         if not structlog.is_configured():
             resources.enter_context(logging_to(level="error"))
@@ -151,7 +153,7 @@ class Memory:
         Args:
             text: The fact, in a sentence that makes sense by itself.
             topic: Its key, if it has one. A newer fact under the key replaces it.
-            scope: Who it belongs to. None means the user, or everybody if no user is named.
+            scope: Who it belongs to. None means the user, or everybody if there is no user.
             memory_type: The kind of fact.
             durability: `core` never fades, `standard` fades slowly, `ephemeral` soon.
             importance: How much it matters, 0 to 1.

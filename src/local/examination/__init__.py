@@ -4,8 +4,8 @@ import asyncio
 
 from local.examination.installation import (
     check_folder,
-    check_home,
     check_key,
+    check_memory,
     check_minilm,
     check_package,
     check_server,
@@ -20,7 +20,7 @@ async def run_checks(settings: Settings, *, deep: bool = False) -> list[CheckRes
     """Run all checks. `deep` also reads the whole ledger, which is slow."""
     findings = [
         check_package(),
-        *check_home(),
+        check_memory(settings),
         await check_server(),
         *[check_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
         *check_key(settings.memory),

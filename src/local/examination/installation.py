@@ -17,10 +17,10 @@ from local import __version__
 from local.bus.server import find_server
 from local.bus.streams import MIN_FREE_MB
 from local.errors import BusError, LedgerKeyError
-from local.home import PRIVATE_UMASK, home_of
+from local.home import PRIVATE_UMASK, asking_user, other_homes
 from local.opening import configured_key
 from local.protocol.maintenance import CheckResult
-from local.settings import MemorySettings
+from local.settings import MemorySettings, Settings
 from local.vectors import weights
 
 NAME = "local2"
@@ -35,13 +35,14 @@ def check_package() -> CheckResult:
     return CheckResult(NAME, "ok", detail)
 
 
-def check_home() -> Iterator[CheckResult]:
-    """Report whether MCP, hooks and the Python client use another home when started here."""
-    home = home_of()
-    if home != Path.cwd():
-        detail = f"MCP, hooks and the Python client that are started here use the home {home}"
-        remedy = f"`cd {home} && local2 doctor` examines it; `--home .` makes one here."
-        yield CheckResult("home", "ok", detail, remedy=remedy)
+def check_memory(settings: Settings) -> CheckResult:
+    """Report which memory is used, whose, and which other folders have one."""
+    user = asking_user(settings.bus, None)
+    whose = f", of the user {user}" if user else ""
+    others = [f"`--home {home}` uses the memory there." for home in other_homes(settings)]
+    return CheckResult(
+        "memory", "ok", f"in {settings.memory.data_dir}{whose}", remedy=" ".join(others) or None
+    )
 
 
 def check_minilm(settings: MemorySettings) -> CheckResult:

@@ -63,8 +63,7 @@ class LocalSaver(BaseCheckpointSaver[int]):
     ) -> AsyncIterator[Self]:
         """Open a memory with the options of `local2.connect`, and a saver in it.
 
-        The checkpoints belong to its `user`. Without a user they belong to the tenant, and are
-        shared by everybody who names no user.
+        The checkpoints belong to its `user`, by default the one who is logged in.
         """
         async with connect(**{"agent": AGENT, **options}) as memory:
             yield cls(memory, serde=serde)

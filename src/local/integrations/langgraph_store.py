@@ -65,8 +65,7 @@ class LocalStore(AsyncBatchedBaseStore):
     async def connect(cls, *, index: Fields = (ALL_FIELDS,), **options: Any) -> AsyncIterator[Self]:
         """Open a memory with the options of `local2.connect`, and a store in it.
 
-        The items belong to its `user`. Without a user they belong to the tenant, and are shared by
-        everybody who names no user.
+        The items belong to its `user`, by default the one who is logged in.
         """
         async with connect(**{"agent": AGENT, **options}) as memory:
             store = cls(memory, index=index)

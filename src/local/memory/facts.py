@@ -61,7 +61,10 @@ class Facts:
             InvalidArgumentsError: The key violates the rule for topics.
         """
         scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
-        return await self._ledger.facts.topic(scope, owner, topic)
+        found = await self._ledger.facts.topic(scope, owner, topic)
+        if found is None and owner and self._caller.has_unnamed:
+            return await self._ledger.facts.topic(scope, TENANT_OWNED, topic)
+        return found
 
     async def history(self, topic_or_id: str) -> list[Record]:
         """Return all versions of a fact, newest first, by its topic key or any version's id.
@@ -192,7 +195,9 @@ class Facts:
         )
 
     async def _write(self, record: NewRecord, *, again: bool = False) -> Written:
-        written = await self._ledger.facts.store(record, again=again)
+        written = await self._ledger.facts.store(
+            record, again=again, and_unnamed=self._caller.has_unnamed and record.scope == "user"
+        )
         stored = msgspec.structs.replace(record, topic=written.topic)
         self._changes.written([written], [stored])
         return written

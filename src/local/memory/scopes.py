@@ -102,9 +102,10 @@ def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weight
         "tenant": weights.tenant > 0,
     }
     places = [
-        Place(class_, _owner(class_, caller), kind)
+        Place(class_, owner, kind)
         for class_ in _CLASSES[scope]
         if is_searched[class_]
+        for owner in _owners(class_, caller)
         for kind in KINDS[class_]
         if kind in kinds
     ]
@@ -144,13 +145,14 @@ def check_may_write(scope: OwnerScope, caller: Caller) -> None:
 
 def own_places(caller: Caller) -> list[tuple[OwnerScope, str]]:
     """Return scope and owner of the facts that the caller may see."""
-    return [(scope, _owner(scope, caller)) for scope in ("user", "agent", "tenant")]
+    scopes: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
+    return [(scope, owner) for scope in scopes for owner in _owners(scope, caller)]
 
 
 def places_of_facts(caller: Caller) -> list[Place]:
     """Return the places of the caller's own facts and of the tenant's."""
     scopes: tuple[OwnerScope, ...] = ("session", "user", "agent", "tenant")
-    return [Place(scope, _owner(scope, caller), "fact") for scope in scopes]
+    return [Place(scope, owner, "fact") for scope in scopes for owner in _owners(scope, caller)]
 
 
 def may_see(record: Record, caller: Caller) -> bool:
@@ -159,7 +161,7 @@ def may_see(record: Record, caller: Caller) -> bool:
 
 def owns(scope: OwnerScope, owner: str, caller: Caller) -> bool:
     """Return whether records of this scope and owner are the caller's or the tenant's."""
-    return owner == _owner(scope, caller)
+    return owner in _owners(scope, caller)
 
 
 def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> None:
@@ -189,9 +191,16 @@ def _owner(class_: OwnerScope, caller: Caller) -> str:
     return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
 
 
+def _owners(class_: OwnerScope, caller: Caller) -> tuple[str, ...]:
+    """Return the owners of the records of a class that the caller may find."""
+    own = _owner(class_, caller)
+    is_personal = class_ in {"session", "user"}
+    return (own, TENANT_OWNED) if is_personal and caller.has_unnamed else (own,)
+
+
 def stated_by(record: Record, caller: Caller) -> StatedBy:
     """Return whether the calling user stated a record, or somebody else or an unknown user."""
-    return "self" if principal_of(record) == (caller.user or TENANT_OWNED) else "other"
+    return "self" if principal_of(record) in _owners("user", caller) else "other"
 
 
 def may_retire(new: NewRecord, old: NewRecord) -> bool:

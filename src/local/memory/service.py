@@ -50,6 +50,8 @@ HEADINGS: dict[Scope, str] = {
 
 RECORD_FIELDS = ("session_id", "query_id", "agent", "score")
 """Fields of a record that are added to the metadata of its hit."""
+MAX_USERS = 10
+"""Maximum number of other users that are named."""
 MIN_COVERED = 0.3
 """Minimum fraction of the question's words that makes an episode a hit at any cosine."""
 
@@ -194,6 +196,13 @@ class MemoryService:
         recalled = await self._shared.recaller.recall(self.caller, request)
         self._shared.accesses.add(item.record.row for item in recalled.items)
         return recalled
+
+    async def other_users(self) -> list[str]:
+        """Return other users with memories, for the user who runs the stack; others learn none."""
+        if not self.caller.has_unnamed:
+            return []
+        users = await self._shared.ledger.records.users(MAX_USERS)
+        return [user for user in users if user not in {TENANT_OWNED, self.caller.user}]
 
     async def consolidate(self, *, dry_run: bool) -> Consolidated:
         """Consolidate the caller's own facts and the tenant's, or only report the changes."""

@@ -81,6 +81,9 @@ class Caller(Sender, frozen=True, kw_only=True):
     """The caller's role; None without accounts, where everybody may do everything."""
     writes: frozenset[str] | None = None
     """The scopes that the caller may write to; None means all."""
+    has_unnamed: bool = False
+    """Whether memories without a user are also this user's: without accounts, they are those of the
+    user who runs the stack."""
 
     @property
     def principal(self) -> tuple[str, str | None]:

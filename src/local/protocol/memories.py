@@ -5,6 +5,7 @@ when a search found nothing.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, Self
 
@@ -123,7 +124,11 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
-    """The found items; `degraded`: some could be found only by their words, for this `reason`."""
+    """The found items; `degraded`: some could be found only by their words, for this `reason`.
+
+    `other_users`: if nothing was found, others who have memories; only the user who runs a stack
+    without accounts learns of them.
+    """
 
     items: list[RecalledItem]
     total: int
@@ -131,6 +136,7 @@ class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
     rerank_used: bool
     reason: str | None
     answer: Answer | None
+    other_users: list[str] = []
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,12 +244,16 @@ class Triplet(msgspec.Struct, frozen=True, kw_only=True):
         return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
 
 
-def nothing_found(reason: str | None = None) -> str:
+def nothing_found(reason: str | None = None, other_users: Sequence[str] = ()) -> str:
     """Return the text of an empty search result; `reason` is why the search was incomplete.
+
+    `other_users` are named, since their memories may have been meant.
 
     The rules model and the MemoryAgent recognise this text with `is_nothing`.
     """
-    return f"{NOTHING_FOUND}\n({_INCOMPLETE}{reason})" if reason else NOTHING_FOUND
+    others = [f"(Other users have memories here: {', '.join(other_users)}.)"] if other_users else []
+    incomplete = [f"({_INCOMPLETE}{reason})"] if reason else []
+    return "\n".join([NOTHING_FOUND, *others, *incomplete])
 
 
 def is_nothing(result: str) -> bool:

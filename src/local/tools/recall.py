@@ -124,8 +124,11 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
     )
     answer = await memory.synthesize(args.query, recalled) if args.synthesize else None
     items = [_item(item, memory.caller, explain=args.explain) for item in recalled.items]
+    others = [] if items else await memory.other_users()
     return ToolOutput(
-        content=_as_text(items, recalled, answer, memory.caller),
+        content=_as_text(items, recalled, answer, memory.caller)
+        if items
+        else nothing_found(recalled.reason, others),
         data=RecalledItems(
             items=shortened(items, DATA_BYTES),
             total=len(items),
@@ -133,6 +136,7 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
             rerank_used=recalled.rerank_used,
             reason=recalled.reason,
             answer=answer,
+            other_users=others,
         ),
     )
 
@@ -143,8 +147,6 @@ def _as_text(
     parts = []
     if answer is not None and answer.text and answer.by_model:
         parts.append(answer.text)
-    if not items:
-        return nothing_found(recalled.reason)
     short = shortened(items, TEXT_BYTES)
     numbers = {item.id: number for number, item in enumerate(items, start=1)}
     words = [

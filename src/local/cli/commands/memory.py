@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from local.cli.commands import Agent, Json, User
+from local.cli.commands import Agent, Json, User, caller_of
 from local.cli.output import command
-from local.protocol.envelope import Sender
 from local.protocol.memories import OwnerScope, Scope
 
 group = typer.Typer()
@@ -66,7 +65,7 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
             "synthesize": synthesize,
             "explain": explain,
         }
-        caller = Sender(agent=agent, user=user, session_id=session)
+        caller = caller_of(settings, user, agent, session)
         search(settings, output, args, caller)
 
 
@@ -82,7 +81,7 @@ def history(
     with command(context.obj, json=json) as (settings, output):
         from local.cli.recall import history as run
 
-        run(settings, output, topic_or_id, Sender(agent=agent, user=user))
+        run(settings, output, topic_or_id, caller_of(settings, user, agent))
 
 
 @group.command()
@@ -97,7 +96,7 @@ def relations(
     with command(context.obj, json=json) as (settings, output):
         from local.cli.recall import relations as run
 
-        run(settings, output, memory_id, Sender(agent=agent, user=user))
+        run(settings, output, memory_id, caller_of(settings, user, agent))
 
 
 @group.command()
@@ -118,7 +117,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter an option
     with command(context.obj, json=json) as (settings, output):
         from local.cli.changes import audit as show
 
-        caller = Sender(agent=agent, user=user)
+        caller = caller_of(settings, user, agent)
         show(settings, output, caller, record_id=record_id, run=run, limit=limit)
 
 
@@ -134,7 +133,7 @@ def consolidate(
     with command(context.obj, json=json) as (settings, output):
         from local.cli.changes import consolidate as start
 
-        start(settings, output, Sender(agent=agent, user=user), dry_run=dry_run)
+        start(settings, output, caller_of(settings, user, agent), dry_run=dry_run)
 
 
 @group.command()
@@ -151,7 +150,7 @@ def undo(
     with command(context.obj, json=json) as (settings, output):
         from local.cli.changes import undo as undo_run
 
-        undo_run(settings, output, run, Sender(agent=agent, user=user))
+        undo_run(settings, output, run, caller_of(settings, user, agent))
 
 
 @group.command()
@@ -174,7 +173,7 @@ def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
     with command(context.obj, json=json) as (settings, output):
         from local.cli.ingest import ingest as run
 
-        caller = Sender(agent=agent, user=user)
+        caller = caller_of(settings, user, agent)
         run(settings, output, files, caller, session=session, allow_again=allow_again)
 
 
@@ -218,7 +217,7 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter an option
         from local.cli.export import export as run
         from local.protocol.maintenance import ExportRequest
 
-        caller = Sender(agent=agent, user=user, session_id=session)
+        caller = caller_of(settings, user, agent, session)
         run(settings, output, file, ExportRequest(scope=scope, vectors=vectors), caller)
 
 
@@ -237,7 +236,7 @@ def import_(  # noqa: PLR0913, PLR0917 - one parameter an option
     with command(context.obj, json=json) as (settings, output):
         from local.cli.import_ import import_ as run
 
-        run(settings, output, file, Sender(agent=agent, user=user), dry_run=dry_run)
+        run(settings, output, file, caller_of(settings, user, agent), dry_run=dry_run)
 
 
 @group.command()

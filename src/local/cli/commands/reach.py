@@ -9,7 +9,6 @@ import typer
 
 from local.cli.commands import Json
 from local.cli.output import GlobalOptions, command
-from local.home import home_of
 from local.hooks.clients.client import Scope
 from local.protocol.envelope import Role
 
@@ -50,7 +49,7 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     opening = None if http else answer_initialize()
     chosen: GlobalOptions = context.obj
-    with command(chosen._replace(home=home_of(home))) as (settings, output):
+    with command(chosen._replace(home=home or chosen.home)) as (settings, output):
         from local.cli.reach import serve_http, serve_stdio
 
         options = {"user": user, "agent": agent, "session": session, "port": port}
@@ -103,7 +102,8 @@ def install(  # noqa: PLR0913, PLR0917 - one parameter an option
     with command(context.obj, json=json) as (_, output):
         from local.cli.reach import install as run
 
-        where = None if home is None else str(home.expanduser().absolute())
+        named = home or context.obj.home
+        where = None if named is None else str(named.expanduser().absolute())
         run(output, client, scope, _options(where, user), yes=yes)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from local import __version__
-from local.cli.commands import Agent, Json, Session, User
+from local.cli.commands import Agent, Json, Session, User, caller_of
 from local.cli.output import command
-from local.protocol.envelope import Sender
+from local.home import asking_user
 from local.settings import ChatChoice
 
 talk = typer.Typer()
@@ -37,7 +37,7 @@ def chat(context: typer.Context, session: Session = None, user: User = None) -> 
     with command(context.obj) as (settings, _):
         from local.cli.talk import chat as run
 
-        run(settings, session=session, user=user)
+        run(settings, session=session, user=asking_user(settings.bus, user))
 
 
 @talk.command()
@@ -52,7 +52,7 @@ def ask(
     with command(context.obj, json=json) as (settings, output):
         from local.cli.talk import ask as run
 
-        run(settings, output, text, session=session, user=user)
+        run(settings, output, text, session=session, user=asking_user(settings.bus, user))
 
 
 @talk.command()
@@ -80,7 +80,7 @@ def call(  # noqa: PLR0913, PLR0917 - one parameter an option
     with command(context.obj, json=json) as (settings, output):
         from local.cli.talk import call as run
 
-        caller = Sender(agent=agent, user=user, session_id=session)
+        caller = caller_of(settings, user, agent, session)
         run(settings, output, tool, arguments or [], caller)
 
 

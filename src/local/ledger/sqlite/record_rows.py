@@ -1,7 +1,7 @@
 """Writes records, inside one transaction. Every record that is stored passes through here."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -152,11 +152,17 @@ class RecordRows:
         return rows
 
     def store_fact(
-        self, connection: SqlConnection, record: NewRecord, *, again: bool = False
+        self,
+        connection: SqlConnection,
+        record: NewRecord,
+        *,
+        owners: Collection[str] = (),
+        again: bool = False,
     ) -> Written:
         """Make a record an active fact; if it has a topic, the only active fact of that topic.
 
-        A fact with the same words is not written again; with `again`, it is replaced.
+        A fact with the same words is not written again; with `again`, it is replaced. Facts of the
+        topic of these `owners`, by default only the record's own, are replaced.
         """
         if self.was_erased(connection, record):
             return Written(id=record.id, was_new=False, erased=True)
@@ -168,8 +174,11 @@ class RecordRows:
         ).fetchone()
         if same is not None and topic in {None, same["folded_topic"]} and not again:
             return Written(id=same["id"], was_new=False, topic=record.topic)
-        older = self._rows.execute(connection, "active_topic", **place).fetchone()
-        replaced = [row["id"] for row in (older, same) if row is not None]
+        older = [
+            self._rows.execute(connection, "active_topic", **{**place, "owner": owner}).fetchone()
+            for owner in sorted(owners or {record.owner}, reverse=True)
+        ]
+        replaced = [row["id"] for row in (*older, same) if row is not None]
         for record_id in replaced:
             self.supersede(connection, record_id, Cause.of(record))
         self.add(connection, [record])

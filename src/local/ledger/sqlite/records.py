@@ -7,10 +7,11 @@ turn.
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from local.ledger.records import (
     DERIVED_FROM,
+    TENANT_OWNED,
     Counts,
     DocumentPart,
     NewRecord,
@@ -22,7 +23,7 @@ from local.ledger.records import (
 from local.ledger.sqlite.database import Row, SqlConnection
 from local.ledger.sqlite.record_rows import Cause, RecordRows
 from local.ledger.sqlite.rows import TenantRows, as_json, record_of
-from local.ledger.sqlite.working_sets import Budget
+from local.ledger.sqlite.working_sets import Budget, users_of_places
 from local.protocol.envelope import utc_now
 from local.protocol.memories import OwnerScope
 from local.text.names import fold_topic
@@ -62,6 +63,20 @@ class Records:
         """Return all versions of these records, the newest first."""
         rows = await self._rows.all("chain", ids=as_json(record_ids))
         return [record_of(row) for row in rows]
+
+    async def users(self, limit: int) -> list[str]:
+        """Return up to about `limit` users with personal memories; "" stands for no user."""
+
+        def read(connection: SqlConnection) -> list[str]:
+            def next_place(after: str, until: str) -> str | None:
+                asked = {"after": after, "until": until}
+                row = self._rows.execute(connection, "next_place", **asked).fetchone()
+                return row["place"] if row else None
+
+            users = users_of_places(self._rows.tenant, next_place)
+            return list(dict.fromkeys(islice(users, limit)))
+
+        return await self._rows.read(read)
 
     async def shown(
         self, record_ids: Sequence[str], *, excluded_turn: str | None, characters: int
@@ -113,17 +128,22 @@ class Facts:
         )
         return [record_of(row) for row in rows]
 
-    async def store(self, record: NewRecord, *, again: bool = False) -> Written:
+    async def store(
+        self, record: NewRecord, *, again: bool = False, and_unnamed: bool = False
+    ) -> Written:
         """Make `record` an active fact; if it has a topic, the only active fact of that topic.
 
-        A fact with the same words is not written again; with `again`, it is replaced.
+        A fact with the same words is not written again; with `again`, it is replaced. With
+        `and_unnamed`, a user's fact also replaces that of the topic without a user.
         """
+        owners = {record.owner, TENANT_OWNED if and_unnamed else record.owner}
         try:
             return await self._rows.write(
-                lambda c: self._records.store_fact(c, record, again=again)
+                lambda c: self._records.store_fact(c, record, owners=owners, again=again)
             )
         finally:
-            self._topics.forget(record)
+            for owner in owners:
+                self._topics.forget_topic(record.scope, owner, record.topic)
 
     async def judge(
         self,

@@ -15,7 +15,7 @@ All tenants share one budget, which does not grow with their number.
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -26,6 +26,7 @@ from local.ledger.entries import Candidate, Positions
 from local.ledger.search import Place, Search
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.ledger.sqlite.rows import TenantRows, as_json
+from local.protocol.memories import OwnerScope
 
 HELD_RECORDS = 120_000
 """Maximum number of records held in working sets, at about 2 KB each."""
@@ -45,6 +46,11 @@ PAGE = 500
 """Number of records read at a time, so that no other read waits long."""
 OUTDATED_SHARE = 0.25
 """Share of outdated positions in the columns from which a memory is read again."""
+
+PERSONAL: tuple[OwnerScope, ...] = ("session", "user")
+"""The scopes whose records belong to one user each."""
+AFTER_HEX = "y"
+"""It sorts after everything that a place word may contain."""
 
 Places = tuple[str, ...]
 
@@ -109,6 +115,17 @@ def session_word(tenant: str, search: Search) -> str | None:
 def owner_of(place: str) -> str:
     """Return the encoded owner in a place word."""
     return place.split("x")[2]
+
+
+def users_of_places(tenant: str, next_place: Callable[[str, str], str | None]) -> Iterator[str]:
+    """Yield the users with personal memories; `next_place` returns the first place word between."""
+    for scope in PERSONAL:
+        after = "p" + _word(tenant, scope)
+        until = after + AFTER_HEX
+        while (place := next_place(after, until)) is not None:
+            owner = owner_of(place)
+            yield bytes.fromhex(owner).decode()
+            after = "p" + _word(tenant, scope) + owner + AFTER_HEX
 
 
 def _word(*parts: str) -> str:

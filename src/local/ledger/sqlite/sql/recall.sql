@@ -26,6 +26,10 @@ WHERE tenant = :tenant AND place = :place AND row <= :last;
 -- name: rows_after
 SELECT row, place FROM record WHERE row > :after AND +tenant = :tenant ORDER BY row;
 
+-- name: next_place
+SELECT min(place) AS place FROM record INDEXED BY record_place
+WHERE tenant = :tenant AND place > :after AND place < :until AND superseded_by IS NULL;
+
 -- name: visible
 SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
        record.importance, record.durability, record.event_time,
