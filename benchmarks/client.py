@@ -92,6 +92,13 @@ class Asker:
                 return
             await asyncio.sleep(max(POLL, (time.perf_counter() - begun) / ASKING))
 
+    async def turn(self, user: str, session: str, query: str, answer: str) -> None:
+        """Publish a turn, and return when the MemoryAgent has stored it."""
+        payload = {"query": query, "answer": answer, "query_id": new_id(), "session_id": session}
+        message = msgspec.json.encode({"user": user, "payload": payload})
+        await self._client.jetstream().publish(subjects.RESPONSE_GENERATION, message)
+        await self.turns_stored()
+
     async def turns_stored(self) -> None:
         """Return when all turns and ratings from JetStream are in the ledger, or refused."""
         stream = turns_stream(DEFAULT_TENANT)
