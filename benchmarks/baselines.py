@@ -10,7 +10,7 @@ from typing import Any
 import chromadb
 from chromadb.config import Settings
 
-from local.text.words import terms
+from local.language.words import terms
 from local.vectors.embedder import FloatMatrix
 
 UPSERT_SIZE = 1_000

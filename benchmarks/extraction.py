@@ -18,9 +18,9 @@ import yaml
 from rich.console import Console
 
 from dataset import DataError, moment
+from local.language.words import stems, words
 from local.memory.extraction.items import Item, Passage, Utterance
 from local.memory.extraction.rules import extract
-from local.text.words import stems, words
 from local.vectors.embedder import FloatMatrix
 from local.vectors.minilm import MiniLM
 from report import Figure, a_second, table_of, values_of

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from local.conversation.context import estimate, estimate_tokens
-from local.conversation.extraction import extract_facts as facts_of
 from local.conversation.fitting import shorten
 from local.conversation.message import Message
 from local.conversation.summaries import extract_sentences as summary_of
 from local.errors import Local2Error
+from local.language.features import features
+from local.language.triplets import extract_facts as facts_of
+from local.language.words import stems, words
 from local.ledger.records import Shown
 from local.llm.models import ChatMessage
 from local.llm.rules import answer_to
@@ -31,8 +33,6 @@ from local.protocol.generation import read_feedback, read_generation, read_query
 from local.protocol.messages import messages_of
 from local.protocol.reading import time_of
 from local.protocol.tool_messages import read_result, read_schema
-from local.text.features import features
-from local.text.words import stems, words
 
 DAY = datetime(2026, 5, 2, tzinfo=UTC)
 TOOLS = frozenset({"save_topic", "recall_topic", "save_memory", "search_memory"})

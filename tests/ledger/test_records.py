@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.errors import InvalidArgumentsError
+from local.keys import checked_topic, fold_topic, is_topic
 from local.ledger.records import place_of_topic
 from local.protocol.envelope import content_id
 from local.protocol.reading import in_utc, time_of, written_time
-from local.text.names import checked_topic, fold_topic, is_topic
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from local.keys import is_topic
 from local.llm.models import ChatMessage, ToolCall, ToolDefinition
 from local.llm.rules import ACKNOWLEDGED, HELP, MAX_CALLS, NOTHING, RulesModel
-from local.text.names import is_topic
 
 MEMORY_TOOLS = ("save_topic", "recall_topic", "save_memory", "search_memory")
 NONE_FOUND = "No memories found."

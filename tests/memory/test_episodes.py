@@ -6,11 +6,11 @@ import pytest
 
 from indexed import indexed
 from local.errors import InvalidArgumentsError
+from local.language.words import terms
 from local.memory.service import MemoryService, SearchResult
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
-from local.text.words import terms
 
 GOLD = "Q: What is the chemical symbol of gold?\nA: The chemical symbol of gold is Au."
 CAPITAL = "Q: What is the capital of Australia?\nA: The capital of Australia is Canberra."

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from local.language.features import features
 from local.ledger import records
 from local.ledger.records import LONG_TEXT, NewRecord
 from local.ledger.sqlite import record_rows
@@ -11,7 +12,6 @@ from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.conversations import Turn
 from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
-from local.text.features import features
 from recalling import DAY, chat_message
 
 RICHARD = Caller(tenant="default", user="richard", session_id="s1")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from local.text.names import MAX_NAME_WORDS, MAX_WORDS, entity_key, name_candidates, states_alias
+from local.keys import entity_key
+from local.language.names import MAX_NAME_WORDS, MAX_WORDS, name_candidates, states_alias
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from local.text.features import pairs_of
-from local.text.words import characters_and_pairs, informative_words, words
+from local.language.features import pairs_of
+from local.language.words import characters_and_pairs, informative_words, words
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from itertools import islice
 import msgspec
 
 from local.conversation.conversation import ConversationMemory
-from local.conversation.extraction import extract_facts
 from local.conversation.message import ROLES, Message, Role
 from local.errors import ConversationError
+from local.language.triplets import extract_facts
 from local.llm.models import StructuredModel
 from local.protocol.memories import Triplet
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from local.keys import fold_topic
+from local.language.features import HEAD_SEPARATOR, Features
 from local.ledger.entries import (
     COLUMNS,
     MACHINE_ROLES,
@@ -29,8 +31,6 @@ from local.ledger.entries import (
     Positions,
     Postings,
 )
-from local.text.features import HEAD_SEPARATOR, Features
-from local.text.names import fold_topic
 
 MAX_COUNT = 15
 """Maximum count of a stem in a text; larger counts are cut."""

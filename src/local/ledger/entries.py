@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from local.language.features import Features, features_of
 from local.protocol.memories import Kind, MemoryType, OwnerScope, SourceClass
-from local.text.features import Features, features_of
 
 SPOKEN_KINDS = frozenset({"chat_message", "tool_output"})
 MACHINE_ROLES = frozenset({"assistant", "tool"})

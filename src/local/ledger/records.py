@@ -9,6 +9,8 @@ from typing import Final, Literal, TypeVar, get_args
 import msgspec
 
 from local.errors import InvalidArgumentsError
+from local.keys import is_user_topic
+from local.language.features import Features, features
 from local.protocol.memories import (
     Durability,
     Kind,
@@ -20,8 +22,6 @@ from local.protocol.memories import (
     Triplet,
 )
 from local.protocol.payloads import Json
-from local.text.features import Features, features
-from local.text.names import is_user_topic
 
 TaskKind = Literal["index", "unindex", "embed", "extract", "judge"]
 """What a task does with its record.

@@ -12,18 +12,18 @@ from typing import Protocol
 import structlog
 
 from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
+from local.keys import checked_topic
+from local.language.statements import sentences_of
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Task
 from local.ledger.transfer import Erased, ErasureOptions, Selection, combined
 from local.memory.recall.recaller import Recaller, RecallRequest
-from local.memory.recall.statements import sentences_of
 from local.memory.scopes import check_may_write, how_to_send
 from local.memory.upkeep.backlog import Backlog
 from local.memory.vectors import Vectors
 from local.protocol.answers import ErasureCheck, Receipt
 from local.protocol.envelope import Caller, Clock, Sender
 from local.protocol.tool import report
-from local.text.names import checked_topic
 
 REMOVED_PER_REQUEST = 512
 """Number of vectors that are removed from the index in one request."""

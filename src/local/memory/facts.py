@@ -11,6 +11,9 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError
+from local.keys import checked_topic, is_topic, is_user_topic
+from local.language.names import states_alias
+from local.language.statements import differ_in_value
 from local.ledger.door import Ledger
 from local.ledger.records import (
     TENANT_OWNED,
@@ -25,7 +28,6 @@ from local.ledger.records import (
 )
 from local.ledger.upkeep import RelatedRecord, Relation
 from local.memory.changes import Changes
-from local.memory.recall.statements import differ_in_value
 from local.memory.scopes import (
     check_may_write,
     may_retire,
@@ -36,7 +38,6 @@ from local.memory.scopes import (
 )
 from local.protocol.envelope import Caller, Clock, new_id
 from local.protocol.memories import OwnerScope, RelationType, Triplet
-from local.text.names import checked_topic, is_topic, is_user_topic, states_alias
 
 
 class Facts:

@@ -13,6 +13,7 @@ from itertools import accumulate, groupby
 import msgspec
 
 from local.errors import InvalidArgumentsError
+from local.language.sentences import excerpt
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Record, checked_text, source_class_of
 from local.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
@@ -30,7 +31,6 @@ from local.protocol.envelope import Caller, Clock, content_id
 from local.protocol.memories import MemoryType
 from local.protocol.payloads import Json
 from local.settings import MemorySettings
-from local.text.features import excerpt
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
 SHARED_DIVISOR = 2

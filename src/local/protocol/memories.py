@@ -12,7 +12,7 @@ from typing import Literal, Self
 import msgspec
 
 from local.errors import TooLargeError
-from local.text.names import entity_key
+from local.keys import entity_key
 
 Kind = Literal[
     "chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode", "note"

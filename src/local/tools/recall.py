@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from local.keys import is_topic
 from local.ledger.records import Record, source_class_of, sources_of
 from local.llm.framing import SOURCES
 from local.memory.recall.items import RecallItem
@@ -24,7 +25,6 @@ from local.protocol.memories import (
 )
 from local.protocol.reading import time_of
 from local.protocol.tool import ToolOutput
-from local.text.names import is_topic
 from local.tools.base import (
     DATA_BYTES,
     READS,

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from local.language.sentences import excerpt
 from local.ledger.records import source_class_of
 from local.ledger.upkeep import RelatedRecord
 from local.llm.framing import quoted_line
@@ -11,7 +12,6 @@ from local.memory.service import MemoryService
 from local.protocol.envelope import Name
 from local.protocol.memories import RelatedMemories, RelatedMemory, RelationType, Triplet
 from local.protocol.tool import ToolOutput
-from local.text.features import excerpt
 from local.tools.base import READS, WRITES, Args, MemoryTool
 
 ADD_KNOWLEDGE_DESCRIPTION = (

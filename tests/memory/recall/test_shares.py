@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from local.language.features import features
 from local.ledger.columns import Columns
 from local.ledger.door import Ledger
 from local.ledger.entries import ECHO, UNANSWERED, Candidate
@@ -28,7 +29,6 @@ from local.memory.tenant import Memory
 from local.protocol.envelope import Caller
 from local.protocol.payloads import MemoryChange
 from local.settings import MemorySettings
-from local.text.features import features
 
 DOCS = Path(__file__).parents[3] / "docs" / "recall.md"
 MINUS = "\N{MINUS SIGN}"

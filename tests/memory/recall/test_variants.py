@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.memory.recall.statements import differ_in_value
+from local.language.statements import differ_in_value
 
 
 @pytest.mark.parametrize(

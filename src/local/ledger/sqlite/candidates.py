@@ -12,6 +12,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
+from local.keys import fold_topic
 from local.ledger.entries import NEIGHBOUR_SPAN, SPOKEN_KINDS, Candidate, Floats, Link
 from local.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local.ledger.search import DetailRequest, Details, Related, Search, Source
@@ -20,7 +21,6 @@ from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import place_word, session_word
 from local.protocol.memories import ItemRelation
 from local.protocol.vectors import VectorHits
-from local.text.names import fold_topic
 
 TEXT_CHARACTERS = 400
 """Number of leading characters of a text that are returned as its beginning."""

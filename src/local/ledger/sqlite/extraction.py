@@ -9,6 +9,7 @@ from itertools import groupby
 
 import msgspec
 
+from local.language.words import informative_words
 from local.ledger.records import DERIVED_FROM, NewRecord, Record, Task, Written
 from local.ledger.search import Place
 from local.ledger.sqlite.database import SqlConnection
@@ -18,7 +19,6 @@ from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import place_word
 from local.ledger.upkeep import ExtractedFact, MessageGroup
 from local.protocol.envelope import utc_now
-from local.text.words import informative_words
 
 CONTEXT_BEFORE = 10
 """Number of messages before those that are read: they may show what "it" and "there" refer to."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from local.language.words import stems
 from local.ledger.columns import Columns
 from local.ledger.entries import Candidate
 from local.ledger.search import Search, StemCounts, WordMatches
@@ -18,7 +19,6 @@ from local.ledger.sqlite.candidates import PROBE, TEXT_COLUMNS, Filter, Pool, an
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.rows import TenantRows
 from local.ledger.sqlite.working_sets import Budgets, PlaceRows
-from local.text.words import stems
 
 WORD_CANDIDATES = 70
 """Number of best rows by words that become candidates."""

@@ -12,6 +12,7 @@ from functools import partial
 import structlog
 
 from local.errors import StorageError
+from local.language.features import features_of, pairs_of
 from local.ledger.records import UNLIMITED, Counts, Quota
 from local.ledger.sqlite.audit import Audit
 from local.ledger.sqlite.backlog import TaskQueue
@@ -32,7 +33,6 @@ from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.sqlite.turns import Received, ReceivedRows, Turns
 from local.ledger.sqlite.upkeep import IndexedRecords, Upkeep
 from local.ledger.sqlite.working_sets import budgets_of
-from local.text.features import features_of, pairs_of
 
 COUNTED = "record"
 """The table whose rows the tally counts: records are superseded or reduced to a shell, but never

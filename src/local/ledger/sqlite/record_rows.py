@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from local.keys import fold_topic
+from local.language.features import Features, pairs_of
 from local.ledger.records import (
     ACTIVE_RECORD_TASKS,
     NewRecord,
@@ -23,8 +25,6 @@ from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.protocol.envelope import utc_now
 from local.protocol.memories import RetirementReason
 from local.protocol.payloads import Json
-from local.text.features import Features, pairs_of
-from local.text.names import fold_topic
 
 NO_STATE = dict.fromkeys(Record.__struct_fields__)
 """The columns of a new record's state, all empty."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import accumulate, islice
 
+from local.keys import fold_topic
 from local.ledger.records import (
     DERIVED_FROM,
     TENANT_OWNED,
@@ -26,7 +27,6 @@ from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.working_sets import Budget, users_of_places
 from local.protocol.envelope import utc_now
 from local.protocol.memories import OwnerScope
-from local.text.names import fold_topic
 
 RECORDS_PER_TRANSACTION = 1_000
 """Maximum number of records in one transaction; so many take about a fifth of a second."""

@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 
 from local.errors import InvalidArgumentsError
+from local.keys import entity_key
+from local.language.names import NameCandidate, name_candidates
 from local.ledger.records import (
     RELATION_TYPES,
     SHARES_ENTITY,
@@ -29,7 +31,6 @@ from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.upkeep import MAX_RELATIONS, Permit, RelatedRecord, Relation
 from local.protocol.envelope import content_id
 from local.protocol.memories import OwnerScope
-from local.text.names import NameCandidate, entity_key, name_candidates
 
 TYPES = as_json(RELATION_TYPES)
 LINKED_PER_ROLE = 4

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
+from local.keys import fold_topic
 from local.ledger.records import (
     EXTRACTED_FROM,
     TENANT_OWNED,
@@ -28,7 +29,6 @@ from local.ledger.sqlite.working_sets import place_word
 from local.ledger.transfer import ErasureOptions, Selected, Selection
 from local.protocol.memories import Kind
 from local.protocol.portable import FeedbackLine, ItemLine, NoteLine, OutputLine
-from local.text.names import fold_topic
 
 SESSION_KINDS: tuple[Kind, ...] = ("chat_message", "tool_output", "transcript", "episode", "fact")
 USER_KINDS: tuple[Kind, ...] = ("fact", "note", "episode")

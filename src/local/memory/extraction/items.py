@@ -6,9 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from local.keys import is_topic
+from local.language.words import words
 from local.protocol.memories import Durability, MemoryType
-from local.text.names import is_topic
-from local.text.words import words
 
 USER = "user"
 ASSISTANT = "assistant"

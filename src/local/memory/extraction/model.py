@@ -8,11 +8,11 @@ import structlog
 from msgspec import Struct
 
 from local.errors import ModelRefusedError
+from local.language.words import informative_words, stems
 from local.llm.framing import visible
 from local.llm.models import StructuredModel
 from local.memory.extraction.items import USER, Item, Passage, Utterance, topic_of_speaker
 from local.protocol.memories import Durability, MemoryType
-from local.text.words import informative_words, stems
 
 MESSAGE_CHARACTERS = 4_000
 """Maximum characters shown of a message."""

@@ -1,7 +1,7 @@
 """Extract facts without a model: find plain statements with tables of forms.
 
-A message passes several stages: its lasting sentences are selected (sentences.py), matched with
-forms (tables.py) and reworded (wording.py).
+A message passes several stages: its lasting sentences are selected (`language/clauses.py`), matched
+with forms (`language/forms.py`) and reworded (`language/wording.py`).
 """
 
 import asyncio
@@ -9,16 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from local.memory.extraction.forms import NAME, PAST_TIME, Form, form, opening_of, topic_of
-from local.memory.extraction.items import (
-    ASSISTANT,
-    USER,
-    Item,
-    Passage,
-    Utterance,
-    topic_of_speaker,
-)
-from local.memory.extraction.sentences import (
+from local.language.clauses import (
     Salience,
     clauses_of,
     is_denied,
@@ -29,9 +20,17 @@ from local.memory.extraction.sentences import (
     stands_alone,
     without_lead_in,
 )
-from local.memory.extraction.tables import PEOPLE, PROJECTS
-from local.memory.extraction.wording import THE_USER, dated, questions, shortened, standalone
-from local.text.words import informative_words
+from local.language.forms import NAME, PAST_TIME, PEOPLE, PROJECTS, Form, form, opening_of, topic_of
+from local.language.wording import THE_USER, dated, questions, shortened, standalone
+from local.language.words import informative_words
+from local.memory.extraction.items import (
+    ASSISTANT,
+    USER,
+    Item,
+    Passage,
+    Utterance,
+    topic_of_speaker,
+)
 
 MAX_KEYWORDS = 8
 
@@ -80,13 +79,13 @@ def extract(passage: Passage) -> list[Item]:
     """Return the items of a passage, each statement once."""
     found: dict[tuple[str | None, str], Item] = {}
     last_keyed: dict[str | None, _Stated] = {}
-    salience = Salience(passage)
     messages = (*passage.context, *passage.messages)
-    has_assistant = any(message.role == ASSISTANT for message in messages)
+    answers = [message.content for message in messages if message.role == ASSISTANT]
+    salience = Salience(answers)
     for message in messages:
         if message.role != USER:
             continue
-        between_people = message.speaker is not None and not has_assistant
+        between_people = message.speaker is not None and not answers
         for stated in _stated_in(message, last_keyed.pop(message.speaker, None), salience):
             if between_people and stated.form.memory_type == "instruction":
                 continue

@@ -11,18 +11,19 @@ its sources when it is stored. Whether it stands below them is decided by each s
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from local.language.questions import asks
+from local.language.refusals import is_refusal
+from local.language.sentences import sentences
+from local.language.words import informative_words, stems
 from local.ledger.door import Ledger
 from local.ledger.records import NewRecord, Shown
 from local.memory.shown import AnswerLog
 from local.protocol.payloads import Json, ToolCallRecord, ToolSchema
-from local.text.features import asks, sentences
-from local.text.words import informative_words, stems, words
 
 OWN_RESULT = "answered by this memory itself"
 NOT_RECORDED = "not to be recorded, as its tool says"
@@ -35,13 +36,9 @@ OF_TURNS = frozenset({"tool_calls", RECALLED, UNANSWERED})
 """Names in metadata that the memory itself fills in. They do not distinguish memories."""
 COMPARED_TEXT = 20_000
 """Number of characters of a text that are compared."""
-REFUSAL_CHARACTERS = 2_000
-"""Number of characters at the beginning of an answer in which a refusal is recognised."""
 MIN_SHARED, MIN_SHARED_WORDS = 0.3, 2
 """Minimum fraction and number of words that an answer and its source have in common. The fraction
 is that of the shorter of both."""
-MAX_REFUSAL_WORDS = 3
-"""Maximum number of words of a refusal beside those of its question and of common refusals."""
 
 
 class KnownTools:
@@ -81,28 +78,6 @@ class KnownTools:
     def _foreign_tool(self, tool: str) -> ToolSchema | None:
         """Return the announcement of a tool whose name is not one of the memory's own."""
         return None if tool in self.own else self._announced(tool)
-
-
-_REFUSAL = re.compile(
-    r"\b(?:no|not|nothing|never|cannot|unable|\w{2,7}n['\u2019]t)\b[^.!?\n]{0,60}?\b(?:know|remember|"
-    r"recall|aware|information|memor(?:y|ies)|record(?:s|ed)?|mention(?:ed)?|found|find|saved|stored|"
-    r"details?|context|sure|told|access|answer|anything)\b"
-    r"|\b(?:know|remember|recall|found|find|have|see) (?:nothing|no|none|neither)\b",
-    re.IGNORECASE,
-)
-_REFUSAL_TALK = frozenset(
-    stems(
-        words("""
-    access across again ahead anything answer asked available aware cannot check chat clear confirm
-    context conversation could couldn currently detail details did didn doesn don earlier far feel
-    find found free give glad happy haven help here hope information isn know known let like ll look
-    looked looking may maybe memories memory mention might more moment need never nothing now old
-    one past perhaps personal previous provide provided re record recorded records remember right
-    save saved search searched see seem session sessions share shared something sorry specific
-    specifically store stored sure there time topic try unable unfortunately ve wasn yet
-    """)
-    )
-)
 
 
 class TurnEcho(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,9 +163,7 @@ def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence
             of_question=of_question,
             of_answer={RECALLED: True},
         )
-    known = _REFUSAL_TALK.union(*map(stems_of, results))
-    says_little = len(added - known) <= MAX_REFUSAL_WORDS
-    if not (says_little and _REFUSAL.search(answer[:REFUSAL_CHARACTERS])):
+    if not is_refusal(answer, added.difference(*map(stems_of, results))):
         return TurnEcho()
     return TurnEcho(of_question=unanswered_metadata(query), of_answer={UNANSWERED: True})
 

@@ -19,6 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from local.language.statements import Sentence, is_about_same, is_same, is_variant, sentences_of
+from local.language.time import MONTHS
+from local.language.words import is_informative, stems
 from local.ledger.columns import View
 from local.ledger.entries import EXTRACTED, Array, Flags, Positions
 from local.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
@@ -31,16 +34,7 @@ from local.memory.recall.precedence import (
     remove_weights,
     texts_at,
 )
-from local.memory.recall.statements import (
-    Sentence,
-    is_about_same,
-    is_same,
-    is_variant,
-    sentences_of,
-)
 from local.protocol.envelope import Caller
-from local.text.features import MONTHS
-from local.text.words import is_informative, stems
 
 MAX_LEADS = 8
 """Maximum number of best hits whose names are followed per step."""

@@ -13,6 +13,10 @@ everything else. A reply to a question is no nod, however short it is.
 
 import numpy as np
 
+from local.language.features import HEAD
+from local.language.questions import asks
+from local.language.sentences import sentences
+from local.language.words import informative_words, stems
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice
@@ -24,8 +28,6 @@ from local.memory.recall.precedence import (
     texts_at,
 )
 from local.memory.recall.query import Query
-from local.text.features import HEAD, asks, sentences
-from local.text.words import informative_words, stems
 
 MAX_QUESTIONS = 5
 """Maximum number of recorded questions whose texts are read, best first."""

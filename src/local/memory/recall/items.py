@@ -5,13 +5,13 @@ from itertools import islice
 
 import msgspec
 
+from local.keys import is_topic
+from local.language.words import bare_words
 from local.ledger.records import Record
 from local.ledger.search import Choice, DetailRequest
 from local.memory.intake.echoes import OF_TURNS
 from local.memory.recall.ranking import RankedRecord, Shares
 from local.protocol.memories import EPISODIC, ItemRelation
-from local.text.names import is_topic
-from local.text.words import bare_words
 
 MAX_NORMALISED = 20_000
 """Number of characters of a text in which capitals and punctuation are ignored."""

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from local.language.words import stems
+from local.language.words import terms as terms_of
 from local.ledger.columns import View
 from local.ledger.entries import EXTRACTED, Array, Flags, Postings
 from local.ledger.search import Matches, WordMatches
 from local.memory.recall.query import Query
-from local.text.words import stems
-from local.text.words import terms as terms_of
 
 MEANING, MAX_MEANING = 0.2, 1.25
 """Share of a record for each standard deviation by which its cosine is above the average, and its

@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from local.keys import is_user_topic
+from local.language.questions import asks
+from local.language.sentences import sentences
+from local.language.words import informative_words, stems
 from local.ledger.columns import View
 from local.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local.ledger.search import Choice, DetailRequest
 from local.memory.recall.likeness import Likeness, Wording
 from local.memory.recall.query import Query
-from local.text.features import asks, sentences
-from local.text.names import is_user_topic
-from local.text.words import informative_words, stems
 
 BELOW_SOURCE, BELOW_ECHO, MAX_BELOW = 0.01, 0.05, 0.3
 """Gaps in weighted score: between an echo and the best of its sources, what each earlier echo of

@@ -14,15 +14,12 @@ import structlog
 from msgspec import Meta, Struct
 
 from local.errors import InvalidArgumentsError, ModelError
+from local.keys import TOPIC_RULE, checked_topic, is_topic
+from local.language.questions import ASKS_WHEN, FIRST_PERSON, PAST, SECOND_PERSON, stating
+from local.language.time import Window, find_window
+from local.language.words import composed, terms, words
 from local.llm.models import StructuredModel
-from local.memory.recall.timewords import Window, find_window
-from local.text.features import FIRST_PERSON, stating
-from local.text.names import TOPIC_RULE, checked_topic, is_topic
-from local.text.words import composed, terms, words
 
-SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
-PAST = frozenset({"did", "didn", "was", "wasn", "were", "weren", "had", "hadn"})
-"""Verbs of a question about the past."""
 MAX_PHRASES = 8
 MAX_PHRASE_CHARACTERS = 80
 """Maximum characters of a quoted phrase."""
@@ -34,11 +31,6 @@ _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
 _IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
 _DOTTED = re.compile(r"(?<!\w)(?:user|project|constraint)\.\S+", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
-_WHEN = re.compile(
-    r"\bwhen\b|\b(?:what|which)\s+(?:date|day|month|year|time)\b"
-    r"|\bhow\s+(?:long|many\s+(?:days|weeks|months|years))\b",
-    re.IGNORECASE,
-)
 
 MAX_KEYWORDS = 8
 MAX_TOPICS = 5
@@ -102,7 +94,7 @@ def analyse(text: str, now: datetime) -> Query:
         phrases=tuple(phrases)[:MAX_PHRASES],
         topics=tuple(topics),
         window=find_window(text, now),
-        asks_when=_WHEN.search(text) is not None,
+        asks_when=ASKS_WHEN.search(text) is not None,
         stating=stating(text),
         of_oneself=not spoken.isdisjoint(FIRST_PERSON) and spoken.isdisjoint(SECOND_PERSON),
         about_past=not spoken.isdisjoint(PAST),

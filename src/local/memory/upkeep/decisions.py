@@ -10,10 +10,10 @@ from heapq import nlargest, nsmallest
 
 import msgspec
 
+from local.language.words import bare_words
 from local.ledger.records import SOURCE_STRENGTH
 from local.ledger.upkeep import ActiveFact, Change
 from local.memory.recall.ranking import FADING
-from local.text.words import bare_words
 
 MAX_STALE_IMPORTANCE = 0.5
 """Maximum importance of a fact that may be archived."""

@@ -17,6 +17,8 @@ from typing import Literal, NamedTuple
 import msgspec
 import structlog
 
+from local.keys import fold_topic
+from local.language.words import stems, words
 from local.ledger.door import Ledger
 from local.ledger.records import (
     EXTRACTED_FROM,
@@ -36,8 +38,6 @@ from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 from local.protocol.envelope import content_id
 from local.protocol.memories import OwnerScope
-from local.text.names import fold_topic
-from local.text.words import stems, words
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
 """What a new fact does to a known one; `outdated`: the known one was stated later."""

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 import structlog
 
 from local.errors import StorageError
+from local.language.statements import sentences_of
 from local.ledger.door import Ledger
 from local.memory.changes import Announce
-from local.memory.recall.statements import sentences_of
 from local.protocol import subjects
 from local.protocol.envelope import Clock
 from local.protocol.payloads import MemoryChange

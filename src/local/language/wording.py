@@ -8,8 +8,7 @@ none.
 import re
 from datetime import datetime
 
-from local.memory.recall.timespans import DAY, WEEKDAYS, Span, in_zone, shifted, whole
-from local.memory.recall.timewords import find_window
+from local.language.time import DAY, WEEKDAYS, Span, find_window, in_zone, shifted, whole
 
 THE_USER = "The user"
 SUMMARY_CHARACTERS = 80

@@ -12,8 +12,10 @@ from functools import cached_property, lru_cache
 from itertools import islice, product
 from typing import NamedTuple
 
-from local.text.features import asks, reworded
-from local.text.words import is_informative
+from local.language.questions import asks
+from local.language.sentences import BREAK
+from local.language.time import MONTHS, WEEKDAYS
+from local.language.words import composed, is_informative
 
 MAX_SENTENCES = 12
 """Maximum number of sentences read per text."""
@@ -30,14 +32,64 @@ MAX_SHARED = 3
 MIN_INFORMATIVE = 2
 """Minimum number of informative words in a denied statement."""
 
-_ABBREVIATED = ("Dr", "Mr", "Ms", "St", "Co", "Jr", "Sr", "No", "Mrs", "Inc", "Ltd", "[A-Z]")
-BREAK = re.compile(
-    "(?<=[.!?…;])" + "".join(rf"(?<!\b{each}\.)" for each in _ABBREVIATED) + r"\s+|\n+"
-)
 _COLON = re.compile(r":\s+")
 _WORD = re.compile(r"[^\W_]+(?:[.,:@/'\u2019-]+[^\W_]+)*")
 """A word. Amounts, times, addresses and hyphenated names count as one."""
 _POSSESSIVE = frozenset({"'s", "\u2019s"})
+
+
+_CHANGED = (
+    "moved|changed|switched|rescheduled|postponed|delayed|extended|shortened|slipped|pushed|raised"
+    "|lowered|increased|reduced|cut|dropped|renamed"
+)
+_TIME = r"(?:last |next |this )?\w+(?: \d{1,4})?"
+_DAY_OR_MONTH = rf"(?:{'|'.join((*WEEKDAYS, *(month[:3] for month in MONTHS)))})"
+_PLACED = r"(?:at|on|in|up|down|back|now|not)\b"
+_BEEN = "(?:have been|has been|was|is|has)"
+_PHRASES = tuple(
+    (tuple(signs.split("|")), re.compile(phrase, re.IGNORECASE), plain)
+    for signs, phrase, plain in (
+        ("n't|n\u2019t", r"n['\u2019]t\b", " not"),
+        ("'m|'re|\u2019m|\u2019re", r"['\u2019](?:m|re)\b", " am"),
+        ("'s|\u2019s", rf"(?<=\w)['\u2019]s (?={_PLACED}|\d|{_DAY_OR_MONTH})", " is "),
+        ("'ve|\u2019ve", r"['\u2019]ve\b", " have"),
+        ("cannot", r"\bcannot\b", "can not"),
+        ("no longer", r"\bno longer\b", "not"),
+        ("the user", r"\bthe user['\u2019]s\b", "my"),
+        ("the user", r"\bthe user\b", "I"),
+        ("now|today", r"\b(?:as of|from|since|starting|for|right) (?:now|today)(?: on)?\b", ""),
+        ("any", r"\bany ?more\b", ""),
+        (
+            "since|as of|starting",
+            rf"(?:^|(?<=[.!?] ))(?:since|as of|starting) {_TIME},? (?=(?:my|our|the|I|we)\b)",
+            "",
+        ),
+        (
+            "moved",
+            r"\b(?:I|we) (?:have )?(?:(?:just|finally|recently) )*moved (?:from [\w ]{1,40} )?to\b",
+            "I live in",
+        ),
+        ("we live", r"\bwe live\b", "I live"),
+        ("joined|started", r"\b(I|we) (?:have )?(?:just )?(?:joined|started at)\b", r"\1 work at"),
+        ("work for", r"\b(I|we) work for\b", r"\1 work at"),
+        (
+            "switched",
+            r"\b(I|we) (?:have )?(?:just )?switched (?:from [\w ]{1,40} )?to\b",
+            r"\1 use",
+        ),
+        (
+            _CHANGED,
+            rf"\b(?:{_BEEN} )?(?:{_CHANGED})(?: from [\w .,:]{{1,40}}?)? to\b",
+            "is",
+        ),
+        (
+            "on|at|to",
+            rf"\b(is|are) (?:(?:back|up|down) )?(?:on|at|to) (?=\d|{_DAY_OR_MONTH})",
+            r"\1 ",
+        ),
+    )
+)
+"""Replacements by `reworded`: signs of which one must occur, a pattern, and its replacement."""
 
 
 def _word_set(words: str) -> frozenset[str]:
@@ -93,6 +145,16 @@ _MULTI_VALUED = _word_set(
     """
 )
 """Words of predicates that may hold for several values at once."""
+
+
+def reworded(text: str) -> str:
+    """Return the text with a single wording for equal meanings, so that statements compare."""
+    text = composed(text)
+    folded = text.lower()
+    for signs, phrase, plain in _PHRASES:
+        if any(sign in folded for sign in signs):
+            text = phrase.sub(plain, text)
+    return text
 
 
 class Statement(NamedTuple):

@@ -7,8 +7,8 @@ skipped: a missing fact can be stated again, but a wrong one is believed.
 import re
 from collections.abc import Iterator
 
+from local.language.sentences import split_lazily
 from local.protocol.memories import Triplet
-from local.text.features import split_lazily
 
 NON_STATEMENT = (
     r"\?$|\b(?:not|never|no|nobody|nothing|if|unless|may|might|could|would|should|maybe|perhaps"

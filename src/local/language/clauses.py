@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from local.memory.extraction.items import ASSISTANT, Passage
-from local.text.features import is_question, split_lazily
-from local.text.words import RUN, informative_words, stems
+from local.language.questions import is_question
+from local.language.sentences import split_lazily
+from local.language.words import RUN, informative_words, stems
 
 MESSAGE_CHARACTERS = 2_000
 """Maximum characters of a message that are read. A longer one is mostly pasted, and begins with its
@@ -211,16 +211,14 @@ _ORDERS = re.compile(
 
 
 class Salience:
-    """Judges statements by whether the assistant's messages in a passage take up their subject."""
+    """Judges statements by whether the assistant's answers around them take up their subject."""
 
-    def __init__(self, passage: Passage) -> None:
-        self._passage = passage
+    def __init__(self, answers: Sequence[str]) -> None:
+        self._answers = answers
 
     @cached_property
     def _taken_up(self) -> frozenset[str]:
-        messages = (*self._passage.context, *self._passage.messages)
-        answers = [message for message in messages if message.role == ASSISTANT]
-        text = "\n".join(message.content[:COMPARED_CHARACTERS] for message in answers)
+        text = "\n".join(answer[:COMPARED_CHARACTERS] for answer in self._answers)
         return frozenset(stems(informative_words(text)))
 
     def holds(self, statement: str) -> bool:

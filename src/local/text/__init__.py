@@ -1,1 +1,0 @@
-"""What texts show by their words and their form alone."""
