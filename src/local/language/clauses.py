@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from local.language.questions import is_question
-from local.language.sentences import split_lazily
+from local.language.questions import QUESTION_WORDS, is_question
+from local.language.sentences import PART_BREAK, split_lazily
 from local.language.words import RUN, informative_words, stems
 
 MESSAGE_CHARACTERS = 2_000
@@ -43,10 +43,6 @@ _PLAYS = re.compile(
     re.IGNORECASE,
 )
 """Requests to play a part. The text after one speaks for somebody else."""
-_ENDS = re.compile(
-    r"(?<=[.!?\u2026])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)"
-    r"(?<!\b[A-Z]\.)[\"')]*\s+|;\s+|\s+[\u2013\u2014-]\s+"
-)
 _CLAUSES = re.compile(
     r",?\s+(?:and|but|so|plus|although|though)\s+(?=(?:i|my|we|our)\b)"
     r"|,\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
@@ -83,7 +79,7 @@ def sentences_of(content: str) -> Iterator[str]:
 def _unquoted(line: str) -> Iterator[str]:
     """Yield the sentences of a line that are outside quotations and not too long."""
     quoting = False
-    for sentence in split_lazily(_ENDS, _MARKS.sub("", line).strip()):
+    for sentence in split_lazily(PART_BREAK, _MARKS.sub("", line).strip()):
         within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
         if not (within or quoting) and 0 < len(sentence) <= MAX_SENTENCE:
             yield sentence.strip()
@@ -104,9 +100,7 @@ def without_lead_in(sentence: str) -> str:
 
 
 _ASKS = re.compile(
-    r"(?:what|when|where|who|whom|whose|which|why|how|do|does|did|is|are|was|were|am|can|could"
-    r"|would|will|shall|may|has|have|had|isn't|aren't|don't you|doesn't|didn't)\b"
-    r"(?!ever (?:i|you|we)\b)",
+    rf"(?:{QUESTION_WORDS}|isn't|aren't|don't you|doesn't|didn't)\b(?!ever (?:i|you|we)\b)",
     re.IGNORECASE,
 )
 _SUPPOSES = re.compile(

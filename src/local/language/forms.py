@@ -5,16 +5,13 @@
 import re
 from typing import NamedTuple
 
+from local.language.time import MONTH_NAME, WEEKDAYS
 from local.protocol.memories import Durability, MemoryType
 
-MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|(?-i:March|May)|apr(?:il)?|june?|july?|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-)
-WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+WEEKDAY = rf"(?:{'|'.join(WEEKDAYS)})"
 PERIOD = r"(?:night|weekend|week|month|year|spring|summer|autumn|fall|winter|semester|quarter)"
 DATE = (
-    rf"(?:\d{{4}}-\d\d?-\d\d?|\d\d?/\d\d?(?:/\d{{2,4}})?|{MONTH}\b|(?:19|20)\d\d\b"
+    rf"(?:\d{{4}}-\d\d?-\d\d?|\d\d?/\d\d?(?:/\d{{2,4}})?|{MONTH_NAME}\b|(?:19|20)\d\d\b"
     r"|\d\d?(?:st|nd|rd|th)\b)"
 )
 COMING_TIME = (

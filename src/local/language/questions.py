@@ -7,15 +7,15 @@ from local.language.sentences import sentences
 _DECORATION = " \t\"'*#>-\u2013\u2014\u201c\u201d"
 _CLOSING = " \"'*_)\u201d\u2019\u00bb"
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
-_ASKING = (
+QUESTION_WORDS = (
     "what|when|where|who|whom|whose|which|why|how|do|does|did|is|are|was|were|am|can|could|would"
     "|will|should|shall|may|has|have|had"
 )
-_ASKS = re.compile(rf"\W*(?:{_ASKING}|tell me|remind me)\b", re.IGNORECASE)
+_ASKS = re.compile(rf"\W*(?:{QUESTION_WORDS}|tell me|remind me)\b", re.IGNORECASE)
 _SAVING = re.compile(r"\b(?:remember|note|save|mind|forget)\b[:,]? that\b", re.IGNORECASE)
 """A polite request that states something: "Could you remember that …?"."""
 _WANTS = re.compile(
-    rf"(?:please\s+)?(?:{_ASKING}|might|any|isn|aren|don|didn|doesn|tell|show|give|list|find|remind"
+    rf"(?:please\s+)?(?:{QUESTION_WORDS}|might|any|isn|aren|don|didn|doesn|tell|show|give|list|find|remind"
     r"|summari[sz]e|search|recall|remember|look\s+up|describe|explain|mention|name)\b",
     re.IGNORECASE,
 )

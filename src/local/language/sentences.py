@@ -3,20 +3,24 @@
 import re
 from collections.abc import Iterator
 
-_ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
-_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
-
-_SENTENCE = re.compile(rf"[^{_ENDS}\n]+[{_ENDS}]*")
-_SOMETHING = re.compile(r"\w\w")
-_ABBREVIATED = ("Dr", "Mr", "Ms", "St", "Co", "Jr", "Sr", "No", "Mrs", "Inc", "Ltd", "[A-Z]")
-BREAK = re.compile(
-    "(?<=[.!?…;])" + "".join(rf"(?<!\b{each}\.)" for each in _ABBREVIATED) + r"\s+|\n+"
+_ABBREVIATED = (
+    "[DMS][rst]", "Co", "No", "Mrs", "Inc", "Ltd", r"e\.g", r"i\.e", "vs", "[A-Z]",
+)  # fmt: skip
+"""What a point does not end a sentence after: titles, initials and the like."""
+_AFTER_SENTENCE = (
+    "(?<=[.!?\u2026])"
+    + "".join(rf"(?<!\b{each}\.)" for each in _ABBREVIATED)
+    + r"[\"')]*\s+|(?<=[\u3002\uff01\uff1f\u061f])\s*|\n+"
 )
+SENTENCE_BREAK = re.compile(_AFTER_SENTENCE)
+PART_BREAK = re.compile(rf"{_AFTER_SENTENCE}|;\s+|\s+[\u2013\u2014-]\s+")
+"""Separates the parts of a text that can be understood alone: sentences, and parts of them."""
+_SOMETHING = re.compile(r"\w\w")
 
 
 def sentences(text: str) -> list[str]:
     """Return the sentences that have a word of two letters or more, with their closing marks."""
-    return [found.strip() for found in _SENTENCE.findall(text) if _SOMETHING.search(found)]
+    return [found.strip() for found in SENTENCE_BREAK.split(text) if _SOMETHING.search(found)]
 
 
 def split_lazily(separator: re.Pattern[str], text: str) -> Iterator[str]:

@@ -13,9 +13,9 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from local.language.questions import asks
-from local.language.sentences import BREAK
+from local.language.sentences import PART_BREAK
 from local.language.time import MONTHS, WEEKDAYS
-from local.language.words import composed, is_informative
+from local.language.words import bare_words, composed, is_informative, stems, words
 
 MAX_SENTENCES = 12
 """Maximum number of sentences read per text."""
@@ -199,7 +199,7 @@ def sentences_of(text: str, *, to_user: bool = False) -> tuple[Sentence, ...]:
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield each sentence, and the sentence without what precedes a colon or a comma."""
-    for sentence in BREAK.split(text):
+    for sentence in PART_BREAK.split(text):
         yield sentence
         rest = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
         if rest != sentence:
@@ -354,3 +354,48 @@ def _common_prefix(one: tuple[str, ...], other: tuple[str, ...]) -> int:
         if word != another:
             return n
     return min(len(one), len(other))
+
+
+CACHED_FACTS = 1_000
+"""Number of facts whose stems are cached: more than the facts with which a batch is compared."""
+MIN_FRAME, MAX_DIFFERENCE = 2, 4
+"""Minimum number of words with which two texts must both begin if they differ in one value, and
+maximum number of words of that value."""
+_NEGATIVE = frozenset(
+    {"not", "no", "never", "don", "doesn", "didn", "isn", "aren", "won", "without"}
+)
+"""Words, without clitics, that turn a statement into its opposite."""
+
+
+def differ_in_one_value(one: str, other: str) -> bool:
+    """Return whether two texts have the same words but for one value, in any language."""
+    words_, others = bare_words(one), bare_words(other)
+    shorter = min(len(words_), len(others))
+    begin = _common_prefix(words_, others)
+    end = min(_common_prefix(words_[::-1], others[::-1]), shorter - begin)
+    lengths = [len(text) - begin - end for text in (words_, others)]
+    return begin >= MIN_FRAME and min(lengths) >= 1 and max(lengths) <= MAX_DIFFERENCE
+
+
+def contains(whole: str, part: str) -> bool:
+    """Return whether one statement contains everything that the other one states."""
+    one, other = _compared_form(whole), _compared_form(part)
+    return one.is_negative == other.is_negative and other.stems in one.stems
+
+
+class _ComparedForm(NamedTuple):
+    is_negative: bool
+    stems: str
+
+
+@lru_cache(CACHED_FACTS)
+def _compared_form(content: str) -> _ComparedForm:
+    """Return a fact in the form for comparison; cached, as each is compared with many others."""
+    found = words(content)
+    return _ComparedForm(not _NEGATIVE.isdisjoint(found), f" {' '.join(stems(found))} ")
+
+
+def forget_compared() -> None:
+    """Clear what is cached of compared texts, after some were erased."""
+    sentences_of.cache_clear()
+    _compared_form.cache_clear()

@@ -133,6 +133,11 @@ COUNTS = {word: (number, number) for number, word in enumerate(NUMBERS, start=1)
 }
 """The minimum and maximum number that each word may mean."""
 
+MONTH_NAME = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|(?-i:March|May)|apr(?:il)?|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+"""A month where nothing else shows that it is one, so that "march" and "may" are verbs."""
 _SHORT_MONTHS = tuple(month[:3].lower() for month in MONTHS)
 _UNIT = "minute|hour|day|week|month|year"
 _WEEKDAY = "|".join(WEEKDAYS)

@@ -7,7 +7,7 @@ skipped: a missing fact can be stated again, but a wrong one is believed.
 import re
 from collections.abc import Iterator
 
-from local.language.sentences import split_lazily
+from local.language.sentences import PART_BREAK, split_lazily
 from local.protocol.memories import Triplet
 
 NON_STATEMENT = (
@@ -69,8 +69,6 @@ STATEMENT_FORMS = (  # pattern of a whole clause, its predicate
     (rf"{SUBJECT} (?P<verb>{BE}(?: (?:an?|the))?) {OBJECT}", "{verb}"),
     (rf"{SUBJECT} (?P<verb>{VERB}(?: an?)?) {OBJECT}", "{verb}"),
 )
-NOT_AFTER_TITLE = r"(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\b[A-Z]\.)"
-BETWEEN_SENTENCES = re.compile(rf"(?<=[.!?]){NOT_AFTER_TITLE}\s+(?=[\"'(]?[A-Z])|\n+|;\s*")
 SUBORDINATE_CLAUSE = (
     r",? (?:because|since|although|while|when|which|who|but|so)\b.*|,(?! \w+ and ).*"
 )
@@ -101,7 +99,7 @@ def extract_facts(text: str, speaker: str) -> Iterator[Triplet]:
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences that are neither blank nor too long."""
-    stripped = map(str.strip, split_lazily(BETWEEN_SENTENCES, text))
+    stripped = map(str.strip, split_lazily(PART_BREAK, text))
     return (sentence for sentence in stripped if 0 < len(sentence) <= MAX_CHARACTERS_WITH_LEAD_IN)
 
 

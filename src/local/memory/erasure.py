@@ -13,7 +13,7 @@ import structlog
 
 from local.errors import InvalidArgumentsError, Local2Error, StorageError, VectorError
 from local.keys import checked_topic
-from local.language.statements import sentences_of
+from local.language.statements import forget_compared
 from local.ledger.door import Ledger
 from local.ledger.records import TENANT_OWNED, Task
 from local.ledger.transfer import Erased, ErasureOptions, Selection, combined
@@ -124,7 +124,7 @@ class Erasure:
             counts.update(selected.counts)
             parts += await self._erase(selection, selected.rows, how)
         erased = combined(parts)
-        sentences_of.cache_clear()
+        forget_compared()
         await self._outside.streams.announce(sender)
         checks = [one async for one in self._checks(selection, streams, sender, erased)]
         log.info("erased", records=len(erased.rows), found=sum(one.found for one in checks))

@@ -60,6 +60,10 @@ MAX_DOCUMENT = 900_000
 MAX_TITLE = 100
 """Maximum characters of a document's title, so that lists can show it in one line."""
 
+ACCUMULATING = frozenset[MemoryType]({"event", "interaction", "user_request", "summary"})
+"""Types of facts that do not contradict each other: the same words on another day are another
+fact."""
+
 NOTHING_FOUND = "No memories found."
 _INCOMPLETE = "Not everything could be searched, so it may be known all the same: "
 _WORD_BOUNDARY = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")

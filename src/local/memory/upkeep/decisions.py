@@ -10,10 +10,12 @@ from heapq import nlargest, nsmallest
 
 import msgspec
 
+from local.language.statements import differ_in_one_value
 from local.language.words import bare_words
 from local.ledger.records import SOURCE_STRENGTH
 from local.ledger.upkeep import ActiveFact, Change
 from local.memory.recall.ranking import FADING
+from local.protocol.memories import ACCUMULATING
 
 MAX_STALE_IMPORTANCE = 0.5
 """Maximum importance of a fact that may be archived."""
@@ -21,17 +23,10 @@ STALE_VIVIDNESS = 0.1
 """Vividness below which a fact is stale."""
 LASTING = frozenset({"instruction", "preference"})
 """Types of facts that stay valid until they are replaced, regardless of their age."""
-ACCUMULATING = frozenset({"event", "interaction", "user_request", "summary"})
-"""Types of facts that do not contradict each other: the same words on another day are another
-fact."""
 FILLERS = frozenset({"a", "an", "the", "that", "also", "just", "really", "please", "do", "does"})
 """Words that add no meaning."""
 EQUAL_COSINE = 0.97
 """Minimum cosine of two equal texts whose words differ in fillers only."""
-MIN_FRAME = 2
-"""Minimum number of words with which two texts must both begin if they differ in one value."""
-MAX_VALUE = 4
-"""Maximum number of words of that value."""
 RECALL_GAIN, MAX_RECALLS = 0.02, 5
 """What each recall adds to the importance, and how many recalls count per run."""
 MAX_RAISED = 0.75
@@ -141,15 +136,7 @@ def is_certain(newer: ActiveFact, older: ActiveFact) -> bool:
     """Return whether two facts have the same key, or are one sentence with different values."""
     if newer.topic is not None and newer.topic == older.topic:
         return True
-    return _differ_in_one_value(bare_words(newer.content), bare_words(older.content))
-
-
-def _differ_in_one_value(one: Sequence[str], other: Sequence[str]) -> bool:
-    shorter = min(len(one), len(other))
-    begin = next((n for n in range(shorter) if one[n] != other[n]), shorter)
-    end = next((n for n in range(shorter - begin) if one[-1 - n] != other[-1 - n]), shorter - begin)
-    lengths = [len(words) - begin - end for words in (one, other)]
-    return begin >= MIN_FRAME and min(lengths) >= 1 and max(lengths) <= MAX_VALUE
+    return differ_in_one_value(newer.content, older.content)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,14 +11,13 @@ documents and tools retire nothing that a user stated. In doubt, both facts stay
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 import structlog
 
 from local.keys import fold_topic
-from local.language.words import stems, words
+from local.language.statements import contains, forget_compared
 from local.ledger.door import Ledger
 from local.ledger.records import (
     EXTRACTED_FROM,
@@ -37,22 +36,16 @@ from local.memory.extraction.items import Extractor, Item, Passage, Utterance
 from local.memory.scopes import may_retire
 from local.memory.upkeep.backlog import Job
 from local.protocol.envelope import content_id
-from local.protocol.memories import OwnerScope
+from local.protocol.memories import ACCUMULATING, OwnerScope
 
 Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
 """What a new fact does to a known one; `outdated`: the known one was stated later."""
 
-ACCUMULATING = frozenset({"event", "task", "interaction", "user_request", "summary"})
-"""Types of facts that never exclude each other."""
-DENIALS = frozenset({"not", "no", "never", "don", "doesn", "didn", "isn", "aren", "won", "without"})
-"""Words, without clitics, that turn a statement into its opposite."""
 BATCH_MESSAGES = 64
 """Maximum number of messages in a batch, which takes about 10 ms by rules."""
 GATHERING = 0.1
 """Seconds that an incomplete batch waits for more messages: each batch is a commit, which delays
 other writes."""
-CACHED_FACTS = 1_000
-"""Number of facts whose stems are cached: more than the facts with which a batch is compared."""
 
 log = structlog.get_logger()
 
@@ -101,22 +94,9 @@ def _same_key(new: NewRecord, old: NewRecord) -> bool:
 
 def _contains(one: NewRecord, other: NewRecord) -> bool:
     """Return whether one fact contains everything that the other one states."""
-    if ACCUMULATING & {one.memory_type, other.memory_type}:
+    if (ACCUMULATING | {"task"}) & {one.memory_type, other.memory_type}:
         return one.content.casefold().split() == other.content.casefold().split()
-    whole, part = _compared_form(one.content), _compared_form(other.content)
-    return whole.denies == part.denies and part.stems in whole.stems
-
-
-class _ComparedForm(NamedTuple):
-    denies: bool
-    stems: str
-
-
-@lru_cache(CACHED_FACTS)
-def _compared_form(content: str) -> _ComparedForm:
-    """Return a fact in the form for comparison; cached, as each is compared with many others."""
-    found = words(content)
-    return _ComparedForm(not DENIALS.isdisjoint(found), f" {' '.join(stems(found))} ")
+    return contains(one.content, other.content)
 
 
 class Extraction(Job):
@@ -176,7 +156,7 @@ class Extraction(Job):
             remaining = [one for one in known if one.id not in replaced]
             earlier = _same_place(record, found)
             found.append(_extracted_fact(record, compare(record, [*remaining, *earlier])))
-        _compared_form.cache_clear()  # erased content must not stay in memory
+        forget_compared()  # erased content must not stay in memory
         return found
 
 

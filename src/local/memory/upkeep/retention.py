@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from local.errors import StorageError
-from local.language.statements import sentences_of
+from local.language.statements import forget_compared
 from local.ledger.door import Ledger
 from local.memory.changes import Announce
 from local.protocol import subjects
@@ -69,7 +69,7 @@ class Retention:
                 change = MemoryChange(id=one.id, kind=one.kind)
                 self._announce(subjects.MEMORY_ANONYMIZED, change)
         if done:
-            sentences_of.cache_clear()
+            forget_compared()
             log.info("anonymised", records=done)
         return done
 
