@@ -105,7 +105,7 @@ class Retrieval:
 
     async def _search_vectors(self, search: Search, limit: int) -> VectorResult:
         """Return the nearest vectors, or the reason why they cannot be searched."""
-        await self._indexer.wait_for_start()
+        await self._indexer.wait_for_start(self._indexer.patience)
         # Checked before the search: a record indexed while it runs may be missing from the hits.
         waiting = not self._indexer.is_caught_up and await self._ledger.searches.has_waiting(search)
         if (problem := self._indexer.problem) is not None:
