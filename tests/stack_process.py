@@ -19,8 +19,9 @@ from stacks import settings_in
 from waiting import eventually
 from workers import stack_with_worker_here
 
-REDELIVERY = 2.0
-"""Seconds until a turn that a killed process was handling is redelivered."""
+NEVER = 3600.0
+"""Seconds until JetStream by itself redelivers a turn that a killed process was handling: the next
+process must have it delivered."""
 START_SECONDS = 60.0
 UNSTORED = 0.5
 """Seconds after which a turn that the stream does not acknowledge counts as not stored."""
@@ -68,7 +69,7 @@ async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIter
 
 def run_stack(folder: Path, stopped: Connection, worker_here: bool) -> None:
     """Run the stack until the other end of `stopped` closes."""
-    streams.ACK_WAIT = REDELIVERY
+    streams.ACK_WAIT = NEVER
     publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.MAX_PAUSE = UNSTORED
     stream_keeper.PROBE_INTERVAL = 0.1
     with logging_to(folder / "stack.log"):

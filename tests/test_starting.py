@@ -21,6 +21,8 @@ GOLD = "The chemical symbol of gold is Au."
 QUESTION = "Which letters stand for that precious metal?"
 """It shares no word with GOLD, so only its meaning finds that."""
 STARTING = "The memory is still starting."
+IMPATIENCE = 8.0
+"""Seconds after which a search that waits for the worker has failed."""
 
 
 def settings_with_timeout(folder: Path, seconds: float) -> Settings:
@@ -77,6 +79,23 @@ async def test_a_question_during_the_start_finds_what_an_earlier_stack_remembere
     assert contents(recalled)[0] == GOLD  # the question being answered is second
     assert STARTING not in {found["reason"], recalled["reason"]}
     assert "Au" in turn.answer
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_words_find_memories_at_once_during_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Gate(monkeypatch)
+    async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
+        await save(stack.bus, GOLD)
+        for tool in ("recall", "search_memory"):
+            async with asyncio.timeout(IMPATIENCE):
+                found = await call_tool(
+                    stack.bus, tool, {"query": "symbol of gold"}, caller=CALLER, timeout=60
+                )
+
+            assert contents(found.data) == [GOLD]
+            assert found.data["reason"] == STARTING
 
 
 @pytest.mark.usefixtures("worker_here")

@@ -107,7 +107,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     preseed_importance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     preseed_count: Annotated[int, msgspec.Meta(ge=0, le=50)] = 10
     vector_timeout: Seconds = 5.0
-    starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT)] = 10.0
+    starting_timeout: Annotated[float, msgspec.Meta(ge=0, le=MAX_TIMEOUT)] = 0.0
     turn_timeout: Annotated[float, msgspec.Meta(gt=0, lt=30)] = 20.0
     reranker_url: str | None = None
     reranker_key: str | None = None

@@ -10,17 +10,19 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import msgspec
 import structlog
 
 from local.admission import FairSlots
-from local.agents.memory_agent import deliver_turns
+from local.agents.memory_agent import NAME as MEMORY_AGENT
+from local.agents.memory_agent import catch_up, deliver_turns
 from local.background import in_background, running_task
 from local.bus.connection import BusMessage, Connection, connect
 from local.bus.identity import Attested
 from local.bus.participant import Participant
-from local.bus.stream_messages import StreamErasure
+from local.bus.stream_messages import StreamErasure, count_undelivered
 from local.bus.vector_client import VectorClient
 from local.client.tools import Toolbox
 from local.errors import BadRequestError, Local2Error
@@ -28,6 +30,7 @@ from local.generator.agent import GeneratorAgent
 from local.joining import Joined
 from local.llm.models import ChatModel
 from local.memory.changes import Announce
+from local.memory.intake.waiting_turns import WaitingTurns
 from local.memory.recall.recaller import SEARCH_LIMITS, SHARED_SEARCH_LIMITS
 from local.memory.tenant import Memories, Memory, Models
 from local.opening import Ledgers
@@ -160,6 +163,9 @@ class Tenancy:
                 announced=toolbox.get,
                 models=parts.models,
                 streams=StreamErasure(parts.joined.bus, tenant),
+                turns=WaitingTurns(
+                    partial(count_undelivered, parts.joined.bus, MEMORY_AGENT, tenant)
+                ),
                 searches=self._searches,
             )
             self._opened[tenant] = resources.pop_all()
@@ -170,6 +176,7 @@ class Tenancy:
         async with AsyncExitStack() as resources:
             await in_background(
                 resources,
+                turns=catch_up(self._parts.joined.bus, memory.tenant),
                 backlog=memory.backlog.run(),
                 retention=memory.retention.run(),
                 backfill=memory.ledger.backfill(),

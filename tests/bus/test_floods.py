@@ -17,7 +17,7 @@ from local.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
     ensure_streams,
-    ensure_turns_consumer,
+    restart_turns_consumer,
     turns_stream,
 )
 from local.bus.tool_host import ToolHost
@@ -94,7 +94,7 @@ async def test_a_backlog_of_turns_is_handled_completely_a_few_at_a_time(
         await acknowledge(bus, message)
         done.add(number)
 
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), take)
+    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), take)
     expected_unacknowledged = UNACKNOWLEDGED_BYTES // bus.client.max_payload
     await eventually(lambda: len(begun) == expected_unacknowledged)
     info = await bus.client.jetstream().consumer_info(turns_stream("default"), "reader")
@@ -109,14 +109,14 @@ async def test_a_backlog_of_turns_is_handled_completely_a_few_at_a_time(
 
 
 async def test_a_consumer_of_an_older_version_is_limited_too(bus: Connection) -> None:
-    await ensure_turns_consumer(bus, "reader", "default")
+    await restart_turns_consumer(bus, "reader", "default")
     stream = turns_stream("default")
     config = (await bus.client.jetstream().consumer_info(stream, "reader")).config
     config.max_ack_pending = 1000
     await bus.client.jetstream().add_consumer(stream, config)
 
     await ensure_streams(bus, "default")
-    await ensure_turns_consumer(bus, "reader", "default")
+    await restart_turns_consumer(bus, "reader", "default")
 
     info = await bus.client.jetstream().consumer_info(stream, "reader")
     assert info.config.max_ack_pending == UNACKNOWLEDGED_BYTES // bus.client.max_payload

@@ -14,9 +14,10 @@ from local.bus.server import find_server
 from local.bus.streams import (
     acknowledge,
     ensure_streams,
-    ensure_turns_consumer,
+    many_at_a_time,
     publish_durably,
     redeliver,
+    restart_turns_consumer,
     turns_stream,
 )
 from local.errors import BusError
@@ -48,7 +49,7 @@ async def test_messages_wait_for_a_consumer_and_are_removed_once_acknowledged(
         seen.append(message.data)
         await acknowledge(bus, message)
 
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), collect)
+    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), collect)
 
     await eventually(lambda: len(seen) == 20)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
@@ -59,10 +60,11 @@ async def test_messages_wait_for_a_consumer_and_are_removed_once_acknowledged(
     await eventually(is_empty)
 
 
-async def test_a_message_whose_consumer_died_is_delivered_again(
+async def test_messages_whose_consumer_died_are_delivered_again_at_once(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "ACK_WAIT", 0.2)
+    """Nobody waits until the time for their acknowledgement has passed."""
+    monkeypatch.setattr(streams, "ACK_WAIT", 3600.0)
     seen: list[bytes] = []
 
     async def die(message: BusMessage) -> None:
@@ -73,19 +75,46 @@ async def test_a_message_whose_consumer_died_is_delivered_again(
         seen.append(message.data)
         await acknowledge(bus, message)
 
-    delivery = await ensure_turns_consumer(bus, "reader", "default")
+    delivery = await restart_turns_consumer(bus, "reader", "default")
     first = await bus.subscribe(delivery, die)
-    await publish_durably(bus, "response.generation", b"turn")
-    await eventually(lambda: seen == [b"turn"])
+    turns = [b"%d" % number for number in range(20)]
+    for turn in turns:
+        await publish_durably(bus, "response.generation", turn)
+    await eventually(lambda: len(seen) >= 1)
     await first.stop(grace=1)
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), collect)
+    seen.clear()
+    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), collect)
 
-    await eventually(lambda: len(seen) >= 2)
+    await eventually(lambda: sorted(seen, key=int) == turns)
 
     async def is_empty() -> bool:
         return await in_stream(bus) == 0
 
     await eventually(is_empty)
+
+
+async def test_small_turns_are_delivered_many_at_a_time_where_that_is_asked_for(
+    bus: Connection,
+) -> None:
+    seen: list[bytes] = []
+
+    async def hold(message: BusMessage) -> None:
+        seen.append(message.data)
+
+    async def at_a_time() -> int:
+        info = await bus.client.jsm().consumer_info(turns_stream("default"), "reader")
+        return int(info.config.max_ack_pending)
+
+    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), hold)
+    usual = await at_a_time()
+    for number in range(20):
+        await publish_durably(bus, "response.generation", b"%d" % number)
+    assert usual < 20
+
+    async with many_at_a_time(bus, "reader", "default"):
+        await eventually(lambda: len(seen) == 20)
+
+    assert await at_a_time() == usual
 
 
 async def test_a_refused_message_is_redelivered_soon(
@@ -98,7 +127,7 @@ async def test_a_refused_message_is_redelivered_soon(
         seen.append(message.data)
         await (redeliver if len(seen) == 1 else acknowledge)(bus, message)
 
-    await bus.subscribe(await ensure_turns_consumer(bus, "reader", "default"), refuse_once)
+    await bus.subscribe(await restart_turns_consumer(bus, "reader", "default"), refuse_once)
     await publish_durably(bus, "response.generation", b"turn")
 
     await eventually(lambda: len(seen) == 2)
@@ -108,7 +137,7 @@ async def test_creating_streams_and_consumers_again_changes_nothing(bus: Connect
     await publish_durably(bus, "response.feedback", b"rating")
     for _ in range(2):
         await ensure_streams(bus, "default")
-        await ensure_turns_consumer(bus, "reader", "default")
+        await restart_turns_consumer(bus, "reader", "default")
 
     assert await in_stream(bus) == 1
 

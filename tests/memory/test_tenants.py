@@ -17,6 +17,7 @@ from local.ledger.records import Fact, NewRecord, Task
 from local.ledger.sessions import Rating
 from local.ledger.sqlite.database import Database, SqlConnection
 from local.memory.intake.conversations import Turn, records_of_turn
+from local.memory.intake.waiting_turns import WaitingTurns
 from local.memory.recall.recaller import (
     Recaller,
     RecallModels,
@@ -72,6 +73,7 @@ class Other:
             min_score=None,
             models=RecallModels(),
             clock=memory.clock,
+            turns=WaitingTurns(),
         )
 
     async def recall(self, query: str, **ask: Any) -> RecallResult:

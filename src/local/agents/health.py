@@ -16,6 +16,7 @@ from local.bus.participant import Participant
 from local.bus.stream_messages import count_letters, count_turns
 from local.errors import BusError, IndexDamagedError, StorageError, VectorError
 from local.ledger.records import Counts, TaskCounts, TaskKind
+from local.memory.intake.waiting_turns import why_incomplete
 from local.memory.tenant import Memories, Memory
 from local.protocol import subjects
 from local.protocol.answers import ConsolidationStatus
@@ -79,7 +80,8 @@ def degradations(status: MemoryStatus) -> list[str]:
         f"{tasks.aside} tasks of kind {tasks.kind} are set aside: {', '.join(tasks.errors)}"
         for tasks in status.set_aside
     ]
-    return [*filter(None, (status.problem, status.turns_problem)), *aside]
+    waiting = [why_incomplete(status.turns_waiting)] if status.turns_waiting else []
+    return [*filter(None, (status.problem, status.turns_problem)), *waiting, *aside]
 
 
 class StatusReader:
@@ -97,9 +99,10 @@ class StatusReader:
         indexer = self._memory.indexer
         read, failure = await self._read_ledger()
         problem = failure or problem
-        dead_letters = 0
+        dead_letters = turns = 0
         try:
             dead_letters = await count_letters(self._bus, self._memory.tenant)
+            turns = await count_turns(self._bus, self._memory.tenant)
         except BusError as error:
             problem = problem or str(error)
         worker, failure = await self._read_worker()
@@ -116,7 +119,8 @@ class StatusReader:
             or (indexer.delay if read.counts.waiting else None),
             dead_letters=dead_letters,
             turns_problem=self._turns_problem(),
-            unread=read.unread,
+            turns_waiting=await self._memory.turns.count(),
+            unread=read.unread + turns,
             waiting_since=indexer.last_progress if read.counts.waiting else None,
             set_aside=read.set_aside,
             consolidation=read.consolidation,

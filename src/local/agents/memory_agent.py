@@ -16,16 +16,20 @@ from local.bus.connection import BusMessage, Connection
 from local.bus.identity import user_of
 from local.bus.participant import Participant
 from local.bus.receiving import is_redirected
+from local.bus.stream_messages import stream_state, turns_stored
 from local.bus.streams import (
+    UNACKNOWLEDGED_BYTES,
     acknowledge,
     delivery_of,
     delivery_subject,
     ensure_streams,
-    ensure_turns_consumer,
+    many_at_a_time,
     redeliver,
+    restart_turns_consumer,
     store_dead_letter,
+    turns_stream,
 )
-from local.errors import DeadlineError, Local2Error, RequestError, abridged
+from local.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
 from local.memory.intake.conversations import Turn
 from local.memory.intake.echoes import UNANSWERED, find_echo
 from local.memory.intake.episodes import storable_metadata
@@ -64,7 +68,8 @@ class MemoryAgent(Participant):
 
     async def _receive(self, message: BusMessage) -> None:
         try:
-            await self._handle(message)
+            with self._memories.storing_turn(message.tenant):
+                await self._handle(message)
         except Local2Error as error:
             log.warning("message_postponed", subject=message.subject, reason=error.logged)
             await redeliver(self.bus, message)
@@ -179,13 +184,26 @@ class MemoryAgent(Participant):
 
 
 async def deliver_turns(bus: Connection, tenant: str) -> None:
-    """Start the delivery of a tenant's turns; create the streams and the consumer if necessary.
+    """Start the delivery of a tenant's turns, with those that an earlier stack left.
+
+    Creates the streams if necessary.
 
     Raises:
         BusError: JetStream refuses a stream or the consumer.
     """
     await ensure_streams(bus, tenant)
-    await ensure_turns_consumer(bus, NAME, tenant)
+    await restart_turns_consumer(bus, NAME, tenant)
+
+
+async def catch_up(bus: Connection, tenant: str) -> None:
+    """Have the turns that an earlier stack left delivered many at a time, if they are small."""
+    try:
+        left = await stream_state(bus, turns_stream(tenant))
+        if left.messages and left.bytes <= UNACKNOWLEDGED_BYTES:
+            async with many_at_a_time(bus, NAME, tenant):
+                await turns_stored(bus, tenant)
+    except BusError as error:  # they are stored all the same, a few at a time
+        log.warning("not_caught_up", tenant=tenant, reason=error.message)
 
 
 def _read_turn(data: bytes) -> tuple[Reading[Generation], bool]:

@@ -110,6 +110,19 @@ async def count_turns(bus: Connection, tenant: str) -> int:
     return (await stream_state(bus, turns_stream(tenant))).messages
 
 
+async def count_undelivered(bus: Connection, consumer: str, tenant: str) -> int:
+    """Return the number of turns and ratings that wait for their delivery, or for another one.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    try:
+        found = await _request(bus.client.jsm().consumer_info, turns_stream(tenant), consumer)
+    except nats.js.errors.NotFoundError:
+        return await count_turns(bus, tenant)
+    return (found.num_pending or 0) + (found.num_redelivered or 0)
+
+
 async def stream_state(bus: Connection, stream: str) -> StreamState:
     """Return a stream's message count and sequence numbers; zeros if it does not exist.
 

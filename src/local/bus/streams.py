@@ -6,6 +6,8 @@ drops them, or until they expire. Each tenant has its own streams, because dedup
 `Nats-Msg-Id` spans a whole stream (decision 0004).
 """
 
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from typing import NamedTuple
 
@@ -37,6 +39,9 @@ it, so that no turn is delivered twice while it is being stored."""
 UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024
 """Maximum bytes of delivered, unacknowledged turns: requests queue behind them on the same
 connection (decision 0038)."""
+SMALL_TURNS = 64
+"""Maximum number of unacknowledged turns while all that wait fit into UNACKNOWLEDGED_BYTES: they
+are committed together."""
 RETRY_DELAY = 1.0
 """Seconds until JetStream redelivers a turn that could not be stored: a busy disk needs a pause,
 but a turn should not be missing for long."""
@@ -172,25 +177,65 @@ async def publish_durably(  # noqa: PLR0913 - the parts of a message
         log.warning("duplicate_dropped", subject=subject, message_id=message_id)
 
 
-async def ensure_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
-    """Create the durable consumer of a tenant's turns; return the subject it delivers to.
+async def restart_turns_consumer(bus: Connection, name: str, tenant: str) -> str:
+    """Create the durable consumer of a tenant's turns anew; return the subject it delivers to.
+
+    It delivers everything in the stream at once. The former consumer would first wait ACK_WAIT for
+    the acknowledgement of what a killed stack had received, and deliver nothing else meanwhile.
 
     It is a push consumer, because pulling stalls when the server restarts. The number of
     unacknowledged messages is limited so that, at the maximum message size, they fit into
     UNACKNOWLEDGED_BYTES. Every message is redelivered until `acknowledge` is called for it.
+
+    Raises:
+        BusError: JetStream refuses the consumer.
     """
-    consumer = ConsumerConfig(
+    with _consumer_errors(name):
+        jetstream = bus.client.jetstream()
+        with suppress(nats.js.errors.NotFoundError):
+            await jetstream.delete_consumer(turns_stream(tenant), name)
+        await jetstream.add_consumer(turns_stream(tenant), _turns_consumer(bus, name))
+    return delivery_subject(name)
+
+
+@asynccontextmanager
+async def many_at_a_time(bus: Connection, name: str, tenant: str) -> AsyncIterator[None]:
+    """Let the durable consumer deliver SMALL_TURNS at a time while the context lasts.
+
+    Only for turns that are known to be small: what is unacknowledged is not limited in bytes.
+
+    Raises:
+        BusError: JetStream refuses the consumer.
+    """
+    usual = _turns_consumer(bus, name)
+    hurried = usual.evolve(max_ack_pending=SMALL_TURNS)
+    jetstream = bus.client.jetstream()
+    with _consumer_errors(name):
+        await jetstream.add_consumer(turns_stream(tenant), hurried)
+    try:
+        yield
+    finally:
+        with _consumer_errors(name):
+            await jetstream.add_consumer(turns_stream(tenant), usual)
+
+
+def _turns_consumer(bus: Connection, name: str) -> ConsumerConfig:
+    return ConsumerConfig(
         durable_name=name,
         deliver_subject=delivery_subject(name),
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=ACK_WAIT,
         max_ack_pending=max(1, UNACKNOWLEDGED_BYTES // bus.client.max_payload),
     )
+
+
+@contextmanager
+def _consumer_errors(name: str) -> Iterator[None]:
+    """Turn errors of nats-py into BusError."""
     try:
-        await bus.client.jetstream().add_consumer(turns_stream(tenant), consumer)
+        yield
     except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
         raise BusError(f"JetStream refuses the consumer {name}: {error}.") from error
-    return delivery_subject(name)
 
 
 def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:

@@ -209,9 +209,12 @@ def backups(status: BackupStatus) -> CheckResult:
 
 
 def turns(status: MemoryStatus) -> CheckResult:
-    if status.turns_problem is None:
-        return CheckResult("turns", "ok", "JetStream accepts them")
-    return CheckResult("turns", "broken", status.turns_problem)
+    if status.turns_problem is not None:
+        return CheckResult("turns", "broken", status.turns_problem)
+    if status.turns_waiting:
+        detail = f"{status.turns_waiting} wait to be stored"
+        return CheckResult("turns", "note", detail, remedy="The log names those that fail.")
+    return CheckResult("turns", "ok", "JetStream accepts them")
 
 
 def retention(status: MemoryStatus, memory: MemorySettings) -> CheckResult:

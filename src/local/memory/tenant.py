@@ -1,6 +1,7 @@
 """Wire the memory of each tenant, and give each caller access to it."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from local.memory.changes import Announce, Changes
 from local.memory.erasure import NoStreams, Outside, Streams
 from local.memory.extraction.items import Extractor
 from local.memory.intake.echoes import Announced, Echoes, KnownTools
+from local.memory.intake.waiting_turns import WaitingTurns
 from local.memory.recall.model import Synthesis
 from local.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
 from local.memory.scopes import Weights
@@ -55,13 +57,14 @@ class Memory:
         announced: Announced = lambda _tool: None,
         models: Models | None = None,
         streams: Streams | None = None,
+        turns: WaitingTurns | None = None,
         searches: FairSlots | None = None,
     ) -> None:
         """Wire the parts.
 
         The results of `own_tools` are not recorded; `announced` returns how a tool of another team
-        was announced. `streams` hold messages until they are stored. `searches` are slots for
-        searches that all tenants share.
+        was announced. `streams` hold messages until they are stored; `turns` knows whether any
+        wait. `searches` are slots for searches that all tenants share.
         """
         models = models or Models()
         self.tenant = ledger.tenant
@@ -72,6 +75,7 @@ class Memory:
         )
         self.reembedding = Reembedding(ledger, vectors, self.backlog, self.indexer)
         self.vectors = vectors
+        self.turns = turns or WaitingTurns()
         self.settings = settings
         self.clock: Clock = utc_now
         self.answer_log = AnswerLog(since=utc_now())
@@ -139,6 +143,7 @@ class Memory:
             feedback_weight=self.settings.feedback_weight,
             min_score=self.settings.min_score,
             clock=self._now,
+            turns=self.turns,
             slots=searches,
         )
 
@@ -171,6 +176,11 @@ class Memories:
         self._worker = worker
         for memory in self:
             memory.indexer.worker_started(worker)
+
+    def storing_turn(self, tenant: str) -> AbstractContextManager[None]:
+        """Return the context in which a turn of this tenant is stored."""
+        memory = self._tenants.get(tenant)
+        return memory.turns.storing() if memory else nullcontext()
 
     def remove(self, tenant: str) -> None:
         """Stop serving a tenant."""

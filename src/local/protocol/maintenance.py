@@ -146,10 +146,12 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     `vectors_available`: searches use vectors for everything that is indexed. `dead_letters`: the
     number of messages that could not be stored. `waiting_since`: while records wait for indexing,
     when the last record was indexed, or else when the first waiting one was written.
-    `turns_problem`: why JetStream stores no turns, and what to do. `unread`: number of messages
-    waiting for extraction. `set_aside`: tasks that are not retried until the next start.
-    `consolidation`: the last one; None before the first. `next`: the index of another embedder that
-    is being filled. `to_anonymise`: number of retired records that are due for anonymisation.
+    `turns_problem`: why JetStream stores no turns, and what to do. `turns_waiting`: number of turns
+    and ratings that nobody has begun to store. `unread`: number of messages waiting for extraction,
+    and of turns and ratings in JetStream. `set_aside`: tasks that are not retried until the next
+    start. `consolidation`: the last one; None before the first. `next`: the index of another
+    embedder that is being filled. `to_anonymise`: number of retired records that are due for
+    anonymisation.
     """
 
     records: int
@@ -162,6 +164,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     dead_letters: int = 0
     waiting_since: datetime | None = None
     turns_problem: str | None = None
+    turns_waiting: int = 0
     unread: int = 0
     set_aside: list[TasksSetAside] = []
     consolidation: ConsolidationStatus | None = None

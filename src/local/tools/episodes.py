@@ -113,7 +113,7 @@ def _as_text(result: SearchResult) -> str:
         return nothing_found(result.reason)
     found = formatted(shortened(result.hits, TEXT_BYTES))
     if result.degraded:
-        found += f"\n(Some were searched by their words only: {result.reason})"
+        found += f"\n(The search was incomplete: {result.reason})"
     return found
 
 

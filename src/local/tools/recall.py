@@ -159,7 +159,7 @@ def _as_text(
         numbered([Entry(one.score, one.event_time, _text(one), word) for one, word in entries])
     )
     if recalled.degraded:
-        parts.append(f"(Some were searched by their words only: {recalled.reason})")
+        parts.append(f"(The search was incomplete: {recalled.reason})")
     return "\n".join(parts)
 
 

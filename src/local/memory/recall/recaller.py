@@ -25,6 +25,7 @@ from local.ledger.search import (
     Search,
     VectorResult,
 )
+from local.memory.intake.waiting_turns import WaitingTurns, why_incomplete
 from local.memory.recall.items import RecallItem, first_items, labelled_text, with_relations
 from local.memory.recall.query import Expander, Query, analyse
 from local.memory.recall.ranking import Draft, rank
@@ -104,7 +105,7 @@ class Retrieval:
 
     async def _search_vectors(self, search: Search, limit: int) -> VectorResult:
         """Return the nearest vectors, or the reason why they cannot be searched."""
-        await self._indexer.wait_for_start()
+        await self._indexer.wait_for_start(self._indexer.patience)
         # Checked before the search: a record indexed while it runs may be missing from the hits.
         waiting = not self._indexer.is_caught_up and await self._ledger.searches.has_waiting(search)
         if (problem := self._indexer.problem) is not None:
@@ -150,8 +151,9 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
     """The items, best first.
 
-    `degraded`: some records could be found by their words only; `reason` says why. `min_score`: the
-    cosine below which records without a word of the question are left out.
+    `degraded`: some records could be found by their words only, or turns wait to be stored;
+    `reason` says why. `min_score`: the cosine below which records without a word of the question
+    are left out.
     """
 
     items: list[RecallItem]
@@ -180,6 +182,7 @@ class Recaller:
         min_score: float | None,
         models: RecallModels,
         clock: Clock,
+        turns: WaitingTurns,
         slots: FairSlots | None = None,
     ) -> None:
         """`slots`: shared by all tenants; None for limits of its own."""
@@ -188,6 +191,7 @@ class Recaller:
         self._feedback_weight = feedback_weight
         self._clock = clock
         self._models = models
+        self._turns = turns
         self._slots = slots or FairSlots(SEARCH_LIMITS)
         self.min_score = min_score
 
@@ -212,7 +216,12 @@ class Recaller:
         choose = partial(self._choose, request)
         with self._slots.admitted(caller.principal):
             async with self._slots.slot(caller.principal):
+                # Asked before the search, which may miss a turn that is stored while it runs.
+                waiting = await self._turns.count()
                 recalled = await self._retrieval.find(search, draft, choose)
+        if waiting:
+            reason = recalled.reason or why_incomplete(waiting)
+            recalled = msgspec.structs.replace(recalled, degraded=True, reason=reason)
         return await self._rerank(request, recalled)
 
     async def _analyse(self, text: str, now: datetime) -> Query:

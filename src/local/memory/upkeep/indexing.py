@@ -6,6 +6,7 @@ in the ledger.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -48,7 +49,7 @@ class Indexer(Job):
     def __init__(
         self, records: IndexedRecords, vectors: Vectors, backlog: Backlog, *, patience: float
     ) -> None:
-        """`patience`: maximum seconds that a search waits for a starting worker."""
+        """`patience`: maximum seconds that searches should wait for a starting worker."""
         self._records = records
         self._vectors = vectors
         self._runner = backlog.add(self)
@@ -60,7 +61,7 @@ class Indexer(Job):
         self._damage = Damage()
         self._rebuilding = asyncio.Lock()
         self._filling = False
-        self._patience = patience
+        self.patience = patience
         self._batches_running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -128,14 +129,15 @@ class Indexer(Job):
         """Note that the first worker is starting. Searches wait for this one only."""
         self._settled.clear()
 
-    async def wait_for_start(self) -> None:
+    async def wait_for_start(self, within: float = math.inf) -> None:
         """Wait until the starting worker is ready or has failed, while the caller waits.
 
-        At most `patience` seconds.
+        At most `within` seconds.
         """
-        if not self._settled.is_set():
+        seconds = min(within, may_wait())
+        if not self._settled.is_set() and seconds > 0:
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(self._patience, may_wait())):
+                async with asyncio.timeout(seconds if seconds < math.inf else None):
                     await self._settled.wait()
 
     def worker_started(self, worker: str) -> None:

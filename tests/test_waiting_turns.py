@@ -1,0 +1,113 @@
+"""Turns that JetStream holds and the ledger lacks are counted, and searches say so."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.agents.memory_agent import MemoryAgent
+from local.app import open_stack
+from local.bus.connection import BusMessage, Connection
+from local.bus.streams import publish_durably
+from local.errors import StorageError
+from local.protocol.envelope import decode
+from local.protocol.maintenance import Health
+from stacks import in_step, recall, search, settings_in, status
+from turns import turn
+from waiting import eventually
+
+TURNS = 30
+"""More than are stored at once."""
+
+
+async def publish_turns(bus: Connection) -> None:
+    for number in range(TURNS):
+        message = turn(query_id=f"q{number}", answer=f"Answer {number} about osmium.")
+        await publish_durably(bus, "response.generation", message)
+
+
+async def is_complete(bus: Connection) -> bool:
+    return not (await recall(bus, "osmium"))["degraded"]
+
+
+async def health_of(bus: Connection) -> Health:
+    return decode((await bus.request("memory.health", b"", timeout=20)).data, Health).payload
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_while_turns_wait_they_are_unread_and_searches_are_degraded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_store, dispatch = asyncio.Event(), MemoryAgent._dispatch
+
+    async def wait_and_store(agent: MemoryAgent, message: BusMessage) -> None:
+        await may_store.wait()
+        await dispatch(agent, message)
+
+    monkeypatch.setattr(MemoryAgent, "_dispatch", wait_and_store)
+    async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
+        bus = stack.bus
+        await in_step(bus)
+        await publish_turns(bus)
+
+        now = await status(bus)
+        assert now.unread >= TURNS  # and the messages that test whether turns are stored
+        assert 0 < now.turns_waiting < now.unread, "those that are being stored do not wait"
+        for found in (await recall(bus, "osmium"), await search(bus, "osmium")):
+            assert found["degraded"]
+            assert "turns or ratings wait to be stored" in found["reason"]
+        assert "turns or ratings wait" in str((await health_of(bus)).reasons)
+
+        may_store.set()
+        await in_step(bus)
+        await eventually(lambda: is_complete(bus))
+        assert (await status(bus)).turns_waiting == 0
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_a_turn_that_failed_waits_for_its_next_delivery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repaired, dispatch = asyncio.Event(), MemoryAgent._dispatch
+
+    async def fail_until_repaired(agent: MemoryAgent, message: BusMessage) -> None:
+        if not repaired.is_set():
+            raise StorageError("The disk is full.")
+        await dispatch(agent, message)
+
+    monkeypatch.setattr(MemoryAgent, "_dispatch", fail_until_repaired)
+    async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
+        await in_step(stack.bus)
+        await publish_durably(stack.bus, "response.generation", turn(answer="Osmium."))
+
+        async def waits() -> bool:
+            return (await status(stack.bus)).turns_waiting >= 1  # a probe may wait, too
+
+        await eventually(waits)
+        assert not await is_complete(stack.bus)
+
+        repaired.set()
+        await eventually(lambda: is_complete(stack.bus))
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_turns_published_while_no_stack_ran_are_waiting_at_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: Any) -> None:
+        raise StorageError("The disk is full.")
+
+    settings = settings_in(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryAgent, "_dispatch", never)
+        async with open_stack(settings, with_generator=False) as stack:
+            await publish_turns(stack.bus)
+
+    async with open_stack(settings, with_generator=False) as stack:
+
+        async def are_stored() -> bool:
+            return (await status(stack.bus)).records >= 3 * TURNS
+
+        await eventually(are_stored)
+        await eventually(lambda: is_complete(stack.bus))
