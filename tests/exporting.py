@@ -168,7 +168,7 @@ async def copy(
 ) -> ImportReport:
     """Import an export, this many lines at a time; return the combined report."""
     found = parsed(await lines(source, wanted))
-    total = ImportReport(new={}, known={}, conflicts=[])
+    total = ImportReport(new={}, known={}, conflicts=[], refused=[])
     for start in range(0, len(found), at_once):
         report = await target.imports.store(found[start : start + at_once], IMPORTER)
         for ours, theirs in ((total.new, report.new), (total.known, report.known)):
@@ -178,4 +178,5 @@ async def copy(
         total.unplaced += report.unplaced
         total.erased += report.erased
         total.conflicts += report.conflicts
+        total.refused += report.refused
     return total

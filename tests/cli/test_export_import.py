@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled, served
-from local.protocol.portable import MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES
+from local.protocol.portable import MAX_LINE_BYTES, MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES
 from stacks import settings_in
 
 USER = ("--user", "ada")
@@ -133,6 +134,44 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_imported(
         assert message in failed.stderr
         assert failed.stderr.startswith(f"{wrong}: Line {number} ")
         assert failed.stderr.rstrip().endswith("Nothing was imported.")
+
+
+def test_lines_that_break_a_rule_are_refused_by_name_and_the_others_imported(
+    exported: Path, other_stack: Served, tmp_path: Path
+) -> None:
+    header, record, *_, end = exported.read_text().splitlines()
+    new = {**json.loads(record), "id": "kept", "content": "Kept."}
+    relation = {"type": "relation", "source": "kept", "relation": "befriends", "target": "kept"}
+    counts = {"counts": {"record": 2, "relation": 1}}
+    long = {**new, "id": "x" * 10_000}
+    lines_ = [json.loads(header), new, long, relation, {**json.loads(end), **counts}]
+    file = tmp_path / "refused.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines_)))
+
+    done = local2(other_stack.folder, "import", str(file))
+    (again,) = answer(other_stack.folder, "import", str(file))
+
+    assert done.returncode == 0
+    assert "1 record imported, 0 already known, 2 refused." in done.stdout
+    assert "Line 3 was refused: id: expected at most 256 characters" in done.stdout
+    assert "Line 4 was refused: relation: expected one of" in done.stdout
+    assert [one["line"] for one in again["data"]["refused"]] == [3, 4]
+
+
+def test_a_line_that_never_ends_is_refused_without_being_read_whole(tmp_path: Path) -> None:
+    file = tmp_path / "endless.jsonl"
+    with file.open("wb") as sparse:
+        sparse.truncate(20 * MAX_LINE_BYTES)
+    tracemalloc.start()
+    try:
+        failed = local2(tmp_path, "import", str(file))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert failed.returncode == 1
+    assert "Line 1 has more than 32,000,000 bytes." in failed.stderr
+    assert peak < 4 * MAX_LINE_BYTES
 
 
 def test_a_truncated_file_or_one_of_a_newer_local2_is_refused(

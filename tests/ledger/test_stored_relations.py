@@ -1,5 +1,6 @@
 """Relations: stored once, per tenant, audited, and only where permitted."""
 
+import msgspec
 import pytest
 
 from ledgers import DAY, OWNER, fact
@@ -70,6 +71,20 @@ async def test_a_relation_beyond_the_limit_is_not_stored(
 
     assert await related(ledger, cart) == ["<- Wheel."]
     assert await related(ledger, axle) == []
+
+
+async def test_two_memories_do_not_supersede_each_other(ledger: Ledger) -> None:
+    first, second, third = await store(ledger, "First.", "Second.", "Third.")
+    for newer, older in ((third, second), (second, first)):
+        relation = msgspec.structs.replace(edge(newer, older), type="supersedes")
+        assert await ledger.relations.add(relation, permit_all)
+
+    with pytest.raises(InvalidArgumentsError, match="it supersedes the source already"):
+        await ledger.relations.add(
+            msgspec.structs.replace(edge(first, third), type="supersedes"), permit_all
+        )
+
+    assert await related(ledger, first) == ["<- Second."]
 
 
 async def test_tenants_have_separate_relations(ledger: Ledger, other: Ledger) -> None:

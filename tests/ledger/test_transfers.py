@@ -453,3 +453,84 @@ async def test_an_import_does_not_restore_forgotten_items(ledger: Ledger, other:
 
     assert [one.key for one in await other.items.keys(ITEMS, ItemSelection())] == ["stays"]
     assert (report.erased, report.new) == (1, {})
+
+
+def fact_line(id_: str = "x", **fields: Any) -> RecordLine:
+    defaults: dict[str, Any] = {
+        "id": id_,
+        "kind": "fact",
+        "content": f"{id_[:9]} is heavy.",
+        "event_time": DAY,
+        "source_class": "stated",
+        "scope": "user",
+        "owner": OWNER,
+    }
+    return RecordLine(**{**defaults, **fields})
+
+
+def relation_line(source: str, target: str, relation: str = "supports") -> RelationLine:
+    return RelationLine(source=source, relation=relation, target=target)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (relation_line("f0", "f1", "befriends"), "relation: expected one of"),
+        (relation_line("f0", "f0"), "target: it is the same record"),
+        (fact_line("x" * 10_000), "id: expected at most 256 characters, got 10,000"),
+        (fact_line(owner="ri\0chard"), "owner: 'ri\\x00chard' contains the character NUL"),
+        (fact_line(topic="colour"), "topic: 'colour' is not a topic key. A topic key is user."),
+        (fact_line(topic="user.name", scope="tenant", owner=""), "topic: 'user.name' is a key"),
+        (fact_line(content=" \n"), "content: the text is blank"),
+        (fact_line(superseded_by="x"), "superseded_by: a record cannot replace itself"),
+    ],
+)
+async def test_what_no_caller_could_store_is_refused_by_its_line(
+    ledger: Ledger, line: Stored, problem: str
+) -> None:
+    known = [fact_line("f0"), fact_line("f1")]
+    report = await ledger.imports.store([known[0], line, known[1]], IMPORTER, number=7)
+
+    (refused,) = report.refused
+    assert (refused.line, refused.problem[: len(problem)]) == (8, problem)
+    assert report.new == {"record": 2}
+    assert [one.id for one in lines_of_type(await exported(ledger), RecordLine)] == ["f0", "f1"]  # type: ignore[union-attr]
+
+
+async def test_a_relation_to_a_missing_record_is_skipped_and_counted(ledger: Ledger) -> None:
+    lines_: list[Stored] = [
+        fact_line("f0"),
+        relation_line("f0", "nobody"),
+        relation_line("nobody", "f0"),
+    ]
+    report = await ledger.imports.store(lines_, IMPORTER)
+
+    assert (report.unplaced, report.refused) == (2, [])
+    assert lines_of_type(await exported(ledger), RelationLine) == []
+
+
+async def test_records_that_replace_each_other_in_a_circle_are_refused(ledger: Ledger) -> None:
+    retired: dict[str, Any] = {"retired_at": DAY, "retired_why": "superseded"}
+    circle = [
+        fact_line(id_, superseded_by=newer, **retired)
+        for id_, newer in (("f0", "f1"), ("f1", "f2"), ("f2", "f0"))
+    ]
+    report = await ledger.imports.store([*circle, fact_line("f2")], IMPORTER)
+
+    (refused,) = report.refused
+    assert (refused.line, "in a circle" in refused.problem) == (3, True)
+    chain = await ledger.records.chain("f0")
+    assert {one.id for one in chain} == {"f0", "f1", "f2"}
+
+
+async def test_relations_of_supersession_in_a_circle_are_refused(ledger: Ledger) -> None:
+    facts_ = [fact_line(f"f{number}") for number in range(3)]
+    edges = [
+        relation_line(source, target, "supersedes")
+        for source, target in (("f0", "f1"), ("f1", "f2"), ("f2", "f0"))
+    ]
+    report = await ledger.imports.store([*facts_, *edges], IMPORTER)
+
+    (refused,) = report.refused
+    assert (refused.line, "in a circle" in refused.problem) == (6, True)
+    assert report.new["relation"] == 2

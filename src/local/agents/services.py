@@ -39,11 +39,10 @@ from local.protocol.maintenance import (
     StoredLetter,
 )
 from local.protocol.payloads import OutputPart, ToolResult
+from local.protocol.portable import MAX_LINE_BYTES
 from local.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
-MAX_LINE_BYTES = 32_000_000
-"""Maximum bytes of an imported line that is sent in pieces."""
 MAX_TRANSFERS = 4
 """Maximum number of lines that are being received in pieces; beyond it, the least recently
 continued one is dropped."""

@@ -10,6 +10,7 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 from rich.progress import Progress, TaskID
@@ -21,9 +22,10 @@ from local.client.access import connected
 from local.client.maintenance import import_lines
 from local.errors import BadRequestError, InvalidArgumentsError, Local2Error
 from local.protocol.envelope import Sender, new_id
-from local.protocol.maintenance import Conflict, ImportReport, ImportRequest
+from local.protocol.maintenance import Conflict, ImportReport, ImportRequest, RefusedLine
 from local.protocol.portable import (
     FORMAT,
+    MAX_LINE_BYTES,
     MAX_LINES_PER_MESSAGE,
     MESSAGE_LINE_BYTES,
     EndLine,
@@ -34,6 +36,7 @@ from local.settings import Settings
 
 STANDARD_INPUT = Path("-")
 SHOWN_CONFLICTS = 20
+SHOWN_REFUSED = 20
 AGAIN = "Import it again to continue: nothing is stored twice."
 CUT_SHORT = "The file was cut short: the last line of the export is missing."
 
@@ -43,7 +46,7 @@ class ImportOutcome:
 
     def __init__(self, *, dry_run: bool) -> None:
         self.dry_run = dry_run
-        self.report = ImportReport(new={}, known={}, conflicts=[])
+        self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
 
     def add(self, page: ImportReport) -> None:
         """Add the outcomes of a page."""
@@ -55,6 +58,7 @@ class ImportOutcome:
         total.erased += page.erased
         total.unplaced += page.unplaced
         total.conflicts += page.conflicts
+        total.refused += page.refused
 
     def summary(self) -> str:
         report = self.report
@@ -66,6 +70,7 @@ class ImportOutcome:
             (report.erased, "left out because they were erased here"),
             (report.unplaced, "about records that do not exist here"),
             (len(report.conflicts), "conflicts, resolved in favour of the newer version"),
+            (len(report.refused), "refused"),
         ):
             parts += [f"{count} {what}"] if count else []
         return f"{', '.join(parts)}."
@@ -152,6 +157,7 @@ def import_(
         else:
             error = f"{imported.summary()} Then: {error} {again}".rstrip()
     _show_conflicts(output, imported.report.conflicts)
+    _show_refused(output, imported.report.refused)
     outcome = Outcome(
         file=name_of(file), content=imported.summary(), data=imported.report, error=error
     )
@@ -184,17 +190,29 @@ def _count_checked(file: Path, bar: Progress, task: TaskID) -> int:
 def _lines(file: Path) -> Iterator[bytes]:
     try:
         if file == STANDARD_INPUT:
-            yield from _without_byte_order_mark(sys.stdin.buffer)
+            yield from _lines_of(sys.stdin.buffer)
         else:
             with file.open("rb") as source:
-                yield from _without_byte_order_mark(source)
+                yield from _lines_of(source)
     except OSError as error:
         raise InvalidArgumentsError(f"It cannot be read: {error.strerror}.") from error
 
 
-def _without_byte_order_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
-    for number, line in enumerate(lines):
-        yield (line if number else line.removeprefix(BOM_UTF8)).rstrip(b"\r\n")
+def _lines_of(source: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines without their ends, and without a byte order mark; none fills the memory.
+
+    Raises:
+        BadRequestError: A line is too long.
+    """
+    number = 0
+    while line := source.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise BadRequestError(
+                f"Line {number} has more than {MAX_LINE_BYTES:,} bytes.",
+                remedy="No line of an export is that long: is it the right file?",
+            )
+        yield (line.removeprefix(BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")
 
 
 def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportRequest]:
@@ -237,4 +255,11 @@ def _show_conflicts(output: Output, conflicts: Sequence[Conflict]) -> None:
         about = conflict.topic or conflict.document
         output.text(f"{about}: {conflict.kept} is current, {conflict.history} is history.")
     if (more := len(conflicts) - SHOWN_CONFLICTS) > 0:
+        output.text(f"… and {more} more; --json lists them all.")
+
+
+def _show_refused(output: Output, refused: Sequence[RefusedLine]) -> None:
+    for one in refused[:SHOWN_REFUSED]:
+        output.text(f"Line {one.line} was refused: {one.problem}")
+    if (more := len(refused) - SHOWN_REFUSED) > 0:
         output.text(f"… and {more} more; --json lists them all.")

@@ -40,6 +40,9 @@ DERIVED_FROM = "derived_from"
 messages."""
 SHARES_ENTITY = "shares_entity"
 """Relation between facts that name the same entity."""
+STATES, NAMES, ALSO_NAMES = "states", "names", "also_names"
+"""Relations from a fact to its statement, to the entities that it names, and, if it states an
+alias, to the two names. Their targets are no records."""
 RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
 """Relations that callers may state; the ledger itself creates all others."""
 EXTRACTED_FROM = "extracted_from"

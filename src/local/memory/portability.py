@@ -55,7 +55,8 @@ class Portability:
     ) -> ImportReport:
         """Store the lines of an export in one transaction.
 
-        `number`: the number of the first line, for error messages.
+        `number`: the number of the first line, for error messages. Lines that break a rule of a
+        write are left out, and reported.
 
         Raises:
             BadRequestError: A line is not a line of an export. The message has its number.
@@ -65,7 +66,7 @@ class Portability:
             lambda: [stored_line(line, at) for at, line in enumerate(lines, number)]
         )
         by = Importing(user=self._caller.user, agent=self._caller.agent, at=self._clock())
-        report = await self._ledger.imports.store(read, by, dry_run=dry_run)
+        report = await self._ledger.imports.store(read, by, number=number, dry_run=dry_run)
         if not dry_run:
             self._backlog.wake("index", "unindex")
         return report

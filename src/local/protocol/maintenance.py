@@ -223,12 +223,20 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     document: str | None = None
 
 
+class RefusedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that breaks a rule of a write, and so was not stored; lines are numbered from 1."""
+
+    line: int
+    problem: str
+
+
 class ImportReport(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The outcome of an import: the numbers of new and known lines by type.
 
     `replaced`: records that an imported one replaced without a conflict, because a newer backup
     contains that replacement. `erased`: lines that were skipped because they had been erased here
-    on request. `unplaced`: lines that refer to something that does not exist here.
+    on request. `unplaced`: lines that refer to something that does not exist here. `refused`:
+    lines that break a rule of a write.
     """
 
     new: dict[str, int] = {}
@@ -237,3 +245,4 @@ class ImportReport(msgspec.Struct, kw_only=True, omit_defaults=True):
     erased: int = 0
     unplaced: int = 0
     conflicts: list[Conflict] = []
+    refused: list[RefusedLine] = []

@@ -24,6 +24,9 @@ MESSAGE_LINE_BYTES = 500_000
 MAX_LINES_PER_MESSAGE = 500
 """Maximum lines in one message: they are stored in one transaction, which other writes wait for."""
 
+MAX_LINE_BYTES = 32_000_000
+"""Maximum bytes of a line. What local2 stores makes lines of some megabytes at most."""
+
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 YEAR = len("2026")

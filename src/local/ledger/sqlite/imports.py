@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from local.ledger.import_rules import BETWEEN_RECORDS, broken_rule
 from local.ledger.records import Record, with_features
 from local.ledger.sqlite.database import SqlConnection
 from local.ledger.sqlite.record_rows import Cause, RecordRows
@@ -17,7 +18,7 @@ from local.ledger.sqlite.rows import TenantRows, as_json, record_of
 from local.ledger.sqlite.tombstones import Tombstones
 from local.ledger.transfer import Importing
 from local.protocol.items import NOTHING, path_text
-from local.protocol.maintenance import Conflict, ImportReport
+from local.protocol.maintenance import Conflict, ImportReport, RefusedLine
 from local.protocol.portable import (
     AccessLine,
     AuditLine,
@@ -56,15 +57,19 @@ class Imports:
         self._clear_caches = clear_caches
 
     async def store(
-        self, lines: Sequence[Stored], by: Importing, *, dry_run: bool = False
+        self, lines: Sequence[Stored], by: Importing, *, number: int = 1, dry_run: bool = False
     ) -> ImportReport:
-        """Store lines, all or none; with `dry_run`, store none and report what would be stored."""
+        """Store lines, all or none; with `dry_run`, store none and report what would be stored.
+
+        Lines that break a rule are left out and reported by their numbers; `number` is that of the
+        first line.
+        """
         records = await asyncio.to_thread(_records_of, lines)
 
         def store(connection: SqlConnection) -> ImportReport:
             page = _Page(self._rows, self._records, self._tombstones, connection, by)
-            for line in lines:
-                page.store(line, records)
+            for at, line in enumerate(lines, number):
+                page.store(line, records, at)
             if dry_run:
                 raise _DryRunError(page.report)
             return page.report
@@ -108,7 +113,7 @@ class _Page:
         self._connection = connection
         self._by = by
         self._sizes: dict[str, int] = {}
-        self.report = ImportReport(new={}, known={}, conflicts=[])
+        self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
         self._store_by_type: dict[type[Line], Callable[[Any], bool | None]] = {
             PlaceLine: self._store_place,
             RelationLine: self._store_relation,
@@ -120,22 +125,41 @@ class _Page:
             ItemLine: self._store_item,
         }
 
-    def store(self, line: Stored, records: dict[str, Record]) -> None:
+    def store(self, line: Stored, records: dict[str, Record], number: int) -> None:
         """Store a line, and count its outcome."""
-        if isinstance(line, RecordLine):
-            was_new = self._store_record(line, records[line.id])
+        problem = broken_rule(line) or self._cycle(line)
+        if problem is not None:
+            self.report.refused.append(RefusedLine(line=number, problem=problem))
+        elif isinstance(line, RecordLine):
+            self._count(line, was_new=self._store_record(line, records[line.id]))
         elif isinstance(line, FeedbackLine | NoteLine | OutputLine | ItemLine) and (
             self._tombstones.match_line(self._connection, line)
         ):
             self.report.erased += 1
-            return
         else:
             was_new = self._store_by_type[type(line)](line)
             self.report.unplaced += was_new is None
+            self._count(line, was_new=was_new)
+
+    def _count(self, line: Stored, *, was_new: bool | None) -> None:
         if was_new is not None:
             counts = self.report.new if was_new else self.report.known
             kind = str(line.__struct_config__.tag)
             counts[kind] = counts.get(kind, 0) + 1
+
+    def _cycle(self, line: Stored) -> str | None:
+        """Return the problem if a record would, over others, replace itself; else None."""
+        newer: str | None = None
+        match line:
+            case RecordLine(superseded_by=str(newer)):
+                cycle = self._first_row("replaced_in_turn", id=line.id, newer=newer)
+                field = "superseded_by"
+            case RelationLine(relation="supersedes"):
+                cycle = self._first_row("superseded_in_turn", id=line.source, older=line.target)
+                field = "target"
+            case _:
+                return None
+        return f"{field}: the records would replace each other in a circle." if cycle else None
 
     def _store_record(self, line: RecordLine, record: Record) -> bool | None:
         """Store a record; return whether it is new, None if it was erased here earlier."""
@@ -217,8 +241,10 @@ class _Page:
         return False if self._exists(line.record) and self._exists(line.at) else None
 
     def _store_relation(self, line: RelationLine) -> bool | None:
-        """Store a relation unless its source is missing; return whether it is new."""
+        """Store a relation unless one of its records is missing; return whether it is new."""
         if not self._exists(line.source):
+            return None
+        if line.relation in BETWEEN_RECORDS and not self._exists(line.target):
             return None
         added = self._rows.execute(
             self._connection, "relate", source=line.source, type=line.relation, target=line.target
@@ -257,7 +283,9 @@ class _Page:
         known_record = known["record"] if known is not None else None
         older, newer = (known_record, record) if is_newer else (record, known_record)
         if older and older != newer:
-            self._records.supersede(self._connection, older, self._cause(newer or ""))
+            in_turn = self._first_row("replaced_in_turn", id=older, newer=newer or "")
+            cause = self._cause("" if in_turn else newer or "")
+            self._records.supersede(self._connection, older, cause)
         return is_newer
 
     def _exists(self, record_id: str) -> bool:

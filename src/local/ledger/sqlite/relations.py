@@ -18,8 +18,11 @@ from local.errors import InvalidArgumentsError
 from local.keys import entity_key
 from local.language.names import NameCandidate, name_candidates
 from local.ledger.records import (
+    ALSO_NAMES,
+    NAMES,
     RELATION_TYPES,
     SHARES_ENTITY,
+    STATES,
     TENANT_OWNED,
     Record,
     TripletFact,
@@ -39,7 +42,6 @@ MAX_LINKS = 50
 """Maximum number of newer facts of one owner that are linked with a fact."""
 MAX_NAMES = 8
 """Maximum number of names of one entity that are looked up."""
-STATES, NAMES, ALSO_NAMES = "states", "names", "also_names"
 ANY_ALIAS = content_id(ALSO_NAMES)
 """Relation target of all facts that state an alias."""
 ROLES = ("subject", "object")
@@ -59,11 +61,13 @@ class Relations:
         """Store a relation; return False if it exists already.
 
         Raises:
-            InvalidArgumentsError: `permit` raised it, or a record would have too many relations.
+            InvalidArgumentsError: `permit` raised it, a record would have too many relations, or
+                the two would supersede each other.
         """
 
         def add(connection: SqlConnection) -> bool:
             self._check(connection, relation, permit)
+            self._check_order(connection, relation)
             added = self._change(connection, "relate", relation, "related")
             if added:
                 self._check_limit(connection, relation.source)
@@ -95,6 +99,17 @@ class Relations:
 
     def _check(self, connection: SqlConnection, relation: Relation, permit: Permit) -> None:
         permit(self._record(connection, relation.source), self._record(connection, relation.target))
+
+    def _check_order(self, connection: SqlConnection, relation: Relation) -> None:
+        """Raise if a record would supersede one that supersedes it, over others perhaps."""
+        ends = {"id": relation.source, "older": relation.target}
+        if relation.type == "supersedes" and (
+            self._rows.execute(connection, "superseded_in_turn", **ends).fetchone()
+        ):
+            raise InvalidArgumentsError(
+                "target: it supersedes the source already, directly or over other memories.",
+                remedy="Remove that relation first, or use contradicts.",
+            )
 
     def _check_limit(self, connection: SqlConnection, record_id: str) -> None:
         """Raise if a record has too many relations, which rolls the addition back."""

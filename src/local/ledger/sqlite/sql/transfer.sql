@@ -119,6 +119,29 @@ WHERE tenant = :tenant AND source_ref = :source_ref AND kind = 'document_chunk'
 -- name: record_state
 SELECT row, superseded_by FROM record WHERE tenant = :tenant AND id = :id;
 
+-- Whether a record would replace itself if `newer` replaced it: only if it replaces one already.
+-- name: replaced_in_turn
+WITH RECURSIVE later (id) AS (
+    SELECT :newer
+    WHERE EXISTS (SELECT 1 FROM record INDEXED BY record_replaced
+                  WHERE tenant = :tenant AND superseded_by = :id)
+    UNION
+    SELECT record.superseded_by FROM later
+    CROSS JOIN record ON record.tenant = :tenant AND record.id = later.id
+    WHERE record.superseded_by <> '')
+SELECT 1 FROM later WHERE id = :id LIMIT 1;
+
+-- The same for relations: whether `older` already supersedes the record, over others.
+-- name: superseded_in_turn
+WITH RECURSIVE earlier (id) AS (
+    SELECT :older
+    UNION
+    SELECT relation.target FROM earlier
+    CROSS JOIN relation
+    WHERE relation.tenant = :tenant AND relation.source = earlier.id
+      AND relation.type = 'supersedes')
+SELECT 1 FROM earlier WHERE id = :id LIMIT 1;
+
 -- name: set_place
 UPDATE record
 SET stands_at = (SELECT row FROM record WHERE tenant = :tenant AND id = :at) + :offset
