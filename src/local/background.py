@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
-import structlog
+from local.logs import get_logger
 
 T = TypeVar("T")
 _going_on = set[asyncio.Task[Any]]()
 """The event loop itself keeps only weak references to its tasks."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 @asynccontextmanager

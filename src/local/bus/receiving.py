@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import nats.errors
-import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
@@ -20,6 +19,7 @@ from nats.aio.subscription import Subscription as NatsSubscription
 from local import telemetry
 from local.background import completed
 from local.errors import Local2Error
+from local.logs import get_logger
 from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.subjects import address_of, is_inbox
 
@@ -34,7 +34,7 @@ knows. Received elsewhere than in an inbox, it is an answer that its requester h
 STREAM_ACK_PREFIX = "$JS.ACK."
 """Beginning of the reply subject of a message that a stream delivers."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class BusMessage(NamedTuple):
