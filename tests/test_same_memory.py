@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import local2
 from calling import RICHARD, call

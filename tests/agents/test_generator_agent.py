@@ -482,4 +482,4 @@ async def test_without_a_model_the_rules_remember_and_recall(
 
     assert [call.name for call in saved.tool_calls] == ["save_topic"]
     assert "Elixir" in recalled.answer
-    assert [call.name for call in recalled.tool_calls] == ["recall_topic"]
+    assert [call.name for call in recalled.tool_calls] == ["recall"]

@@ -1,14 +1,18 @@
 """`local2 chat` answers commands in a terminal."""
 
+from pathlib import Path
+
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from commands import served
 from factories import Listen
 from local.bus.connection import Connection
 from local.cli.output import Output
-from local.cli.talk import HELP, converse
+from local.cli.talk import HELP, chat, converse
+from stacks import settings_in
 
 
 async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
@@ -22,3 +26,21 @@ async def test_an_unknown_command_shows_the_help_and_publishes_no_query(
 
     assert capsys.readouterr().out.count(HELP) == 3
     assert queries == []
+
+
+def test_tool_calls_are_shown_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_in(tmp_path)
+    with (
+        served(settings),
+        create_pipe_input() as keys,
+        create_app_session(input=keys, output=DummyOutput()),
+    ):
+        keys.send_text("/tools\rRemember that my metal is osmium.\r/tools\r/quit\r")
+        chat(settings, session=None, user="ada")
+
+    before, after = capsys.readouterr().out.split("Saved: osmium (user.metal).")
+    assert "The last answer used no tools." in before
+    assert "save_topic" not in before
+    assert after.count("save_topic(topic='user.metal', content='osmium')") == 1

@@ -22,7 +22,9 @@ class _InThisOrder(click.Group):
     context_settings={"show_default": True, "max_content_width": 120},
 )
 @click.option(
-    "--config", type=PATH, help="Folder with bus.yaml, memory.yaml and so on. Default: config in --home."
+    "--config",
+    type=PATH,
+    help="Folder with bus.yaml, memory.yaml and so on. Default: config in --home.",
 )
 @click.option(
     "--home",
@@ -33,7 +35,9 @@ class _InThisOrder(click.Group):
 @click.option("--tenant", help="Ask as this tenant, if the stack has accounts.")
 @click.version_option(__version__, message="local2 %(version)s", help="Print the version and exit.")
 @click.pass_context
-def app(context: click.Context, *, config: Path | None, home: Path | None, tenant: str | None) -> None:
+def app(
+    context: click.Context, *, config: Path | None, home: Path | None, tenant: str | None
+) -> None:
     """Memory for agents on a NATS bus."""
     os.umask(PRIVATE_UMASK)  # files that commands write are private
     context.obj = GlobalOptions(config, tenant, home)

@@ -14,10 +14,10 @@ from local.client.queries import QueryClient
 from local.client.tools import Toolbox
 from local.errors import InvalidArgumentsError, Local2Error
 from local.protocol.envelope import Sender, new_id
-from local.protocol.payloads import Generation, Json, ToolResult, ToolSchema
+from local.protocol.payloads import Generation, Json, ToolCallRecord, ToolResult, ToolSchema
 from local.settings import Settings
 
-HELP = "/new starts a new session, /quit (or Ctrl-D) ends the chat."
+HELP = "/new: a new session. /tools: what the last answer used. /quit or Ctrl-D: end."
 PROMPT = [("bold ansicyan", "you> ")]
 SCHEMA_SECONDS = 0.5
 """Seconds to wait for a tool's announcement. Without its schema, all arguments are sent as text."""
@@ -67,6 +67,7 @@ async def converse(
 
     prompt: PromptSession[str] = PromptSession(FormattedText(PROMPT))
     session_id = session or new_id()
+    calls: list[ToolCallRecord] = []
     output.console.print(f"[dim]{HELP}[/]")
     async with QueryClient(bus) as queries:
         while True:
@@ -79,14 +80,19 @@ async def converse(
             if line == "/new":
                 session_id = new_id()
                 output.console.print("[dim]A new session.[/]")
+            elif line == "/tools":
+                _show_calls(output, calls)
             elif line.startswith("/") and line[1:].isalpha():
                 output.console.print(f"[dim]{HELP}[/]")  # a mistyped command is not remembered
             elif line:
                 caller = Sender(agent=NAME, user=user, session_id=session_id)
-                await _turn(queries, output, line, caller)
+                calls = await _turn(queries, output, line, caller)
 
 
-async def _turn(queries: QueryClient, output: Output, line: str, caller: Sender) -> None:
+async def _turn(
+    queries: QueryClient, output: Output, line: str, caller: Sender
+) -> list[ToolCallRecord]:
+    """Ask, and show the answer; return the calls of tools that it is based on."""
     console = output.console
     console.print("[bold green]local2>[/] ", end="")
     try:
@@ -94,14 +100,20 @@ async def _turn(queries: QueryClient, output: Output, line: str, caller: Sender)
     except Local2Error as error:
         console.print()
         output.error(error)
-        return
+        return []
     console.print()
     if turn.error is not None:
         output.errors.print(f"[bold red]Error:[/] {shown(turn.error.message)}")
-    for call in turn.tool_calls:
+    return turn.tool_calls
+
+
+def _show_calls(output: Output, calls: Sequence[ToolCallRecord]) -> None:
+    for call in calls:
         arguments = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
         mark = "" if call.ok else " [red](failed)[/]"
-        console.print(f"[dim]  ↳ {shown(call.name)}({shown(arguments)})[/]{mark}")
+        output.console.print(f"[dim]  ↳ {shown(call.name)}({shown(arguments)})[/]{mark}")
+    if not calls:
+        output.console.print("[dim]The last answer used no tools.[/]")
 
 
 def _show(output: Output, text: str) -> None:

@@ -6,6 +6,7 @@ Rules that depend on what is stored already are checked where the lines are stor
 from typing import Final
 
 from local.errors import quoted
+from local.keys import TOPIC_RULE, is_topic, is_user_topic
 from local.ledger.records import (
     ALSO_NAMES,
     DERIVED_FROM,
@@ -18,7 +19,6 @@ from local.protocol.conversation import is_blank
 from local.protocol.memories import OwnerScope
 from local.protocol.portable import Line, RecordLine, RelationLine
 from local.protocol.reading import MAX_NAME
-from local.text.names import TOPIC_RULE, is_topic, is_user_topic
 
 BETWEEN_RECORDS: Final = frozenset({*RELATION_TYPES, DERIVED_FROM, SHARES_ENTITY})
 """Relations whose target is a record; that of the others is a name or a statement."""

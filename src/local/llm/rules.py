@@ -1,26 +1,31 @@
 """Answers by rules on machines without a language model; the rules are in the tables below.
 
-It saves, recalls and searches with the same tools as a real model, so that everything can be tried
-without one. `STATED` and `ASKED` must use the same keys, so that a fact saved in one wording is
-found in another.
+It saves and recalls with the same tools as a real model, so that everything can be tried without
+one. It finds with `recall` alone, and answers with the words and the date of what was found.
 """
 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Collection, Sequence
+from datetime import date
 from typing import Any
 from uuid import uuid4
 
+from local.llm.framing import quoted_line
 from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
-from local.protocol.memories import incomplete_reason, is_nothing
+from local.protocol.envelope import utc_now
+from local.protocol.memories import incomplete_reason
 
 HELP = (
     "I answer by rules, without a language model: tell me “Remember that my preferred language is "
     "Elixir.”, then ask “What language do I prefer?” or “What do you remember about Elixir?”. "
     "For conversation, start Ollama with a model that calls tools, such as `ollama pull gemma4`."
 )
-ACKNOWLEDGED = "Understood. (I answer by rules, without a language model.)"
-"""A short answer, because every answer is stored with its question, and found with it."""
+HINT = "(No language model: I answer by rules. Try “help”.)"
+"""It ends the first answer of a session."""
+KEPT = "Nothing asked, so I remember: {statement}"
+"""The answer to a statement. It reads like a refusal, and adds few words, so the memory ranks it
+below everything with content (`find_echo`): it only repeats the statement."""
 NOTHING = "I remember nothing about that."
 NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
 
@@ -28,7 +33,6 @@ THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
 VALUE = r"(?P<value>\S.*)"
 IS = r"(?:is|are)(?: now)?(?: (?:called|named))?"
 PROJECT = r"(?:the|our|my|this) project(?:'s)?"
-END = r"(?: (?:is|are|was|were|again|please|now|today))*(?:[,;:?!.]|$)"
 
 STATED = (  # the pattern of a clause to save, and its topic
     (rf"call me (?-i:(?![a-z])){VALUE}", "user.name"),  # not "call me tomorrow"
@@ -40,18 +44,35 @@ STATED = (  # the pattern of a clause to save, and its topic
      "constraint.{thing}"),
 )  # fmt: skip
 
-ASKED = (  # the pattern of a question, and the topic that answers it
-    (r"who am i\b|what am i called|what (?:do|should) you call me", "user.name"),
-    (rf"(?:what|which) {THING} do i (?:prefer|like)", "user.{thing}_preference"),
-    (rf"\bmy (?:preferred|favou?rite) {THING}{END}", "user.{thing}_preference"),
-    (rf"\b{PROJECT} {THING}{END}", "project.{thing}"),
-    (rf"\bmy {THING}{END}", "user.{thing}"),
-)
-
-SEARCHED = (  # patterns of questions about the past, with what to search for; tried before `ASKED`
+SEARCHED = (  # patterns of questions about the past, with what to search for
     r"\b(?:remember|recall|know|say|said|tell|told|talk(?:ed)?)\b.*? about (?P<query>.+)",
     r"\bsearch\b.*? for (?P<query>.+)",
 )
+
+SPARE = 5
+"""How many memories are asked for each that is shown: others are answers, or outdated."""
+ONE = {"top_k": SPARE}
+SEVERAL = {"top_k": 3 * SPARE}
+"""How a question is recalled, and how everything about something is."""
+MIN_RELEVANCE, SURE = 0.1, 0.3
+"""Below the first, a memory does not concern the question; below the second, it may not."""
+SHARE_OF_BEST = 0.6
+"""Minimum relevance of a further memory that is shown, as a fraction of the best one's."""
+CLOSEST = "The closest that I remember: "
+ABOUT_THE_USER = "recall", {"query": "me", **SEVERAL}
+"""The request that a question for everything about the user becomes."""
+ENTRY = (
+    r"^\d+\. \(relevance: (?P<relevance>[\d.]+)\) (?:(?P<source>.*), )?(?P<date>\d{4}-\d\d-\d\d)\n"
+    r" +(?P<text>.*(?:\n   .*)*)"
+)
+"""An entry of the text that `recall` returns."""
+BY_AN_ASSISTANT = "said by an assistant"
+SAID = {"said by the user": "You said", BY_AN_ASSISTANT: "An assistant said"}
+REMEMBERED = "Remembered"
+REPLACED = "outdated", "contradicted"
+TOP_MEMORIES = "pre-seeded-memories"
+MAX_SHOWN = 300
+"""Maximum characters of a text that is shown."""
 
 NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
 WANTS_HELP = (
@@ -119,17 +140,29 @@ def answer_to(
     text = messages[question_at].content[:MAX_READ]
     outcomes = _outcomes(messages[question_at + 1 :])
     if outcomes:
-        missed = any(name == "recall_topic" and is_nothing(result) for name, _, result in outcomes)
-        searched = any(name == "search_memory" for name, _, _ in outcomes)
-        if missed and not searched and "search_memory" in offered:
-            return "", [("search_memory", {"query": text})]
-        return _report(outcomes), []
+        return _introduced(_report(outcomes), messages), []
     if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
         return HELP, []
     calls = _named(text, offered) or _understand(text)
     if missing := sorted({name for name, _ in calls}.difference(offered)):
         return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
-    return ("", calls) if calls else (ACKNOWLEDGED, [])
+    if calls and ABOUT_THE_USER not in calls:
+        return "", calls
+    answer = _standing_facts(messages) if calls else KEPT.format(statement=_one_line(text))
+    return _introduced(answer, messages), []
+
+
+def _introduced(answer: str, messages: Sequence[ChatMessage]) -> str:
+    """Return the answer, with the hint if the session has no earlier one with it or the help."""
+    said = (m.content for m in messages if m.role == "assistant")
+    return answer if any(HINT in one or one == HELP for one in said) else f"{answer}\n{HINT}"
+
+
+def _standing_facts(messages: Sequence[ChatMessage]) -> str:
+    """Return the most important memories, which the generator puts into the system prompt."""
+    prompt = "\n".join(m.content for m in messages if m.role == "system")
+    found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
+    return f"I know:\n{found[1]}" if found else NOTHING
 
 
 def _named(text: str, offered: Collection[str]) -> list[_Request]:
@@ -174,11 +207,8 @@ def _lookup(question: str) -> _Request:
     start = question[:MAX_CLAUSE]
     for pattern in SEARCHED:
         if found := re.search(pattern, start, ANY_CASE):
-            return "search_memory", {"query": found["query"].rstrip(" ?!.")}
-    for pattern, template in ASKED:
-        if (found := re.search(pattern, start, ANY_CASE)) and (topic := _topic(template, found)):
-            return "recall_topic", {"topic": topic}
-    return "search_memory", {"query": question}
+            return "recall", {"query": found["query"].rstrip(" ?!."), **SEVERAL}
+    return "recall", {"query": question, **ONE}
 
 
 def _topic(template: str, found: re.Match[str]) -> str | None:
@@ -203,16 +233,41 @@ def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
             lines.append(f"{tool} failed: {result}")
         elif tool == "save_topic":
             topic = result.removeprefix("Memory saved:").strip()
-            lines.append(f"Saved: {arguments['content']} ({topic}).")
+            lines.append(f"Saved: {_one_line(arguments['content'])} ({topic}).")
         elif tool == "save_memory":
-            lines.append(f"Saved: {arguments['content']}")
-        elif tool == "recall_topic" and not is_nothing(result):
-            topic, _, value = result.removeprefix("[Memory:").partition("]")
-            lines.append(f"I remember: {value.strip()} ({topic.strip()}).")
-        elif tool not in {"recall_topic", "search_memory"}:
+            lines.append(f"Saved: {_one_line(arguments['content'])}")
+        elif tool != "recall":
             lines.append(f"{tool} answered: {result.strip()}")
-        elif not is_nothing(result):
-            lines.append(f"Here is what I remember: {result.strip()}")
+        else:
+            lines += map(_quoted, _best(result)[: arguments["top_k"] // SPARE])
     unsure = (incomplete_reason(result) for _, _, result in outcomes)
     nothing = next((NOTHING_YET.format(reason=reason) for reason in unsure if reason), NOTHING)
     return "\n".join(lines) or nothing
+
+
+def _best(result: str) -> list[re.Match[str]]:
+    """Return the relevant entries of a search: an assistant's only if there are no others."""
+    entries = [
+        entry
+        for entry in re.finditer(ENTRY, result, re.MULTILINE)
+        if float(entry["relevance"]) >= MIN_RELEVANCE
+        and not any(word in (entry["source"] or "") for word in REPLACED)
+        and not re.match(QUESTION, entry["text"], ANY_CASE)
+    ]
+    others = [entry for entry in entries if BY_AN_ASSISTANT not in (entry["source"] or "")]
+    found = others or entries
+    least = SHARE_OF_BEST * max((float(entry["relevance"]) for entry in found), default=0)
+    return [entry for entry in found if float(entry["relevance"]) >= least]
+
+
+def _quoted(entry: re.Match[str]) -> str:
+    """Return an entry in one line: whose words they are, their date, and the words."""
+    source, when = entry["source"] or "", date.fromisoformat(entry["date"])
+    said = next((words for by, words in SAID.items() if by in source), REMEMBERED)
+    year = "" if when.year == utc_now().year else f" {when.year}"
+    closest = "" if float(entry["relevance"]) >= SURE else CLOSEST
+    return f"{closest}{said} on {when.day} {when:%B}{year}: {_one_line(entry['text'])}"
+
+
+def _one_line(text: str) -> str:
+    return quoted_line(text, MAX_SHOWN)

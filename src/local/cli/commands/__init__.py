@@ -15,7 +15,8 @@ from local.settings import Settings
 PATH = click.Path(path_type=Path)
 json_option = click.option("--json", is_flag=True, help="Print JSON for programs.")
 session_option = click.option("--session", help="Continue this session. Default: a new session.")
-user_option = click.option("--user",
+user_option = click.option(
+    "--user",
     help="Ask as this user. Default: the user who is logged in; with accounts, none.",
 )
 agent_option = click.option("--agent", default="cli", help="Ask as this agent.")
