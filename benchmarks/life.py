@@ -7,6 +7,7 @@ Denials and pairs of facts have a user each, as have pairs of turns, between whi
 """
 
 import argparse
+import asyncio
 import re
 import tempfile
 from collections.abc import Sequence
@@ -16,10 +17,9 @@ import msgspec
 import uvloop
 from rich.console import Console
 
-from client import Asker, asking, data_of, request_as
+from client import POLL, Asker, asking, data_of, request_as
 from local.protocol.answers import RecalledTopic
 from local.protocol.memories import RecalledItem, RecalledItems
-from poison import all_done
 from processes import running_stack
 from report import Figure, table_of, values_of
 
@@ -127,6 +127,15 @@ async def measure(data: Data, *, show: bool) -> list[Figure]:
         shares.figure("facts", "pairs of facts: the new one is first"),
         shares.figure("echo", "pairs of turns: the second is found", at_least=1.0),
     ]
+
+
+async def all_done(asker: Asker) -> None:
+    """Return when every message is read for facts and indexed."""
+    while True:
+        status = await asker.status()
+        if status.waiting == status.unread == 0:
+            return
+        await asyncio.sleep(POLL)
 
 
 async def tell(asker: Asker, life: Life) -> None:

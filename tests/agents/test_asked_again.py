@@ -210,7 +210,15 @@ async def test_looking_changes_neither_the_order_nor_the_marks_of_what_follows(
     assert statements[1]["outdated_by"] == statements[0]["id"]
 
 
-@pytest.mark.parametrize("nod", ["Noted.", "Nice car!", "Understood, I will remember that."])
+@pytest.mark.parametrize(
+    "nod",
+    [
+        "Noted.",
+        "Nice car!",
+        "Understood, I will remember that.",
+        "Nice, a blue Volvo, and you drive it yourself!",
+    ],
+)
 async def test_a_nod_ranks_below_everything_that_says_something(
     bus: Connection, memory: Memory, nod: str
 ) -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from local.ledger.records import Shown
-from local.llm.rules import HINT, KEPT
 from local.memory.intake.echoes import find_echo, statements
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")
@@ -26,15 +25,6 @@ def test_an_answers_sources_are_exactly_the_memories_it_repeats(answer: str) -> 
     assert reading.sources == ("canberra",)
     assert reading.of_question == {"recalled": True}
     assert "unanswered" not in reading.of_episode
-
-
-def test_an_answer_of_the_rules_that_repeats_a_statement_ranks_below_everything() -> None:
-    said_back = f"{KEPT.format(statement=CANBERRA.content)}\n{HINT}"
-
-    reading = find_echo(CANBERRA.content, said_back, [], [])
-
-    assert reading.of_answer == {"unanswered": True}
-    assert reading.of_question == {}
 
 
 def test_a_value_of_one_word_can_be_a_source() -> None:

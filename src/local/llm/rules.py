@@ -23,9 +23,8 @@ HELP = (
 )
 HINT = "(No language model: I answer by rules. Try “help”.)"
 """It ends the first answer of a session."""
-KEPT = "Nothing asked, so I remember: {statement}"
-"""The answer to a statement. It reads like a refusal, and adds few words, so the memory ranks it
-below everything with content (`find_echo`): it only repeats the statement."""
+KEPT = "I will remember: {statement}"
+"""The answer to a statement. It says nothing of its own, so recall ranks it last."""
 NOTHING = "I remember nothing about that."
 NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
 
@@ -54,7 +53,7 @@ SPARE = 5
 ONE = {"top_k": SPARE}
 SEVERAL = {"top_k": 3 * SPARE}
 """How a question is recalled, and how everything about something is."""
-MIN_RELEVANCE, SURE = 0.1, 0.3
+MIN_RELEVANCE, SURE = 0.04, 0.28
 """Below the first, a memory does not concern the question; below the second, it may not."""
 SHARE_OF_BEST = 0.6
 """Minimum relevance of a further memory that is shown, as a fraction of the best one's."""

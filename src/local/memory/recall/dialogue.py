@@ -33,8 +33,9 @@ MAX_QUESTIONS = 5
 """Maximum number of recorded questions whose texts are read, best first."""
 MAX_NODS = 40
 """Maximum number of short replies whose texts are read, best first."""
-NOD_CHARACTERS, NOD_WORDS = 60, 2
-"""Maximum length of a nod, and of its informative words that the statement before it lacks."""
+NOD_CHARACTERS, NOD_LENGTH, NOD_WORDS = 60, 2.0, 2
+"""Maximum length of a nod, or its length relative to the statement before it, which it may repeat,
+and maximum number of its informative words that the statement lacks."""
 NOD = -3.0
 """Share of a nod."""
 
@@ -92,9 +93,10 @@ def nods(view: View, scores: Array, relevant: Flags) -> Choice[Array]:
         return share
     column, before = view.column, view.neighbours[0][0]
     answered = column["spoken"] & (column["source"] == view.names.sources.number_of("answered"))
-    short = relevant & answered & (column["length"] <= NOD_CHARACTERS)
-    found = np.flatnonzero(short & (before < view.size))
-    found = found[~column["machine"][before[found]]]
+    found = np.flatnonzero(relevant & answered & (before < view.size))
+    length, statement_length = column["length"][found], column["length"][before[found]]
+    is_short = length <= np.maximum(NOD_CHARACTERS, NOD_LENGTH * statement_length)
+    found = found[is_short & ~column["machine"][before[found]]]
     replies: list[int] = best_positions(scores, found, MAX_NODS).tolist()
     statements = {reply: int(before[reply]) for reply in replies}
     texts = yield from texts_at(view, {*replies, *statements.values()})
