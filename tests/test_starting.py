@@ -10,7 +10,9 @@ from local.app import Stack, open_stack
 from local.bus.vector_client import VectorClient
 from local.client.queries import QueryClient
 from local.client.tools import call_tool
+from local.errors import VectorError
 from local.llm.rules import NOTHING
+from local.memory.erasure import Erasure
 from local.protocol.payloads import Generation
 from local.protocol.vectors import VectorStatus
 from local.settings import Settings
@@ -48,20 +50,73 @@ async def messages_of_later_session(stack: Stack) -> list[str]:
 
 
 class Gate:
-    """Delays the comparison of a starting stack's index, so that the start does not end."""
+    """Delays the comparison of a starting stack's index, so that the start does not end.
+
+    Until then, nothing else is known of the index.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._open = asyncio.Event()
-        status_of = VectorClient.status
+        status_of, held_of = VectorClient.status, VectorClient.held
 
         async def wait(vectors: VectorClient, *, tenant: str) -> VectorStatus:
             await self._open.wait()
             return await status_of(vectors, tenant=tenant)
 
+        async def fail(vectors: VectorClient, ids: list[str], *, tenant: str) -> list[str]:
+            if not self._open.is_set():
+                raise VectorError("Nobody serves vector.ids.")
+            return await held_of(vectors, ids, tenant=tenant)
+
         patch.setattr(VectorClient, "status", wait)
+        patch.setattr(VectorClient, "held", fail)
 
     def open(self) -> None:
         self._open.set()
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_forget_waits_for_the_starting_worker_and_checks_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_in(tmp_path)
+    await remember_gold(settings)
+    gate = Gate(monkeypatch)
+    scrubbed, scrub = asyncio.Event(), Erasure._scrubbed
+
+    async def scrub_and_tell(erasure: Erasure) -> int:
+        left = await scrub(erasure)
+        scrubbed.set()
+        return left
+
+    monkeypatch.setattr(Erasure, "_scrubbed", scrub_and_tell)
+    async with open_stack(settings, with_generator=False) as stack:
+        forgetting = asyncio.create_task(
+            call_tool(stack.bus, "forget", {"everything": True}, caller=CALLER, timeout=60)
+        )
+        await scrubbed.wait()
+        gate.open()
+        receipt = (await forgetting).data
+
+    assert receipt["complete"], receipt["checks"]
+    assert {"name": "vector index", "found": 0} in receipt["checks"]
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_forget_says_that_the_worker_has_not_started_when_its_caller_waits_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_in(tmp_path)
+    await remember_gold(settings)
+    Gate(monkeypatch)
+    async with open_stack(settings, with_generator=False) as stack:
+        receipt = await call_tool(
+            stack.bus, "forget", {"everything": True}, caller=CALLER, timeout=3
+        )
+
+    assert receipt.ok
+    assert not receipt.data["complete"]
+    assert STARTING in receipt.content
 
 
 async def test_a_question_during_the_start_finds_what_an_earlier_stack_remembered(

@@ -7,10 +7,17 @@ import pytest
 from local.agents.services import OutputKeeper
 from local.bus.connection import Connection
 from local.bus.tool_host import ToolHost
+from local.mcp import bridge
 from local.memory.tenant import Memories, Memory
 from local.settings import BusSettings, McpSettings, Settings
 from local.tools import long_texts
 from note_tool import Notes
+
+
+@pytest.fixture(autouse=True)
+def patient_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists wait for the stack, however busy the machine is."""
+    monkeypatch.setattr(bridge, "LIST_SECONDS", 60.0)
 
 
 @pytest.fixture

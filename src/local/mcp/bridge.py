@@ -36,6 +36,8 @@ START_PATIENCE = 45.0
 """Seconds that a call waits for the stack to start. Clients give a server a minute."""
 RETRY_DELAY = 0.5
 """Seconds between two attempts to reach the stack."""
+LIST_SECONDS = 1.0
+"""Seconds that a list of the tools waits for the stack. Clients are told of a change later."""
 LATE_TOOL_SECONDS = 1.0
 """Seconds that a call of an unknown tool waits for its announcement: a busy stack may be late."""
 DEFAULT_TOOLS = frozenset(
@@ -197,6 +199,13 @@ def _only_named(names: Collection[str]) -> Profile:
     return lambda tool: tool.name in names
 
 
+def _own_tools() -> list[ToolSchema]:
+    """Return the memory's own tools, as the stack will announce them."""
+    from local.tools.catalog import announcements  # noqa: PLC0415 - slow, and rarely needed
+
+    return sorted(announcements(), key=lambda tool: tool.name)
+
+
 class Bridge:
     """The tools on the bus that clients see and may call."""
 
@@ -207,20 +216,24 @@ class Bridge:
         self._known: list[ToolSchema] = []
 
     async def tools(self) -> list[ToolSchema]:
-        """Return the tools of the profile; without a stack, those that were known last.
+        """Return the tools of the profile.
 
-        Raises:
-            Local2Error: The stack was never reached.
+        If the stack is not reached soon, these are the ones that were known last, or else the
+        memory's own.
         """
         try:
-            self._known = (await self._link.reached()).tools.schemas
-        except Local2Error:
-            if not self._known:
-                raise
+            async with asyncio.timeout(LIST_SECONDS):
+                self._known = (await self._link.reached()).tools.schemas
+        except (Local2Error, TimeoutError):
+            self._known = self._known or await asyncio.to_thread(_own_tools)
         return [tool for tool in self._known if self._offers(tool)]
 
     async def offers(self, name: str) -> bool:
-        """Return whether the profile has a tool of this name; wait a second for an unknown one."""
+        """Return whether the profile has a tool of this name; wait a second for an unknown one.
+
+        Raises:
+            Local2Error: The tool is unknown, and the stack was not reached.
+        """
         if not any(tool.name == name for tool in await self.tools()):
             await (await self._link.reached()).tools.find(name, within=LATE_TOOL_SECONDS)
         return any(tool.name == name for tool in await self.tools())

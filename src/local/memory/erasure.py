@@ -20,6 +20,7 @@ from local.ledger.transfer import Erased, ErasureOptions, Selection, combined
 from local.memory.recall.recaller import Recaller, RecallRequest
 from local.memory.scopes import check_may_write, how_to_send
 from local.memory.upkeep.backlog import Backlog
+from local.memory.upkeep.indexing import STARTING, Indexer
 from local.memory.vectors import Vectors
 from local.protocol.answers import ErasureCheck, Receipt
 from local.protocol.envelope import Caller, Clock, Sender
@@ -79,9 +80,15 @@ class Outside:
     """Everything outside the ledger that holds a memory's content."""
 
     def __init__(
-        self, backlog: Backlog, vectors: Vectors, streams: Streams, recaller: Recaller
+        self,
+        backlog: Backlog,
+        indexer: Indexer,
+        vectors: Vectors,
+        streams: Streams,
+        recaller: Recaller,
     ) -> None:
         self.backlog = backlog
+        self.indexer = indexer
         self.vectors = vectors
         self.streams = streams
         self.recaller = recaller
@@ -215,10 +222,11 @@ class Erasure:
         yield ErasureCheck(name="by id and in histories", found=traces.ids + traces.references)
         yield ErasureCheck(name="full text", found=traces.texts)
         yield ErasureCheck(name="vectors in the ledger", found=traces.vectors)
-        yield await self._check("vector index", self._in_index(erased), INDEX_LATER)
         yield await self._check("recall", self._recalled(erased), AGAIN)
         yield await self._check(ON_THE_BUS, self._on_bus(streams, sender), STREAM_LATER)
         yield await self._check("files", self._scrubbed(), AGAIN)
+        # The last one, because it waits for a worker that is still starting.
+        yield await self._check("vector index", self._in_index(erased), INDEX_LATER)
 
     async def _check(self, name: str, finding: Awaitable[int], note: str) -> ErasureCheck:
         try:
@@ -228,7 +236,13 @@ class Erasure:
         return ErasureCheck(name=name, found=found, note=note if found else None)
 
     async def _in_index(self, erased: Erased) -> int:
-        """Return the number of erased records in the index, once batches in flight have arrived."""
+        """Return the number of erased records in the index, once batches in flight have arrived.
+
+        A starting worker is waited for as long as the caller waits.
+        """
+        await self._outside.indexer.wait_for_start()
+        if self._outside.indexer.is_starting:
+            raise VectorError(STARTING)
         for _ in range(INDEX_CHECKS):
             if not (found := await self._held(erased)):
                 break

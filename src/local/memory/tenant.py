@@ -92,7 +92,9 @@ class Memory:
             self.backlog.add(self._supersession(retrieval, models.judge))
         self.recaller = self._recaller(retrieval, models.recall, searches)
         self.retention = Retention(ledger, settings, announce, self._now)
-        self.outside = Outside(self.backlog, vectors, streams or NoStreams(), self.recaller)
+        self.outside = Outside(
+            self.backlog, self.indexer, vectors, streams or NoStreams(), self.recaller
+        )
 
     def of(self, caller: Caller) -> MemoryService:
         """Return the memory as seen by this caller.

@@ -3,6 +3,7 @@
 from typing import Any
 
 from local.memory.tenant import Memories
+from local.protocol.payloads import ToolSchema
 from local.protocol.tool import Tool
 from local.tools import episodes, facts, long_texts, recall, relations, sessions, upkeep
 from local.tools.base import MemoryTool
@@ -33,6 +34,11 @@ TOOLS: tuple[MemoryTool[Any], ...] = (
 
 
 TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
+
+
+def announcements() -> list[ToolSchema]:
+    """Return what a stack announces of its tools, for those that have not reached one yet."""
+    return [tool.schema() for tool in memory_tools(Memories())]
 
 
 def memory_tools(memories: Memories) -> list[Tool]:

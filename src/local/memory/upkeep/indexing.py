@@ -100,13 +100,18 @@ class Indexer(Job):
         return self._worker is not None and self._runner.is_caught_up
 
     @property
+    def is_starting(self) -> bool:
+        """Whether the stack's first worker is not ready yet, and has not failed."""
+        return not self._settled.is_set()
+
+    @property
     def problem(self) -> str | None:
         """The reason why the index may not match the ledger, or None."""
         if self._worker is not None:
             return None
         if self._damage.pending:
             return str(self._damage)
-        if not self._settled.is_set():
+        if self.is_starting:
             return STARTING
         return self._runner.problem or "The vector index is not ready yet."
 
@@ -135,7 +140,7 @@ class Indexer(Job):
         At most `within` seconds.
         """
         seconds = min(within, may_wait())
-        if not self._settled.is_set() and seconds > 0:
+        if self.is_starting and seconds > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds if seconds < math.inf else None):
                     await self._settled.wait()
