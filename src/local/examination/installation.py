@@ -19,6 +19,7 @@ from local.bus.streams import MIN_FREE_MB
 from local.errors import BusError, LedgerKeyError
 from local.home import PRIVATE_UMASK, home_of
 from local.opening import configured_key
+from local.prompt_counts import counted_prompts
 from local.protocol.maintenance import CheckResult
 from local.settings import MemorySettings
 from local.vectors import weights
@@ -42,6 +43,19 @@ def check_home() -> Iterator[CheckResult]:
         detail = f"MCP, hooks and the Python client that are started here use the home {home}"
         remedy = f"`cd {home} && local2 doctor` examines it; `--home .` makes one here."
         yield CheckResult("home", "ok", detail, remedy=remedy)
+
+
+def check_hooks(data_dir: Path) -> Iterator[CheckResult]:
+    """Report, for each client whose hooks were run lately, how many prompts got no context."""
+    for client, counts in counted_prompts(data_dir).items():
+        yield CheckResult(
+            f"hooks of {client}",
+            "note" if counts.without else "ok",
+            str(counts),
+            remedy=f"{data_dir / 'logs' / 'hooks.log'} says when, and what was slow."
+            if counts.without
+            else None,
+        )
 
 
 def check_minilm(settings: MemorySettings) -> CheckResult:
