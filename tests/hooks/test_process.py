@@ -88,6 +88,18 @@ def test_without_a_stack_every_hook_exits_with_0(client: str, tmp_path: Path) ->
     assert "No NATS server answers" in (tmp_path / LOG).read_text()
 
 
+def test_the_installed_command_imports_little(tmp_path: Path) -> None:
+    """Every prompt waits for these imports; these modules took longer than all others together."""
+    words = command(tmp_path, "claude-code", "Stop")
+    words[1:1] = ["-X", "importtime"]
+
+    done = run(tmp_path, "claude-code", "Stop", b"{}", words=words)
+
+    imported = {line.rpartition(b"|")[2].strip() for line in done.stderr.splitlines()}
+    assert b"local.hooks.reminding" in imported
+    assert imported.isdisjoint({b"asyncio", b"inspect", b"nats", b"secrets", b"typer"})
+
+
 @pytest.mark.parametrize(
     "payload",
     [b"", b"[]", b"{", b'{"hook_event_name": "Other"}', b"\xff", b'{"hook_event_name": "Stop"}'],

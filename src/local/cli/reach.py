@@ -8,7 +8,9 @@ import msgspec
 from rich.table import Table
 
 from local.cli.output import Output, run_async, shown, uncut
+from local.config_files import load_settings
 from local.errors import ConfigError
+from local.home import home_of
 from local.hooks.clients import CLIENTS
 from local.hooks.clients.client import Scope
 from local.hooks.installing import (
@@ -20,6 +22,7 @@ from local.hooks.installing import (
     plan_uninstall,
 )
 from local.mcp.opening import Opening
+from local.prompt_counts import counted_prompts
 from local.settings import Settings
 
 SCOPES: tuple[Scope, ...] = ("user", "project")
@@ -89,12 +92,19 @@ def _confirm_and_apply(output: Output, plan: Plan, *, yes: bool) -> bool:
 
 
 def list_hooks(output: Output) -> None:
-    found = [installed(client, scope) for client in CLIENTS.values() for scope in SCOPES]
+    counts = counted_prompts(load_settings(home=home_of()).memory.data_dir)
+    found = [
+        msgspec.structs.replace(installed(client, scope), prompts=counts.get(name))
+        for name, client in CLIENTS.items()
+        for scope in SCOPES
+    ]
     output.data(found)
     table = Table("Client", "Scope", "Hooks", uncut("File"))
     for one in found:
         table.add_row(one.client, one.scope, _state(one), shown(one.file))
     output.table(table)
+    for name, counted in counts.items():
+        output.text(f"{name}: {counted}")
 
 
 def _state(one: Installation) -> str:

@@ -4,6 +4,7 @@ import asyncio
 
 from local.examination.installation import (
     check_folder,
+    check_hooks,
     check_key,
     check_memory,
     check_minilm,
@@ -25,6 +26,7 @@ async def run_checks(settings: Settings, *, deep: bool = False) -> list[CheckRes
         *[check_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
         *check_key(settings.memory),
         check_minilm(settings.memory),
+        *check_hooks(settings.memory.data_dir),
     ]
     findings += await asyncio.gather(*check_models(settings))
     findings += [finding async for finding in check_stack(settings, deep=deep)]

@@ -19,6 +19,7 @@ from local.bus.streams import MIN_FREE_MB
 from local.errors import BusError, LedgerKeyError
 from local.home import PRIVATE_UMASK, asking_user, other_homes
 from local.opening import configured_key
+from local.prompt_counts import counted_prompts
 from local.protocol.maintenance import CheckResult
 from local.settings import MemorySettings, Settings
 from local.vectors import weights
@@ -43,6 +44,19 @@ def check_memory(settings: Settings) -> CheckResult:
     return CheckResult(
         "memory", "ok", f"in {settings.memory.data_dir}{whose}", remedy=" ".join(others) or None
     )
+
+
+def check_hooks(data_dir: Path) -> Iterator[CheckResult]:
+    """Report, for each client whose hooks were run lately, how many prompts got no context."""
+    for client, counts in counted_prompts(data_dir).items():
+        yield CheckResult(
+            f"hooks of {client}",
+            "note" if counts.without else "ok",
+            str(counts),
+            remedy=f"{data_dir / 'logs' / 'hooks.log'} says when, and what was slow."
+            if counts.without
+            else None,
+        )
 
 
 def check_minilm(settings: MemorySettings) -> CheckResult:

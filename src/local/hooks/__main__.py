@@ -1,7 +1,12 @@
 """Entry point of `python -P -m local.hooks CLIENT EVENT`, the command in a client's settings."""
 
 import sys
+from importlib import import_module
 
-from local.hooks.acting import main
+# msgspec takes some names from typing_extensions if it is installed, or else from typing. Importing
+# it takes as long as importing msgspec itself.
+sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+import_module("msgspec")
+del sys.modules["typing_extensions"]
 
-main(sys.argv[1:])
+import_module("local.hooks.acting").main(sys.argv[1:])

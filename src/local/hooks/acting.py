@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import msgspec
 
-from local.errors import NoRespondersError, StackNotRunningError
+from local.errors import BusTimeoutError, NoRespondersError, StackNotRunningError
 from local.home import MEMORY_FOLDER, PRIVATE_UMASK, home_of, own_home, user_name
 from local.hooks import BEGAN
 from local.hooks.clients import CLIENTS
@@ -30,11 +30,22 @@ from local.hooks.clients.client import (
     TurnEnded,
 )
 from local.hooks.reminding import Reminder, without_contexts
-from local.hooks.state import FinishedTurn, Outbox, Session, Sessions, Situation, log_problem
+from local.hooks.state import (
+    FinishedTurn,
+    Outbox,
+    Session,
+    Sessions,
+    Situation,
+    described,
+    log_problem,
+)
+from local.prompt_counts import count_prompt
 from local.protocol.envelope import new_id, utc_now
 
 HOOK_SECONDS = 2.0
 """Seconds after which a hook ends, whatever it is doing, since even a disk may hang."""
+LOG_SECONDS = 0.2
+"""Seconds for the log of a hook that is ended."""
 PROMPT_SECONDS = 0.25
 """Seconds that a prompt waits for its context; 300 ms with the start of the interpreter."""
 START_SECONDS = 1.0
@@ -50,10 +61,11 @@ def main(arguments: Sequence[str]) -> NoReturn:
     It writes its whole output or nothing, and always exits with 0.
     """
     os.umask(PRIVATE_UMASK)
-    signal.signal(signal.SIGALRM, _give_up)
+    run = Run(arguments)
+    signal.signal(signal.SIGALRM, run.give_up)
     signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
     try:
-        output = _run(arguments)
+        output = run.output()
         signal.setitimer(signal.ITIMER_REAL, 0)
         while output:
             output = output[os.write(sys.stdout.fileno(), output) :]
@@ -61,31 +73,54 @@ def main(arguments: Sequence[str]) -> NoReturn:
         os._exit(0)
 
 
-def _give_up(_: int, __: FrameType | None) -> None:
-    os._exit(0)
+class Run:
+    """One hook: CLIENT EVENT, and options."""
 
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._arguments = arguments
+        self._data_dir = own_home() / MEMORY_FOLDER
+        self._event: Event | None = None
 
-def _run(arguments: Sequence[str]) -> bytes:
-    """Return the output of the hook; log problems in the folder of its memory."""
-    client_name, event_name, *rest = arguments
-    options = dict(zip(rest[::2], rest[1::2], strict=True))
-    home = own_home()
-    try:
-        home = home_of(options.get("--home"))
-        client = CLIENTS[client_name]
-        event = client.read(sys.stdin.buffer.read())
-        if event is None:
+    def output(self) -> bytes:
+        """Return the output of the hook; log problems in the folder of its memory."""
+        try:
+            client_name, event_name, *rest = self._arguments
+            options = dict(zip(rest[::2], rest[1::2], strict=True))
+            self._data_dir = home_of(options.get("--home")) / MEMORY_FOLDER
+            client = CLIENTS[client_name]
+            self._event = event = client.read(sys.stdin.buffer.read())
+            if event is None:
+                return b""
+            if event.project is not None:
+                with suppress(OSError):
+                    os.chdir(event.project)
+            home = home_of(options.get("--home"))
+            self._data_dir = home / MEMORY_FOLDER
+            situation = Situation.of(home, user_name(options.get("--user")))
+            self._data_dir = situation.settings.memory.data_dir
+            context = Hooks(client, situation, start_delivery).act(event)
+        except Exception as error:  # noqa: BLE001 - no failure concerns the client
+            self._log(error)
             return b""
-        if event.project is not None:
-            with suppress(OSError):
-                os.chdir(event.project)
-        home = home_of(options.get("--home"))
-        situation = Situation.of(home, user_name(options.get("--user")))
-        context = Hooks(client, situation, start_delivery).act(event)
-    except Exception as error:  # noqa: BLE001 - no failure concerns the client
-        log_problem(home / MEMORY_FOLDER, f"{client_name} {event_name}", error)
-        return b""
-    return msgspec.json.encode(client.answer(event_name, context)) if context else b""
+        if context is None:
+            return b""
+        return msgspec.json.encode(client.answer(event_name, context))
+
+    def give_up(self, _: int, __: FrameType | None) -> None:
+        """End the process, and log that, unless the log hangs as well."""
+        from threading import Thread  # noqa: PLC0415 - hardly ever needed
+
+        problem = BusTimeoutError(f"The hook was ended after {HOOK_SECONDS:g} s.")
+        logging = Thread(target=self._log, args=(problem,), daemon=True)
+        logging.start()
+        logging.join(LOG_SECONDS)
+        os._exit(0)
+
+    def _log(self, error: Exception) -> None:
+        log_problem(self._data_dir, " ".join(self._arguments[:2]), error)
+        client = CLIENTS.get(self._arguments[0]) if self._arguments else None
+        if isinstance(self._event, Prompted) and client and client.prompts_take_contexts:
+            count_prompt(self._data_dir, client.name, described(error))
 
 
 class Hooks:
@@ -149,12 +184,17 @@ class Hooks:
         self._sessions.save(event.session, session)
         if not (query and self._client.prompts_take_contexts):
             return None
-        within = BEGAN + PROMPT_SECONDS - time.monotonic()
+        spent = time.monotonic() - BEGAN
         try:
-            return self._remind(event, session, query, within=within)
+            return self._remind(event, session, query, within=PROMPT_SECONDS - spent)
         except StackNotRunningError:
             self._deliver(self._situation)
             raise
+        except BusTimeoutError as error:
+            raise BusTimeoutError(
+                f"{error.message} Before that, the hook's own start took {spent * 1000:.0f} of the "
+                f"{PROMPT_SECONDS * 1000:.0f} ms that a prompt waits."
+            ) from error
 
     def _remind(
         self, event: Event, session: Session, query: str | None, *, within: float
@@ -164,7 +204,18 @@ class Hooks:
         context = reminder.remind(session, query, within=within)
         if session.reminded != was_reminded:
             self._sessions.save(event.session, session)
+        self._report(event, reminder.late)
         return context
+
+    def _report(self, event: Event, late: Sequence[str]) -> None:
+        """Log the tools that answered too late, and count a prompt."""
+        data_dir, problem = self._situation.settings.memory.data_dir, ""
+        if late:
+            error = BusTimeoutError(f"No reply in time from {', '.join(late)}.")
+            log_problem(data_dir, self._client.name, error)
+            problem = error.logged if "recall" in late else ""
+        if isinstance(event, Prompted):
+            count_prompt(data_dir, self._client.name, problem)
 
     def _finish(self, event: TurnEnded) -> None:
         """Put the finished turn into the outbox; a later answer of the turn replaces it."""

@@ -21,6 +21,7 @@ from local.hooks.registration import (
     without_hooks,
 )
 from local.hooks.state import write_atomically
+from local.prompt_counts import PromptCounts
 from local.protocol.envelope import content_id
 
 
@@ -50,13 +51,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of a client's hooks are installed in one of its settings files."""
+    """Which of a client's hooks are installed in one of its settings files.
+
+    `prompts`: how many prompts to the client got no context, with the memory that hooks use here.
+    """
 
     client: str
     scope: Scope
     file: str
     events: list[str]
     missing: list[str]
+    prompts: PromptCounts | None = None
 
 
 def plan_install(client: Client, scope: Scope, options: list[str]) -> Plan:

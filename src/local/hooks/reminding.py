@@ -45,6 +45,8 @@ class Reminder:
         self._situation = situation
         self._agent = agent
         self._session_id = session_id
+        self.late: list[str] = []
+        """The tools whose replies did not arrive in time, though others' did."""
 
     def remind(self, session: Session, query: str | None, *, within: float) -> str | None:
         """Return a context with the results of the query and, once per session, top memories.
@@ -84,6 +86,7 @@ class Reminder:
             for tool, answer in zip(calls, answers, strict=True)
             if answer is not None
         }
+        self.late = [tool for tool in calls if tool not in results]
         for tool, result in results.items():
             if not result.ok:
                 problem = BusError(f"{tool} failed: {result.outcome}.")

@@ -176,13 +176,18 @@ class Outbox:
                 file.replace(file.with_suffix(".unreadable"))
 
 
+def described(error: BaseException) -> str:
+    """Return what happened, without the text of any message."""
+    return error.logged if isinstance(error, Local2Error) else type(error).__name__
+
+
 def log_problem(data_dir: Path, where: str, error: BaseException) -> None:
     """Log a problem without the text of any message; do nothing if the log cannot be written."""
-    what = error.logged if isinstance(error, Local2Error) else f"{type(error).__name__}"
     file = data_dir / LOG_FILE
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if file.exists() and file.stat().st_size > MAX_LOG_BYTES:
             file.replace(file.with_suffix(".log.1"))
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
         with file.open("a", encoding="utf-8") as log:
-            log.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {where}: {what}\n")
+            log.write(f"{at} {where}: {described(error)}\n")

@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -49,16 +50,28 @@ class Wire:
         self._url = urlsplit(url if "://" in url else f"nats://{url}")
         self._credentials = credentials
         self._ends = time.monotonic() + within
+        self._within = within
         inbox = credentials.inbox if credentials else INBOX
         self._inbox = f"{inbox}.{os.urandom(11).hex()}"
 
     def __enter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            BusTimeoutError: The server does not answer in time.
+            StackNotRunningError: There is no server.
+        """
         address = self._url.hostname or "127.0.0.1", self._url.port or PORT
         try:
             self._socket = socket.create_connection(address, timeout=self._seconds_left())
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._read = self._socket.makefile("rb")
-            self._handshake()
+            with ExitStack() as on_failure:
+                on_failure.callback(self._close)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._handshake()
+                on_failure.pop_all()
+        except TimeoutError as error:
+            raise self._too_slow("The NATS server did not answer") from error
         except OSError as error:
             shown = without_credentials(self._url.geturl())
             raise StackNotRunningError(f"No NATS server answers at {shown}.") from error
@@ -67,6 +80,9 @@ class Wire:
     def __exit__(
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         self._read.close()
         self._socket.close()
 
@@ -88,12 +104,17 @@ class Wire:
                 answers[number] = answer
         except TimeoutError as error:
             if not answers:
-                raise BusTimeoutError("No reply arrived in time.") from error
+                raise self._too_slow("The memory did not answer") from error
         except OSError as error:
             raise BusError(f"The connection was lost: {error}.") from error
         if not any(answers.values()):
             raise NoRespondersError("The memory does not serve its tools yet.")
         return [answers.get(number) for number in range(len(requests))]
+
+    def _too_slow(self, what: str) -> BusTimeoutError:
+        if self._within <= 0:
+            return BusTimeoutError("No time was left to ask the memory.")
+        return BusTimeoutError(f"{what} within {self._within * 1000:.0f} ms.")
 
     def _seconds_left(self) -> float:
         """Return the seconds left; raise TimeoutError if none are left."""

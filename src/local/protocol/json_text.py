@@ -13,11 +13,10 @@ import msgspec
 T = TypeVar("T")
 
 REPLACEMENT: Final = rb"\ufffd"
-_SURROGATE: Final = re.compile(
+_SURROGATE: Final = (
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole pair
     rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"  # half of one, or any other escape
-    rb"|(?P<raw>\xed[\xa0-\xbf][\x80-\xbf])",  # half of one in UTF-8, where it is not allowed
-    re.DOTALL,
+    rb"|(?P<raw>\xed[\xa0-\xbf][\x80-\xbf])"  # half of one in UTF-8, where it is not allowed
 )
 
 
@@ -42,7 +41,7 @@ def read_json(data: bytes, decode: Callable[[bytes], T] = msgspec.json.decode) -
 
 def without_half_characters(data: bytes) -> bytes:
     """Return the JSON text with U+FFFD in place of each half of a surrogate pair."""
-    return _SURROGATE.sub(_replaced, data)
+    return re.sub(_SURROGATE, _replaced, data, flags=re.DOTALL)  # compiled when first needed
 
 
 def _replaced(escape: re.Match[bytes]) -> bytes:

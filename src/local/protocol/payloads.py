@@ -3,7 +3,7 @@
 New fields need defaults, so that older messages still decode.
 """
 
-import secrets
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -210,7 +210,7 @@ class Feedback(msgspec.Struct, kw_only=True):
 
 def new_output_key() -> str:
     """Return an unguessable key for a new long output."""
-    return f"tout_{secrets.token_hex(12)}"
+    return f"tout_{os.urandom(12).hex()}"
 
 
 class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -1,0 +1,75 @@
+"""Counts the prompts to coding agents that hooks answered in time, and those that got no context.
+
+Hooks run side by side, so each appends one short line, which the system never mixes with others, to
+the file of its client: the time, and what went wrong.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+FOLDER = Path("logs", "prompts")
+MAX_BYTES = 200_000
+"""Maximum bytes of a file; a larger one is put aside, and replaces the one before it."""
+COUNTED_DAYS = 7
+
+
+class PromptCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The prompts of the last days; `without` counts those that got no context though hooks tried.
+
+    `last_problem`: why the last of these got none, and `last_at` when.
+    """
+
+    prompts: int
+    without: int
+    last_at: datetime | None = None
+    last_problem: str | None = None
+
+    def __str__(self) -> str:
+        counted = f"{self.without} of {self.prompts} prompts in {COUNTED_DAYS} days without context"
+        if self.last_at is None:
+            return f"{counted}."
+        return f"{counted}; the last at {self.last_at:%Y-%m-%d %H:%M} UTC: {self.last_problem}"
+
+
+def count_prompt(data_dir: Path, client: str, problem: str = "") -> None:
+    """Count a prompt; do nothing if its file cannot be written."""
+    file = data_dir / FOLDER / f"{client}.log"
+    line = f"{datetime.now(UTC).isoformat(timespec='seconds')} {' '.join(problem.split())}\n"
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if file.exists() and file.stat().st_size > MAX_BYTES:
+            file.replace(file.with_suffix(".log.1"))
+        with file.open("a", encoding="utf-8") as counts:
+            counts.write(line)
+
+
+def counted_prompts(data_dir: Path) -> dict[str, PromptCounts]:
+    """Return the counts of each client whose hooks have been run in the last days."""
+    found = {}
+    for file in sorted((data_dir / FOLDER).glob("*.log")):
+        recent = list(_recent(file))
+        problems = [(at, problem) for at, problem in recent if problem]
+        last_at, last_problem = problems[-1] if problems else (None, None)
+        if recent:
+            found[file.stem] = PromptCounts(
+                prompts=len(recent),
+                without=len(problems),
+                last_at=last_at,
+                last_problem=last_problem,
+            )
+    return found
+
+
+def _recent(file: Path) -> Iterator[tuple[datetime, str]]:
+    since = datetime.now(UTC) - timedelta(days=COUNTED_DAYS)
+    for part in (file.with_suffix(".log.1"), file):
+        with suppress(OSError):
+            for line in part.read_text(encoding="utf-8", errors="replace").splitlines():
+                time, _, problem = line.partition(" ")
+                with suppress(ValueError):
+                    if (at := datetime.fromisoformat(time)) >= since:
+                        yield at, problem
