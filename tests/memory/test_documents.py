@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from calling import RICHARD
 from local.errors import InvalidArgumentsError, StorageError, TooLargeError
 from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.intake.documents import CHUNK, MAX_LABEL, MIN_CHUNK, SEPARATOR, Document, _records
+from local.memory.intake.documents import (
+    CHUNK,
+    MAX_LABEL,
+    MAX_SHORT_SECTIONS,
+    MIN_CHUNK,
+    SEPARATOR,
+    Document,
+    _records,
+)
 from local.memory.tenant import Memories, Memory
 from local.protocol.envelope import Caller, decode
 from local.protocol.memories import MAX_DOCUMENT
@@ -88,6 +96,33 @@ def test_a_heading_is_in_the_chunk_of_the_text_below_it() -> None:
 
     assert first.startswith(f"# Plants\n\n{WATER[:100]}")
     assert rest
+
+
+def test_every_section_with_a_text_is_a_chunk_with_its_own_heading() -> None:
+    """However short it is. A heading without a text is in the chunk of the next one."""
+    contents = {
+        "Ficus": "## Ficus\n\nWater it on Mondays.",
+        "Palm": f"## Palm\n\n{BREAD}",
+        "Cactus": "### Cactus\n\nNever water it.",
+    }
+    plants = "\n\n".join(["# Plants", "Green.", *contents.values(), "# Rooms", "## Attic", "Dry."])
+
+    assert headings(plants) == [
+        ["Plants"],
+        ["Plants", "Ficus"],
+        ["Plants", "Palm"],
+        ["Plants", "Palm", "Cactus"],
+        ["Rooms", "Attic"],
+    ]
+    assert [content.strip() for _, content in split(plants)][1:4] == [
+        content.strip() for content in contents.values()
+    ]
+
+
+def test_a_document_of_tiny_sections_has_a_bounded_number_of_chunks() -> None:
+    chunks = split("# a\nb\n" * 20_000)
+
+    assert len(chunks) < MAX_SHORT_SECTIONS + 20_000 * 6 / MIN_CHUNK + 1
 
 
 def test_line_endings_make_no_difference() -> None:

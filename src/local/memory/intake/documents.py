@@ -6,7 +6,6 @@ thread runs.
 """
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import accumulate, pairwise
@@ -115,41 +114,62 @@ def _records(document: Document, caller: Caller, at: datetime) -> list[NewRecord
     title = " ".join(checked_text(document.title, "title").split())
     text = checked_text(document.content, "content").replace("\r\n", "\n").replace("\r", "\n")
     source = checked_text(document.source, "source")
-    outline = list(_outline(title, text))
-    begins = [begin for begin, _ in outline]
+    labelled = (
+        (section.label, content)
+        for section in _sections(title, text)
+        for content in chunks(section.text)
+    )
     return [
         NewRecord(
             id=new_id(),
             kind="document_chunk",
             content=content,
             scope="tenant",
-            label=outline[bisect_right(begins, begin) - 1][1],
+            label=label,
             source_ref=f"{source}#{number}",
             metadata={"title": title, "source": source},
             agent=caller.agent,
             stated_by=caller.user or TENANT_OWNED,
             event_time=at,
         )
-        for number, (begin, content) in enumerate(chunks(text), start=1)
+        for number, (label, content) in enumerate(labelled, start=1)
     ]
 
 
-def _outline(title: str, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the position of each heading, and the label of the text below it."""
+class _Section(NamedTuple):
+    """A text with the headings above it, and the label that these give it."""
+
+    label: str
+    text: str
+
+
+def _sections(title: str, text: str) -> Iterator[_Section]:
+    """Yield the sections of a text. Headings without a text belong to the next section."""
     path: list[tuple[int, str]] = [(0, title)]
-    yield 0, title[:MAX_LABEL]
-    for level, begin, heading in headings(text):
-        while path[-1][0] >= level:
+    label, start, body = title[:MAX_LABEL], 0, 0
+    count = 0
+    for heading in headings(text):
+        least = 1 if count < MAX_SHORT_SECTIONS else MIN_CHUNK
+        if len(text[body : heading.begin].strip()) >= least:
+            yield _Section(label, text[start : heading.begin])
+            start = heading.begin
+            count += 1
+        body = heading.end
+        while path[-1][0] >= heading.level:
             path.pop()
-        if heading and heading.casefold() != title.casefold():
-            path.append((level, heading[:MAX_LABEL]))
-        yield begin, SEPARATOR.join(name for _, name in path)[:MAX_LABEL]
+        if heading.text and heading.text.casefold() != title.casefold():
+            path.append((heading.level, heading.text[:MAX_LABEL]))
+        label = SEPARATOR.join(name for _, name in path)[:MAX_LABEL]
+    yield _Section(label, text[start:])
 
 
 CHUNK = (600, 900)
 """Target range of a chunk's characters: with its label, as much as its vector represents."""
 MIN_CHUNK = 100
-"""Minimum characters of a chunk. A shorter one, such as a heading, is joined with the next."""
+"""Minimum characters of a chunk. A shorter one is joined with the next of its section."""
+MAX_SHORT_SECTIONS = 1_000
+"""Number of sections after which those with less text than a chunk are joined with the next, so that
+a document has a bounded number of chunks."""
 SPLIT_CHARACTERS = 10_000
 """Number of characters that are split in one step."""
 PART_ENDS = ("\n#", "\n\n", "\n", " ")
@@ -161,10 +181,11 @@ LEAF_TYPES = frozenset({"fence", "code_block", "html_block", "paragraph_open", "
 
 
 class Heading(NamedTuple):
-    """A heading. `begin`: its position in the text, in characters."""
+    """A heading. `begin`, `end`: its position in the text, in characters."""
 
     level: int
     begin: int
+    end: int
     text: str
 
 
@@ -176,17 +197,17 @@ class _Block(NamedTuple):
     is_leaf: bool
 
 
-def chunks(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the position and the text of each chunk."""
+def chunks(text: str) -> Iterator[str]:
+    """Yield the chunks of a section."""
     begin = end = 0
     for start, content in _split(text):
         begin = start if begin == end else begin
         end = start + len(content)
         if end - begin >= MIN_CHUNK:
-            yield begin, text[begin:end]
+            yield text[begin:end]
             begin = end
     if begin < end:
-        yield begin, text[begin:end]
+        yield text[begin:end]
 
 
 def headings(text: str) -> Iterator[Heading]:
@@ -229,5 +250,6 @@ def _blocks(part: str, offset: int) -> Iterator[_Block]:
         if token.level == 0 and token.map:
             begin, heading = begins[token.map[0]], None
             if token.type == "heading_open":
-                heading = Heading(int(token.tag[1:]), begin, " ".join(inside.content.split()))
+                end, words = begins[token.map[1]], " ".join(inside.content.split())
+                heading = Heading(int(token.tag[1:]), begin, end, words)
             yield _Block(begin, heading, is_leaf=token.type in LEAF_TYPES)
