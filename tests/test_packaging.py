@@ -1,6 +1,8 @@
 """The wheel, the sources and the image contain what the source tree has, and no more."""
 
 import re
+import subprocess
+import sys
 import tarfile
 import tomllib
 from pathlib import Path
@@ -15,7 +17,8 @@ from local.vectors import weights
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 
 
 def files_below(folder: Path) -> set[str]:
@@ -101,3 +104,39 @@ def test_the_image_is_built_from_only_what_the_wheel_needs() -> None:
 
     assert {line.split()[0] for line in let_in} == needed
     assert set(" ".join(copied).split()) == needed
+
+
+def test_uv_installs_what_the_tests_need_only_where_the_group_is_named() -> None:
+    assert PYPROJECT["tool"]["uv"]["default-groups"] == ["embedder"]
+
+
+def test_every_extra_is_tested() -> None:
+    own = next(one for one in PYPROJECT["dependency-groups"]["dev"] if one.startswith("local2["))
+
+    assert set(own.removeprefix("local2[").removesuffix("]").split(",")) == set(
+        PROJECT["optional-dependencies"]
+    )
+
+
+USES_THE_INDEX = """
+import local.agents.vector_worker
+import local.app
+import local.mcp.http
+import local.mcp.stdio
+import local.vectors.minilm
+import numpy as np
+from local.vectors.index import VectorIndex
+
+with VectorIndex.open(Path(sys.argv[1]), "local2.memory") as index:
+    index.ensure("default", "some-model", 8)
+    index.upsert("default", ["one"], np.eye(1, 8, dtype=np.float32))
+    assert index.search("default", np.eye(1, 8, dtype=np.float32), 1)
+"""
+
+
+def test_no_part_imports_what_uv_leaves_out(tmp_path: Path) -> None:
+    left_out = [one.split()[0] for one in PYPROJECT["tool"]["uv"]["override-dependencies"]]
+    blocked = dict.fromkeys(one.replace("-", "_") for one in left_out)
+    block = f"import sys; from pathlib import Path; sys.modules.update({blocked})"
+
+    subprocess.run([sys.executable, "-c", f"{block}{USES_THE_INDEX}", tmp_path], check=True)

@@ -1,8 +1,8 @@
 """Install the wheel with plain pip into a fresh environment, and use it there as a new user would.
 
-`uv run tests/try_wheel.py` takes minutes and needs a package index, so it is not part of the test
-suite. It reports its steps, and ends at the first failure. Without `--weights`, the embedder has
-no weights, and downloads them if it can.
+`uv run --group dev tests/try_wheel.py` takes minutes and needs a package index, so it is not part
+of the test suite. It reports its steps, and ends at the first failure. Without `--weights`, the
+embedder has no weights, and downloads them if it can.
 """
 
 import argparse
