@@ -84,6 +84,12 @@ def quoted(value: object) -> str:
     return abridged(repr(abridged(value) if isinstance(value, str) else value))
 
 
+def extra_to_install(name: str) -> str:
+    """Return the remedy if a package of an extra is missing."""
+    pip = f"`pip install 'local2[{name}]'`"
+    return f"Install local2 with its extra: `uv sync --extra {name}`, or {pip}."
+
+
 def without_credentials(url: str) -> str:
     """Return a URL without user, password and query, for errors, logs and answers."""
     return _CREDENTIALS.sub(r"\1", url).partition("?")[0]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,13 @@ from local.backup import taking
 from local.backup.files import with_keys
 from local.backup.sealing import Decrypter, Seal
 from local.backup.taking import Progress, Stopped
-from local.errors import BackupError, DamagedError, InvalidArgumentsError, StorageError
+from local.errors import (
+    BackupError,
+    ConfigError,
+    DamagedError,
+    InvalidArgumentsError,
+    StorageError,
+)
 from local.ledger.sqlite.database import copies
 from local.protocol.envelope import utc_now
 
@@ -155,6 +162,20 @@ def test_an_invalid_identity_is_refused(tmp_path: Path) -> None:
     file.write_text("nothing")
     with pytest.raises(InvalidArgumentsError, match="no secret key"):
         Decrypter(file)
+
+
+def test_without_the_extra_encrypted_backups_are_refused_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipient, identity = key_pair(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyrage", None)
+
+    assert Seal.of(None).encrypt(b"data") == b"data"
+    Decrypter()
+    for encrypted in (partial(Seal.of, recipient), partial(Decrypter, identity)):
+        with pytest.raises(ConfigError, match="pyrage, which is not installed") as refused:
+            encrypted()
+        assert "local2[backup-encryption]" in str(refused.value.remedy)
 
 
 async def test_a_folder_with_other_files_is_refused(folder: Path, backups: Path) -> None:

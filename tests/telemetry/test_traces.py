@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from local.client.tools import call_tool
 from local.errors import ConfigError
 from local.protocol.envelope import Caller, decode
 from local.protocol.payloads import ToolResult
-from local.settings import GeneratorSettings, Settings
+from local.settings import GeneratorSettings, Settings, TelemetrySettings
 from local.telemetry import spans as telemetry_spans
 from local.telemetry import tracing
 from local.telemetry.spans import span_exporter
@@ -29,6 +30,7 @@ from stand_ins.otlp_server import OtlpStandIn
 from telemetry.conftest import Spans, span_paths
 from waiting import eventually
 
+TRACES, METRICS = TelemetrySettings(traces=True), TelemetrySettings(metrics_port=9464)
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TURN = ("request query.received", "process query.received")
 STORED = (
@@ -233,6 +235,41 @@ def test_an_exporter_that_is_not_installed_is_refused(monkeypatch: pytest.Monkey
     with pytest.raises(ConfigError, match="pigeon") as refused:
         span_exporter()
     assert "console" in str(refused.value.remedy)
+
+
+def test_without_an_exporter_for_otlp_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OTEL_TRACES_EXPORTER", raising=False)
+    monkeypatch.setattr(telemetry_spans, "entry_points", lambda **_: EntryPoints())
+
+    with pytest.raises(ConfigError, match="not installed") as refused:
+        span_exporter()
+    assert "local2[telemetry]" in str(refused.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing", "importing"),
+    [
+        pytest.param(TRACES, "opentelemetry.context", "spans", id="traces"),
+        pytest.param(METRICS, "prometheus_client", "instruments", id="metrics"),
+    ],
+)
+async def test_without_the_extra_a_start_that_needs_it_is_refused(
+    settings: TelemetrySettings,
+    missing: str,
+    importing: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, f"local.telemetry.{importing}", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+    chosen = msgspec.structs.replace(settings_in(tmp_path), telemetry=settings)
+
+    with pytest.raises(ConfigError, match=missing) as refused:
+        async with open_stack(chosen, with_generator=False):
+            pass
+    assert "local2[telemetry]" in str(refused.value.remedy)
 
 
 async def test_processes_export_one_trace_to_the_collector_in_the_environment(

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from local.errors import ConfigError, extra_to_install
+
 if TYPE_CHECKING:
     from local.telemetry.instruments import Meter
     from local.telemetry.spans import Tracer
@@ -51,13 +53,15 @@ async def tracing(service: str, *, on: bool) -> AsyncIterator[None]:
     """Trace this process while the context lasts; `OTEL_*` variables configure the exporter.
 
     Raises:
-        ConfigError: `OTEL_TRACES_EXPORTER` names an exporter that is not installed.
+        ConfigError: The extra is not installed, or not the exporter that `OTEL_TRACES_EXPORTER`
+            names.
     """
     global tracer  # noqa: PLW0603 - one for the process
     if not on:
         yield
         return
-    from local.telemetry.spans import exporting  # noqa: PLC0415 - the import takes a third of a second
+    with _needing_the_extra("Traces"):
+        from local.telemetry.spans import exporting  # noqa: PLC0415 - it takes a third of a second
 
     async with exporting(service) as opened:
         before, tracer = tracer, opened
@@ -69,18 +73,34 @@ async def tracing(service: str, *, on: bool) -> AsyncIterator[None]:
 
 @contextmanager
 def metering(*, on: bool) -> Iterator[None]:
-    """Collect metrics of this process while the context lasts."""
+    """Collect metrics of this process while the context lasts.
+
+    Raises:
+        ConfigError: The extra is not installed.
+    """
     global meter  # noqa: PLW0603 - one for the process
     if not on:
         yield
         return
-    from local.telemetry.instruments import Meter  # noqa: PLC0415 - it takes a sixth of a second
+    with _needing_the_extra("Metrics"):
+        from local.telemetry.instruments import Meter  # noqa: PLC0415 - a sixth of a second
 
     before, meter = meter, Meter()
     try:
         yield
     finally:
         meter = before
+
+
+@contextmanager
+def _needing_the_extra(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(
+            f"{what} need {error.name}, which is not installed.",
+            remedy=f"{extra_to_install('telemetry')} Or switch them off in config/telemetry.yaml.",
+        ) from error
 
 
 def watching_lane(name: str) -> tuple[Watch, ...]:

@@ -21,7 +21,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, get_current_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from local import __version__
-from local.errors import ConfigError, Local2Error
+from local.errors import ConfigError, Local2Error, extra_to_install
 
 TRACEPARENT = "traceparent"
 MAX_TRACEPARENT = 512
@@ -198,6 +198,12 @@ def span_exporter() -> SpanExporter:
         exporter: SpanExporter = found.load()()
         return exporter
     installed = ", ".join(sorted(entry_points(group=EXPORTERS).names))
+    if name == "otlp_proto_grpc":
+        raise ConfigError(
+            "The exporter for OTLP over gRPC is not installed.",
+            remedy=f"{extra_to_install('telemetry')} Or choose with OTEL_TRACES_EXPORTER one of: "
+            f"{installed}.",
+        )
     raise ConfigError(
         f"OTEL_TRACES_EXPORTER names the exporter {name!r}, which is not installed.",
         remedy=f"Install its package, or choose one of: {installed}.",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from local.content_key import ContentKey
-from local.errors import LedgerKeyError, StorageError
+from local.errors import LedgerKeyError, StorageError, extra_to_install
 from local.ledger.sqlite.database.soundness import as_storage_error, damages, primary_code
 
 OPEN_PATIENCE = 5.0
@@ -75,8 +75,7 @@ def _driver(path: Path) -> Any:
     except ImportError as error:
         raise LedgerKeyError(
             f"{path} is encrypted, and SQLCipher is not installed.",
-            remedy="Install local2 with its extra: `uv sync --extra encryption`, or "
-            "`pip install 'local2[encryption]'`.",
+            remedy=extra_to_install("encryption"),
         ) from error
     return dbapi2
 
