@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from anyio.from_thread import start_blocking_portal
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from forking import Fork
 from local import supervisor

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,29 @@ def test_client_names_of_sessions_and_queries_are_not_logged(tmp_path: Path) -> 
     assert "ada" not in text
     assert sessions[0] == sessions[1]
     assert sessions[2] is None
+
+
+def test_events_go_to_the_innermost_log_although_structlog_is_imported_for_the_first(
+    tmp_path: Path,
+) -> None:
+    code = """
+import sys
+from pathlib import Path
+from local.logs import get_logger, is_configured, logging_to
+
+log, folder = get_logger(), Path(sys.argv[1])
+with logging_to(folder / "silent.log"):
+    pass
+assert not is_configured()
+with logging_to(folder / "outer.log"):
+    with logging_to(folder / "inner.log"):
+        assert is_configured() and "structlog" not in sys.modules
+        log.info("inside")
+    log.info("outside")
+import structlog
+assert not structlog.is_configured() and not is_configured()
+"""
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+
+    written = [lines(tmp_path / f"{name}.log") for name in ("silent", "inner", "outer")]
+    assert [[line["event"] for line in log] for log in written] == [[], ["inside"], ["outside"]]

@@ -40,7 +40,7 @@ from local.joining import Joined, join, lock_data_folder
 from local.ledger.records import Quota
 from local.llm.choice import choose_chat_model, open_structured_model
 from local.llm.models import ChatModel, StructuredModel
-from local.logs import logging_to
+from local.logs import is_configured, logging_to
 from local.memory.extraction.items import Extractor
 from local.memory.extraction.model import ModelExtractor
 from local.memory.extraction.rules import RulesExtractor
@@ -140,7 +140,7 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
     settings = load_settings(home=Path(folder))
     logs = settings.memory.data_dir / "logs"
     async with AsyncExitStack() as resources:
-        if not structlog.is_configured():
+        if not is_configured():
             resources.enter_context(logging_to(logs / "library.log"))
         stack = await resources.enter_async_context(
             open_stack(settings, log_folder=logs, with_generator=False)

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-import structlog
+from local.logs import get_logger
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 @asynccontextmanager

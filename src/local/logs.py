@@ -8,23 +8,29 @@ JSON otherwise. The content of memories is logged at debug level only.
 Logging never blocks. While the log accepts nothing, like a full pipe or disk, up to MAX_WAITING
 events wait and further ones are dropped. Once it accepts events again, the number of dropped events
 is logged (decision 0039).
+
+structlog is imported for the first event, because most commands log nothing, and the import takes
+longer than their work.
 """
+
+# ruff: noqa: PLC0415
 
 import atexit
 import hashlib
 import json
 import os
 import queue
+import sys
 import threading
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from local.errors import UnwritableError
 
@@ -46,6 +52,37 @@ person, and logs are not erased."""
 
 Event = MutableMapping[str, Any]
 
+_deferred: Callable[[], None] | None = None
+"""Configures structlog once an event is logged; None if it is configured, or nobody asked."""
+
+
+class _Logger:
+    """structlog's logger."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_structlog().get_logger(), name)
+
+
+def get_logger() -> Any:
+    """Return a logger for modules that commands import; elsewhere, structlog's is the same."""
+    return _Logger()
+
+
+def is_configured() -> bool:
+    """Return whether somebody has decided where events go."""
+    imported = sys.modules.get("structlog")
+    return _deferred is not None or (imported is not None and bool(imported.is_configured()))
+
+
+def _structlog() -> Any:
+    global _deferred
+    import structlog
+
+    if _deferred is not None:
+        configure, _deferred = _deferred, None
+        configure()
+    return structlog
+
 
 class _Writer:
     """A thread that renders and writes queued events in batches.
@@ -56,7 +93,7 @@ class _Writer:
 
     def __init__(self, descriptor: int, *, readable: bool) -> None:
         self._descriptor = descriptor
-        self._render = structlog.dev.ConsoleRenderer() if readable else _render_json
+        self._readable = readable
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._overflowed = 0
         self._lost = 0
@@ -68,6 +105,14 @@ class _Writer:
         self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
         self._thread.start()
         atexit.register(self.close)
+
+    @cached_property
+    def _render(self) -> Callable[[object, str, Event], str]:
+        if not self._readable:
+            return _render_json
+        import structlog
+
+        return structlog.dev.ConsoleRenderer()
 
     def put(self, event: Event) -> None:
         if self._events.qsize() < MAX_WAITING:
@@ -180,16 +225,35 @@ def logging_to(
         writer = _Writer(descriptor, readable=os.isatty(descriptor))
     else:
         writer = _Writer(_open_log(target), readable=False)
-    before = structlog.get_config() if structlog.is_configured() else None
-    _configure(writer, level, process)
+    try:
+        with _configured(partial(_configure, writer, level, process)):
+            yield
+    finally:
+        writer.close()
+
+
+@contextmanager
+def _configured(configure: Callable[[], None]) -> Iterator[None]:
+    """Configure structlog while the context lasts, as soon as it is imported."""
+    global _deferred  # noqa: PLW0603
+    outer, before = _deferred, None
+    if (structlog := sys.modules.get("structlog")) is None:
+        _deferred = configure
+    else:
+        before = structlog.get_config() if structlog.is_configured() else None
+        configure()
     try:
         yield
     finally:
-        if before is None:
-            structlog.reset_defaults()
+        if _deferred is configure:
+            _deferred = outer
+        elif before is not None:
+            _structlog().configure(**before)
+        elif outer is not None:
+            _deferred = None
+            outer()
         else:
-            structlog.configure(**before)
-        writer.close()
+            _structlog().reset_defaults()
 
 
 def _open_log(target: Path) -> int:
@@ -201,6 +265,8 @@ def _open_log(target: Path) -> int:
 
 
 def _configure(writer: _Writer, level: str, process: str) -> None:
+    import structlog
+
     def stamp(_logger: object, level_: str, event: Event) -> Event:
         event["timestamp"] = time.time()
         event["level"] = level_

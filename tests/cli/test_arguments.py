@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from rich.text import Text
 
 from local.cli.answers import Outcome, show_entry, show_outcomes
-from local.cli.output import Output, printable
+from local.cli.output import Output, printable, styled
 from local.cli.talk import parsed
 from local.errors import InvalidArgumentsError
 
@@ -44,7 +43,7 @@ def test_no_kind_of_output_prints_control_characters(capsys: pytest.CaptureFixtu
     output.text(evil)
     output.failure(evil)
     output.error(InvalidArgumentsError(evil, remedy=evil))
-    show_entry(output, Text(f"1. {evil}"), evil)
+    show_entry(output, styled(f"1. {evil}"), evil)
     show_outcomes(output, [Outcome(file=evil, content=evil), Outcome(file=evil, error=evil)])
 
     printed = "".join(capsys.readouterr())

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from commands import TALK, Served, answer, lines, local2, recalled
 from local.cli import app

@@ -170,8 +170,8 @@ def test_a_ledger_of_another_format_prevents_the_start(
 def test_an_interrupt_during_the_imports_prints_no_traceback(
     tmp_path: Path, program: list[str | Path]
 ) -> None:
-    """A module in place of typer is imported first, and interrupts the process."""
-    (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    """A module in place of click is imported first, and interrupts the process."""
+    (tmp_path / "click.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
     done = subprocess.run(
         [sys.executable, *program],
         cwd=tmp_path,

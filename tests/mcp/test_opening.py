@@ -74,7 +74,7 @@ def test_the_first_answer_is_given_before_anything_heavy_is_imported(
     assert json.loads(done.stdout)["id"] == request_["id"]
     imported = set(done.stderr.split())
     assert "local.mcp.opening" in imported
-    heavy = {"mcp", "nats", "typer", "rich", "pydantic", "asyncio", "msgspec", "chromadb"}
+    heavy = {"mcp", "nats", "click", "rich", "pydantic", "asyncio", "msgspec", "chromadb"}
     assert imported & heavy == set()
 
 

@@ -9,7 +9,7 @@ anybody who subscribes to all subjects could read it.
 import hmac
 import secrets
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -17,7 +17,9 @@ from local.bus.receiving import BusMessage, Headers
 from local.errors import ForbiddenError
 from local.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
 from local.protocol.subjects import names_sender
-from local.tenants.directory import Directory, Tenant
+
+if TYPE_CHECKING:
+    from local.tenants.directory import Directory, Tenant
 
 AUTHORIZATION = "Authorization"
 BEARER = "Bearer "
@@ -71,7 +73,7 @@ class Attested:
     connection, which receives the messages of all tenants.
     """
 
-    def __init__(self, directory: Directory, within: str | None = None) -> None:
+    def __init__(self, directory: "Directory", within: str | None = None) -> None:
         self._directory = directory
         self._within = within
 
@@ -92,7 +94,7 @@ class Attested:
             role=tenant.role_of(agent, person),
         )
 
-    def _agent(self, message: BusMessage, tenant: Tenant) -> str | None:
+    def _agent(self, message: BusMessage, tenant: "Tenant") -> str | None:
         """Return the agent that the server names as the sender; None if a stream delivered it.
 
         Raises:

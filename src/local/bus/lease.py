@@ -18,13 +18,13 @@ from typing import Self
 import msgspec
 import nats.errors
 import nats.js.errors
-import structlog
 from nats.js.api import StorageType
 from nats.js.kv import KeyValue
 
 from local.bus.connection import Connection
 from local.bus.participant import Participant
 from local.errors import BusError, LeaseHeldError
+from local.logs import get_logger
 
 BUCKET = "local2-lease"
 KEY = "stack"
@@ -37,7 +37,7 @@ ATTEMPTS = 3
 ANSWER_TIMEOUT = 2.0
 """Seconds to wait for a renewal, and for each answer of JetStream while taking the lease."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):

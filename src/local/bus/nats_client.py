@@ -11,13 +11,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import nats.errors
-import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from local import telemetry
 from local.bus.receiving import message_attributes
 from local.errors import BusError, ForbiddenError, StackNotRunningError
+from local.logs import get_logger
 from local.tenants.credentials import Credentials
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ RECONNECT_WAIT = 0.25
 DRAIN_TIMEOUT = 10
 """Seconds for a closing connection to send buffered messages; the server may hang."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class TolerantClient(Client):

@@ -7,11 +7,11 @@ The process that has the whole output stores it, because the output may be too l
 from collections.abc import Awaitable, Callable
 
 import msgspec
-import structlog
 
 from local.bus.connection import Connection
 from local.bus.identity import bearer
 from local.errors import BusError, Local2Error
+from local.logs import get_logger
 from local.protocol import subjects
 from local.protocol.envelope import Sender, decode, encode, seal_from
 from local.protocol.payloads import Json, OutputPart, ToolResult, new_output_key
@@ -30,7 +30,7 @@ Store = Callable[[str], Awaitable[str]]
 READ_OUTPUT_TOOL = "read_tool_output"
 """The tool that reads the rest of an output; its own results are as long as requested."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 async def with_preview(

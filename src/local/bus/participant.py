@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack
 from typing import Self
 
 import msgspec
-import structlog
 
 from local import __version__
 from local.bus.connection import (
@@ -25,6 +24,7 @@ from local.bus.connection import (
 from local.bus.identity import is_genuine
 from local.bus.receiving import instrument
 from local.errors import ForbiddenError, Local2Error
+from local.logs import get_logger
 from local.protocol import subjects
 from local.protocol.envelope import encode, new_id, seal, utc_now
 from local.protocol.payloads import ErrorReply, ToolResult
@@ -37,7 +37,7 @@ stopping should not take long."""
 Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
 """Returns the payload of the answer, or raises the error to answer with."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class Endpoint(msgspec.Struct, kw_only=True):

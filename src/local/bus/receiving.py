@@ -12,13 +12,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import nats.errors
-import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
 from local import telemetry
 from local.errors import Local2Error
+from local.logs import get_logger
 from local.protocol.envelope import DEFAULT_TENANT
 from local.protocol.subjects import address_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Headers = dict[str, str]
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class BusMessage(NamedTuple):

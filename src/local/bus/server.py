@@ -18,12 +18,11 @@ from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-import structlog
-
 from local.background import running_task
 from local.content_key import ContentKey
 from local.errors import BusError, LedgerKeyError, Local2Error, UnwritableError
 from local.home import PRIVATE_UMASK, why_unwritable
+from local.logs import get_logger
 
 START_PATIENCE = 30.0
 """Seconds to wait for the server to start or reload: at the start, it reads JetStream's files."""
@@ -56,7 +55,7 @@ ENCRYPTION = f", cipher: chachapoly, key: ${KEY_VARIABLE}"
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 def find_server() -> Path:

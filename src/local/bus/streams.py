@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 import nats.errors
 import nats.js.errors
-import structlog
 from nats.aio.msg import Msg
 from nats.js.api import (
     AckPolicy,
@@ -24,6 +23,7 @@ from nats.js.api import (
 
 from local.bus.connection import BusMessage, Connection, Headers
 from local.errors import BusError, TooLargeError, abridged
+from local.logs import get_logger
 from local.protocol import subjects
 from local.protocol.envelope import encode, seal
 from local.protocol.payloads import DeadLetter
@@ -56,7 +56,7 @@ free space, and DEAD_LETTER_BYTES must fit (decision 0036)."""
 INSUFFICIENT_STORAGE = 10047
 """JetStream's error code when it cannot reserve the bytes of a stream."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 def turns_stream(tenant: str) -> str:

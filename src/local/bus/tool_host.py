@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import structlog
 
 from local import telemetry
 from local.admission import Admission
@@ -28,6 +27,7 @@ from local.errors import (
     Local2Error,
     TooLargeError,
 )
+from local.logs import get_logger
 from local.protocol import subjects
 from local.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
 from local.protocol.payloads import Json, ToolProgress, ToolRequest, ToolResult
@@ -64,7 +64,7 @@ class ToolHost(Participant):
         self._admission = admission or Admission()
         self._request_type = ToolRequest[tool.args]  # type: ignore[name-defined]
         self._result_subject = subjects.tool_result(tool.name)
-        self._log = structlog.get_logger().bind(tool=tool.name)
+        self._log = get_logger().bind(tool=tool.name)
         self._schema = encode(seal(tool.schema(), type="schema", source=tool.name))
         self._announcing = set[str]()
         self._running = RunningCalls()

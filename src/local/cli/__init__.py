@@ -2,60 +2,41 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from local import __version__
-from local.cli.commands import memory, reach, stack
+from local.cli.commands import PATH, memory, reach, stack
 from local.cli.output import GlobalOptions
 from local.home import PRIVATE_UMASK
 
-app = typer.Typer(
-    help="Memory for agents on a NATS bus.",
+
+class _InThisOrder(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InThisOrder,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"show_default": True, "max_content_width": 120},
 )
-for each in (stack.talk, memory.group, reach.servers, reach.hook_commands, stack.upkeep):
-    app.add_typer(each)
-app.add_typer(stack.dead_letters, name="dead-letters")
-app.add_typer(reach.tenants, name="tenants")
-app.add_typer(reach.hooks, name="hooks")
-
-Config = Annotated[
-    Path | None,
-    typer.Option(help="Folder with bus.yaml, memory.yaml and so on. Default: ./config."),
-]
-Tenant = Annotated[str | None, typer.Option(help="Ask as this tenant, if the stack has accounts.")]
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"local2 {__version__}")
-        raise typer.Exit
-
-
-Version = Annotated[
-    bool,
-    typer.Option(
-        "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-    ),
-]
-
-
-@app.callback()
-def options(
-    context: typer.Context,
-    config: Config = None,
-    tenant: Tenant = None,
-    *,
-    version: Version = False,
-) -> None:
-    """Pass the global options on to the command, and make the files that it writes private."""
-    del version  # its callback has printed it
-    os.umask(PRIVATE_UMASK)
+@click.option(
+    "--config", type=PATH, help="Folder with bus.yaml, memory.yaml and so on. Default: ./config."
+)
+@click.option("--tenant", help="Ask as this tenant, if the stack has accounts.")
+@click.version_option(__version__, message="local2 %(version)s", help="Print the version and exit.")
+@click.pass_context
+def app(context: click.Context, *, config: Path | None, tenant: str | None) -> None:
+    """Memory for agents on a NATS bus."""
+    os.umask(PRIVATE_UMASK)  # files that commands write are private
     context.obj = GlobalOptions(config, tenant)
 
+
+for each in (stack.talk, memory.group, reach.servers, reach.hook_commands, stack.upkeep):
+    for command in each.commands.values():
+        app.add_command(command)
+for group in (stack.dead_letters, reach.tenants, reach.hooks):
+    app.add_command(group)
 
 main = app

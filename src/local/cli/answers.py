@@ -7,13 +7,11 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from textwrap import wrap
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import msgspec
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.text import Text
 
-from local.cli.output import FAILED, Output, printable
+from local.cli.output import FAILED, Output, columns, printable, styled
 from local.client import Connection
 from local.client.access import await_while_connected, connected
 from local.client.tools import call_tool
@@ -21,6 +19,9 @@ from local.errors import BusError, StackNotRunningError
 from local.protocol.envelope import Sender, new_id
 from local.protocol.payloads import Json, ToolResult
 from local.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 NAME = "cli"
 PATIENCE = 60.0
@@ -70,19 +71,18 @@ def fail(result: ToolResult, output: Output) -> NoReturn:
     sys.exit(FAILED)
 
 
-def show_entry(output: Output, head: Text, content: str) -> None:
-    """Print one entry of a list: its head and the beginning of its content."""
+def show_entry(output: Output, head: str, content: str) -> None:
+    """Print one entry of a list: its head, of `styled` parts, and the beginning of its content."""
     lines = wrap(
         " ".join(printable(content).split()),
-        max(output.console.width, MIN_COLUMNS),
+        max(columns(), MIN_COLUMNS),
         initial_indent=INDENT,
         subsequent_indent=INDENT,
         max_lines=SHOWN_LINES,
         placeholder=" …",
     )
-    head.plain = printable(head.plain)
-    output.console.print(head, soft_wrap=True)
-    output.console.print(Text("\n".join(lines)), soft_wrap=True)
+    output.line(head)
+    output.line("\n".join(lines))
 
 
 def shown_time(moment: datetime) -> str:
@@ -107,12 +107,11 @@ def name_of(file: Path) -> str:
 def show_outcomes(output: Output, outcomes: Sequence[Outcome]) -> None:
     """Print all outcomes."""
     output.data(outcomes)
-    for outcome in [] if output.json else outcomes:
-        line = printable(f"{outcome.file}: {outcome.error or outcome.content}")
+    for outcome in outcomes:
         if outcome.error is None:
-            output.console.print(line, markup=False, soft_wrap=True)
+            output.line(printable(f"{outcome.file}: {outcome.content}"))
         else:
-            output.errors.print(line, style="red", markup=False, soft_wrap=True)
+            output.line(styled(f"{outcome.file}: {outcome.error}", fg="red"), error=True)
 
 
 def report(output: Output, outcomes: Sequence[Outcome]) -> None:
@@ -122,8 +121,15 @@ def report(output: Output, outcomes: Sequence[Outcome]) -> None:
         sys.exit(FAILED)
 
 
-def progress(output: Output) -> Progress:
+def progress(output: Output) -> "Progress":
     """Return a progress bar that disappears at the end; it is shown only on a terminal."""
+    from rich.progress import (  # noqa: PLC0415 - few commands show one
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+    )
+
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -8,8 +8,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+import click
 import msgspec
-import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
@@ -218,8 +218,8 @@ def _confirm(output: Output, preview: Receipt) -> None:
         raise InvalidArgumentsError(
             "With --json, the command cannot ask for confirmation.", remedy="Add --yes."
         )
-    if preview.erased and not typer.confirm("Erase it for good?"):
-        raise typer.Exit(FAILED)
+    if preview.erased and not click.confirm("Erase it for good?"):
+        raise click.exceptions.Exit(FAILED)
 
 
 def _show(output: Output, receipt: Receipt) -> None:

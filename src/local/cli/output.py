@@ -1,21 +1,32 @@
-"""The output of commands: text and tables for people, JSON for programs, errors with remedies."""
+"""The output of commands: text and tables for people, JSON for programs, errors with remedies.
+
+rich is imported only for tables and progress: it takes longer than what most commands do.
+"""
+
+# ruff: noqa: PLC0415
 
 import asyncio
+import os
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import click
 import msgspec
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
 
 from local.config_files import load_settings
 from local.errors import Local2Error
 from local.logs import logging_to
 from local.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Column, Table
 
 T = TypeVar("T")
 
@@ -30,13 +41,23 @@ class Output:
 
     def __init__(self, *, json: bool = False) -> None:
         self.json = json
-        self.console = Console(highlight=False)
-        self.errors = Console(stderr=True, highlight=False)
+
+    @cached_property
+    def console(self) -> "Console":
+        from rich.console import Console
+
+        return Console(highlight=False)
+
+    @cached_property
+    def errors(self) -> "Console":
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False)
 
     @property
     def shows_progress(self) -> bool:
         """Whether progress is shown: only to people, and only on a terminal."""
-        return not self.json and self.errors.is_terminal
+        return not self.json and sys.stderr.isatty()
 
     def data(self, data: object) -> None:
         """Print one JSON document; do nothing without --json."""
@@ -46,12 +67,16 @@ class Output:
     def text(self, text: str, *, as_it_is: bool = False) -> None:
         """Print text for people, without terminal control characters.
 
-        With `as_it_is`, lines are not wrapped, for text that is copied or read line by line.
+        A terminal gets whole words; with `as_it_is`, whole lines, for text that is copied.
         """
-        if not self.json:
-            self.console.print(printable(text), markup=False, soft_wrap=as_it_is)
+        self.line(printable(text) if as_it_is else _wrapped(printable(text)))
 
-    def table(self, table: Table) -> None:
+    def line(self, line: str, *, error: bool = False) -> None:
+        """Print text for people that is `printable`, or `styled`; lines are not wrapped."""
+        if not self.json:
+            click.echo(line, err=error, color=False if _is_plain() else None)
+
+    def table(self, table: "Table") -> None:
         """Print a table for people."""
         if not self.json:
             self.console.print(table)
@@ -62,14 +87,14 @@ class Output:
             message = printable(str(error))
             self.data({"ok": False, "error": {"code": error.code, "message": message}})
             return
-        self.errors.print(f"[bold red]Error:[/] {shown(error.message)}")
+        head = styled("Error:", bold=True, fg="red")
+        self.line(f"{head} {printable(error.message)}", error=True)
         if error.remedy:
-            self.errors.print(f"[dim]→[/] {shown(error.remedy)}")
+            self.line(f"{styled('→', dim=True)} {printable(error.remedy)}", error=True)
 
     def failure(self, text: str) -> None:
         """Print an error that a tool or an agent reported, on standard error."""
-        if not self.json:
-            self.errors.print(printable(text), markup=False)
+        self.line(printable(text), error=True)
 
 
 def printable(text: str) -> str:
@@ -77,13 +102,43 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
+def styled(text: str, **style: Any) -> str:
+    """Return the text printable and in click's style, which only a terminal gets."""
+    return click.style(printable(text), **style)
+
+
+def columns() -> int:
+    """Return the width of the terminal."""
+    return get_terminal_size().columns
+
+
+def _wrapped(text: str) -> str:
+    """Return the text with lines that a terminal need not cut within a word."""
+    if not sys.stdout.isatty():
+        return text
+    lines = (
+        wrap(line, columns(), replace_whitespace=False, break_on_hyphens=False) or [""]
+        for line in text.split("\n")
+    )
+    return "\n".join(part for line in lines for part in line)
+
+
+def _is_plain() -> bool:
+    """Return whether the user wants no colours (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
 def shown(text: str) -> str:
     """Return the text printable and escaped, for a line or a table with markup."""
+    from rich.markup import escape
+
     return escape(printable(text))
 
 
-def uncut(heading: str) -> Column:
+def uncut(heading: str) -> "Column":
     """Return a column that wraps its content instead of cutting it, so that ids can be copied."""
+    from rich.table import Column
+
     return Column(heading, overflow="fold")
 
 
@@ -120,7 +175,7 @@ def command(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Sett
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the fastest event loop that is installed."""
     try:
-        import uvloop  # noqa: PLC0415 - it does not exist for Windows
+        import uvloop  # it does not exist for Windows
     except ImportError:
         return asyncio.run(work)
     return uvloop.run(work)

@@ -3,8 +3,8 @@
 The change of a client's settings is shown first, and written after the user has confirmed it.
 """
 
+import click
 import msgspec
-import typer
 from rich.table import Table
 
 from local.cli.output import Output, run_async, shown, uncut
@@ -81,7 +81,7 @@ def _confirm_and_apply(output: Output, plan: Plan, *, yes: bool) -> bool:
         output.text(f"Nothing to change in {plan.file}.")
         return False
     output.text(plan.diff, as_it_is=True)
-    agreed = yes or (not output.json and typer.confirm("Change it?"))
+    agreed = yes or (not output.json and click.confirm("Change it?"))
     if agreed:
         apply_plan(plan)
     output.data(Change(file=str(plan.file), diff=plan.diff, done=agreed))

@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 
-from rich.padding import Padding
-from rich.text import Text
-
 from local.cli.answers import INDENT, answer, data_of, show_entry, shown_time
-from local.cli.output import Output, printable, run_async
+from local.cli.output import Output, printable, run_async, styled
 from local.protocol.envelope import Sender
 from local.protocol.memories import (
     NOTHING_FOUND,
@@ -38,42 +35,40 @@ def _show(output: Output, recalled: RecalledItems) -> None:
     for number, item in enumerate(recalled.items, start=1):
         show_entry(output, _item_head(number, item), item.content)
         if item.explanation is not None:
-            components = _score_components(item.explanation)
-            output.console.print(Padding(components, (0, 0, 0, len(INDENT)), expand=False))
+            output.line(f"{INDENT}{styled(_score_components(item.explanation), dim=True)}")
     if not recalled.items:
         output.text(nothing_found(recalled.reason))
     if recalled.rerank_used:
-        output.console.print("[dim]A reranker determined this order.[/]")
+        output.line(styled("A reranker determined this order.", dim=True))
     if recalled.degraded and recalled.items:
         notice = f"Some memories were searched by words only: {recalled.reason}"
-        output.console.print(Text(printable(notice), style="yellow"))
+        output.line(styled(notice, fg="yellow"))
 
 
 def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]) -> None:
     if not answered.by_model:
-        output.console.print("[dim]No model wrote an answer from these results.[/]")
+        output.line(styled("No model wrote an answer from these results.", dim=True))
         return
     output.text(answered.text or "These results do not answer the question.")
     numbers = [str(n) for n, item in enumerate(items, start=1) if item.id in answered.ids]
     if numbers:
-        output.console.print(f"[dim]The answer is based on {', '.join(numbers)}.[/]")
+        output.line(styled(f"The answer is based on {', '.join(numbers)}.", dim=True))
 
 
-def _item_head(number: int, item: RecalledItem) -> Text:
-    label = item.topic or item.label
-    words = [shown_time(item.event_time), item.source_kind]
-    head = Text.assemble((f"{number}. {item.score:.2f}", "bold"), "  ", "  ".join(words))
-    if label:
-        head.append(f"  {label}", style="cyan")
+def _item_head(number: int, item: RecalledItem) -> str:
+    score = styled(f"{number}. {item.score:.2f}", bold=True)
+    parts = [score, shown_time(item.event_time), printable(item.source_kind)]
+    if label := item.topic or item.label:
+        parts.append(styled(label, fg="cyan"))
     if item.session_id:
-        head.append(f"  session {item.session_id}", style="dim")
-    return head
+        parts.append(styled(f"session {item.session_id}", dim=True))
+    return "  ".join(parts)
 
 
-def _score_components(explanation: Explanation) -> Text:
+def _score_components(explanation: Explanation) -> str:
     """Return the score components that are not zero, and the weight of the scope."""
     parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
-    return Text(" ".join([*parts, f"weight={explanation.weight:g}"]), style="dim")
+    return " ".join([*parts, f"weight={explanation.weight:g}"])
 
 
 def history(settings: Settings, output: Output, topic_or_id: str, caller: Sender) -> None:
@@ -91,18 +86,19 @@ def history(settings: Settings, output: Output, topic_or_id: str, caller: Sender
         output.text(f"{older} older versions are left out.")
 
 
-def _version_head(version: Version) -> Text:
-    head = Text.assemble(
-        (version.ended, "dim") if version.ended else ("active  ", "bold green"),
-        f"  {shown_time(version.event_time)}  ",
-        (version.topic or version.scope, "cyan"),
-        (f"  {version.id}", "dim"),
-    )
+def _version_head(version: Version) -> str:
+    ended = styled(version.ended, dim=True) if version.ended else None
+    parts = [
+        ended or styled("active  ", bold=True, fg="green"),
+        shown_time(version.event_time),
+        styled(version.topic or version.scope, fg="cyan"),
+        styled(version.id, dim=True),
+    ]
     if version.agent:
-        head.append(f"  by {version.agent}", style="dim")
+        parts.append(styled(f"by {version.agent}", dim=True))
     if version.retired_at:
-        head.append(f"  until {shown_time(version.retired_at)}", style="dim")
-    return head
+        parts.append(styled(f"until {shown_time(version.retired_at)}", dim=True))
+    return "  ".join(parts)
 
 
 def relations(settings: Settings, output: Output, memory_id: str, caller: Sender) -> None:
@@ -117,14 +113,13 @@ def relations(settings: Settings, output: Output, memory_id: str, caller: Sender
         output.text(result.content)
 
 
-def _head(one: RelatedMemory) -> Text:
-    head = Text.assemble(
-        "it " if one.incoming else "this ",
-        (one.type, "bold"),
-        " this" if one.incoming else "",
-        f"  {shown_time(one.event_time)}",
-        (f"  {one.id}", "dim"),
-    )
+def _head(one: RelatedMemory) -> str:
+    type_ = styled(one.type, bold=True)
+    parts = [
+        f"it {type_} this" if one.incoming else f"this {type_}",
+        shown_time(one.event_time),
+        styled(one.id, dim=True),
+    ]
     if not one.active:
-        head.append("  retired", style="dim")
-    return head
+        parts.append(styled("retired", dim=True))
+    return "  ".join(parts)

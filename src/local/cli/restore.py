@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import typer
+import click
 
 from local.backup.restoring import EarlierLedger, Restored, RestoreRequest, earlier_ledgers, go_back
 from local.backup.restoring import restore as restore_backup
@@ -98,8 +98,8 @@ def _confirm(output: Output) -> None:
         raise InvalidArgumentsError(
             "With --json, the command cannot ask for confirmation.", remedy="Add --yes."
         )
-    if not typer.confirm("Go back?"):
-        raise typer.Exit(FAILED)
+    if not click.confirm("Go back?"):
+        raise click.exceptions.Exit(FAILED)
 
 
 def _describe(ledger: EarlierLedger) -> str:

@@ -25,8 +25,7 @@ from local.protocol.envelope import Sender, decode, encode, seal_from
 from local.protocol.payloads import ErrorReply
 from local.protocol.tool_messages import ERROR_CODE
 from local.settings import Settings
-from local.tenants.credentials import credentials_of, memory_credentials
-from local.tenants.directory import Entries
+from local.tenants.credentials import credentials_of, has_accounts, memory_credentials
 
 T = TypeVar("T")
 CLIENT = Sender(agent="client")
@@ -50,10 +49,9 @@ async def connected(
         ForbiddenError: The stack has accounts and refuses the credentials.
         ConfigError: The credentials cannot be read.
     """
-    as_operator = operator and Entries.read(settings.bus.accounts) is not None
     credentials = (
         memory_credentials(settings.bus.accounts)
-        if as_operator
+        if operator and has_accounts(settings.bus)
         else credentials_of(settings.bus, user)
     )
     url = running_url(settings)

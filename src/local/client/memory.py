@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from local.client.calls import Calls, StackConnection, Topics, check_named
 from local.client.embedded import stack_running
@@ -18,7 +17,7 @@ from local.client.items import Items
 from local.config_files import load_settings
 from local.errors import InvalidArgumentsError
 from local.home import home_of
-from local.logs import logging_to
+from local.logs import is_configured, logging_to
 from local.protocol.answers import (
     FoundMemories,
     Receipt,
@@ -81,7 +80,7 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
     settings = settings or load_settings(home=home_of(home))
     settings = _with_bus_settings(settings, credentials, url=url, tenant=tenant, token=token)
     async with AsyncExitStack() as resources:
-        if not structlog.is_configured():
+        if not is_configured():
             resources.enter_context(logging_to(level="error"))
         await resources.enter_async_context(stack_running(settings))
         stack = StackConnection(settings, name=agent or "local2 client", user=user)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Self
 
 import msgspec
-import structlog
 
 from local.bus.connection import BusMessage, Connection, Subscription
 from local.errors import (
@@ -16,6 +15,7 @@ from local.errors import (
     OverloadedError,
     RequestError,
 )
+from local.logs import get_logger
 from local.protocol import subjects
 from local.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal_from
 from local.protocol.generation import read_generation
@@ -27,7 +27,7 @@ anything else."""
 
 OnDelta = Callable[[str], None]
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class QueryClient:

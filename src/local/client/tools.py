@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Self
 
 import msgspec
-import structlog
 
 from local.bus.connection import BusMessage, Connection, Subscription
 from local.bus.identity import bearer, is_genuine
@@ -24,6 +23,7 @@ from local.errors import (
     UnknownToolError,
     quoted,
 )
+from local.logs import get_logger
 from local.protocol import subjects
 from local.protocol.envelope import (
     DEFAULT_TENANT,
@@ -52,7 +52,7 @@ or within `tool_host.SCHEMA_REQUEST_WINDOW`."""
 SETTLED_AFTER = 2.0
 """Maximum seconds to wait for announcements, since new tools may keep arriving."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 async def call_tool(  # noqa: PLR0913 - one keyword a field of the envelope

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from local import __version__
 from local.app import open_stack
-from local.client import BusMessage, Connection, ToolHost, connect
+from local.client import BusMessage, Connection, connect
+from local.client.hosting import ToolHost
 from local.client.queries import QueryClient
 from local.protocol import subjects
 from local.protocol.envelope import Caller, encode, header_of, seal

@@ -1,23 +1,26 @@
 """The credentials with which agents, commands and clients connect.
 
-Each agent has a file with the seed of its nkey, which only the file's owner may read.
+Each agent has a file with the seed of its nkey, which only the file's owner may read. Without
+accounts, which most commands have, no library for keys and tokens is imported.
 """
+
+# ruff: noqa: PLC0415
 
 import asyncio
 import os
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import nkeys
 
 from local.errors import ConfigError
 from local.protocol.envelope import Role
 from local.settings import BusSettings
-from local.tenants.directory import Entries, write_secret
-from local.tenants.tokens import sign
+
+if TYPE_CHECKING:
+    from local.tenants.directory import Entries
 
 MEMORY_SEED_FILE = "memory.nk"
 """The file with the memory's own seed, in the accounts folder."""
@@ -56,6 +59,8 @@ class KeyPair(NamedTuple):
 
 
 def new_key_pair() -> KeyPair:
+    import nkeys
+
     seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
     return KeyPair(seed.decode(), nkeys.from_seed(seed).public_key.decode())
 
@@ -72,6 +77,8 @@ def inbox_of(agent: str) -> str:
 
 def write_seed(folder: Path, tenant: str, agent: str, seed: str) -> Path:
     """Store an agent's seed; return the path."""
+    from local.tenants.directory import write_secret
+
     file = seed_file(folder, tenant, agent)
     write_secret(file, f"{seed}\n")
     return file
@@ -98,7 +105,7 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     credentials: str
 
 
-def summaries_of(folder: Path, entries: Entries, tenant: str) -> list[AgentSummary]:
+def summaries_of(folder: Path, entries: "Entries", tenant: str) -> list[AgentSummary]:
     """Return all agents of a tenant."""
     return [
         AgentSummary(
@@ -118,6 +125,8 @@ def credentials_in(file: Path) -> Credentials:
     Raises:
         ConfigError: The file cannot be read, or contains no seed.
     """
+    import nkeys
+
     try:
         seed = file.read_text(encoding="utf-8").strip()
         nkeys.from_seed(seed.encode())
@@ -127,6 +136,17 @@ def credentials_in(file: Path) -> Credentials:
             remedy="`local2 tenants rotate` writes new ones.",
         ) from error
     return Credentials(seed=seed, inbox=inbox_of(file.stem))
+
+
+def has_accounts(bus: BusSettings) -> bool:
+    """Return whether the stack of this folder has accounts.
+
+    Raises:
+        ConfigError: Their file cannot be read.
+    """
+    from local.tenants.directory import Entries
+
+    return Entries.read(bus.accounts) is not None
 
 
 def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
@@ -174,6 +194,9 @@ def _own_token(bus: BusSettings, user: str | None) -> str | None:
     """Return a new token for the user, if the tenant's key is stored here."""
     if user is None or bus.tenant is None:
         return None
+    from local.tenants.directory import Entries
+    from local.tenants.tokens import sign
+
     key, entries = bus.accounts / bus.tenant / SIGNING_KEY, Entries.read(bus.accounts)
     if entries is None or not key.exists() or bus.tenant not in entries.tenants:
         return None

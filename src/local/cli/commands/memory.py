@@ -1,53 +1,64 @@
 """Commands that search, show, change, store and transfer memories."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import get_args
 
-import typer
+import click
 
-from local.cli.commands import Agent, Json, User
+from local.cli.commands import PATH, agent_option, json_option, user_option, yes_option
 from local.cli.output import command
 from local.protocol.envelope import Sender
 from local.protocol.memories import OwnerScope, Scope
 
-group = typer.Typer()
+group = click.Group()
 
 
 @group.command()
-def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
+@click.argument("text")
+@click.option("--top-k", type=int, default=5, help="Maximum number of memories, up to 20.")
+@click.option(
+    "--scope", type=click.Choice(get_args(Scope)), default="any", help="Whose memories to search."
+)
+@click.option(
+    "--kind",
+    multiple=True,
+    help="chat_message, tool_output, document_chunk, fact or note. Repeatable.",
+)
+@click.option("--since", help="Only memories since this date or time, in UTC.")
+@click.option("--until", help="Only memories until this date or time, in UTC.")
+@click.option("--as-of", help="Search as of this date or time: leave out anything later.")
+@click.option(
+    "--min-relevance",
+    type=float,
+    default=0.0,
+    help="Minimum score as a fraction of the best one, 0 to 1.",
+)
+@click.option("--rerank/--no-rerank", default=True, help="Use a reranker, if there is one.")
+@click.option("--synthesize", is_flag=True, help="Also write an answer from the results.")
+@click.option("--explain", is_flag=True, help="Also show the components of each score.")
+@click.option("--session", help="The current session.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
+def recall(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
     text: str,
-    top_k: Annotated[int, typer.Option(help="Maximum number of memories, up to 20.")] = 5,
-    scope: Annotated[Scope, typer.Option(help="Whose memories to search.")] = "any",
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(help="chat_message, tool_output, document_chunk, fact or note. Repeatable."),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Only memories since this date or time, in UTC.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(help="Only memories until this date or time, in UTC.")
-    ] = None,
-    as_of: Annotated[
-        str | None, typer.Option(help="Search as of this date or time: leave out anything later.")
-    ] = None,
-    min_relevance: Annotated[
-        float, typer.Option(help="Minimum score as a fraction of the best one, 0 to 1.")
-    ] = 0.0,
-    rerank: Annotated[
-        bool, typer.Option("--rerank/--no-rerank", help="Use a reranker, if there is one.")
-    ] = True,
-    synthesize: Annotated[
-        bool, typer.Option("--synthesize", help="Also write an answer from the results.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Also show the components of each score.")
-    ] = False,
-    session: Annotated[str | None, typer.Option(help="The current session.")] = None,
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
+    top_k: int,
+    scope: Scope,
+    kind: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    as_of: str | None,
+    min_relevance: float,
+    rerank: bool,
+    synthesize: bool,
+    explain: bool,
+    session: str | None,
+    user: str | None,
+    agent: str,
+    json: bool,
 ) -> None:
     """Search everything remembered."""
     with command(context.obj, json=json) as (settings, output):
@@ -71,12 +82,13 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @group.command()
+@click.argument("topic_or_id", help="A topic, or the id of any version.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
 def history(
-    context: typer.Context,
-    topic_or_id: Annotated[str, typer.Argument(help="A topic, or the id of any version.")],
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
+    context: click.Context, *, topic_or_id: str, user: str | None, agent: str, json: bool
 ) -> None:
     """Show every version of a fact, an answer or a message, newest first."""
     with command(context.obj, json=json) as (settings, output):
@@ -86,12 +98,13 @@ def history(
 
 
 @group.command()
+@click.argument("memory_id", metavar="ID", help="The memory's id.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
 def relations(
-    context: typer.Context,
-    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")],
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
+    context: click.Context, *, memory_id: str, user: str | None, agent: str, json: bool
 ) -> None:
     """Show the relations of a memory, in both directions."""
     with command(context.obj, json=json) as (settings, output):
@@ -101,18 +114,22 @@ def relations(
 
 
 @group.command()
-def audit(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    record_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Only changes of this memory.")
-    ] = None,
-    run: Annotated[
-        str | None, typer.Option(help="Only changes by this run of consolidate.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of entries.")] = 100,
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
+@click.argument("record_id", metavar="ID", required=False, help="Only changes of this memory.")
+@click.option("--run", help="Only changes by this run of consolidate.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, help="Maximum number of entries.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
+def audit(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
+    record_id: str | None,
+    run: str | None,
+    limit: int,
+    user: str | None,
+    agent: str,
+    json: bool,
 ) -> None:
     """Show which memories were changed by whom, when and why, newest first."""
     with command(context.obj, json=json) as (settings, output):
@@ -123,12 +140,13 @@ def audit(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @group.command()
+@click.option("--dry-run", is_flag=True, help="Only list the changes.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
 def consolidate(
-    context: typer.Context,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the changes.")] = False,
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
+    context: click.Context, *, dry_run: bool, user: str | None, agent: str, json: bool
 ) -> None:
     """Archive stale facts, merge duplicates and replace contradicted facts. See also undo."""
     with command(context.obj, json=json) as (settings, output):
@@ -138,15 +156,12 @@ def consolidate(
 
 
 @group.command()
-def undo(
-    context: typer.Context,
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="The run, as consolidate or audit prints it.")
-    ],
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
-) -> None:
+@click.argument("run", metavar="RUN", help="The run, as consolidate or audit prints it.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
+def undo(context: click.Context, *, run: str, user: str | None, agent: str, json: bool) -> None:
     """Undo the changes of a run of consolidate."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.changes import undo as undo_run
@@ -155,20 +170,28 @@ def undo(
 
 
 @group.command()
-def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    files: Annotated[
-        list[Path], typer.Argument(help="JSON lines with one message each; - is stdin.")
-    ],
-    session: Annotated[
-        str | None, typer.Option(help="The session of lines that name none.")
-    ] = None,
-    user: User = None,
-    agent: Agent = "cli",
-    allow_again: Annotated[
-        bool, typer.Option("--allow-again", help="Also store messages that were forgotten.")
-    ] = False,
-    json: Json = False,
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=PATH,
+    help="JSON lines with one message each; - is stdin.",
+)
+@click.option("--session", help="The session of lines that name none.")
+@user_option
+@agent_option
+@click.option("--allow-again", is_flag=True, help="Also store messages that were forgotten.")
+@json_option
+@click.pass_context
+def ingest(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
+    files: tuple[Path, ...],
+    session: str | None,
+    user: str | None,
+    agent: str,
+    allow_again: bool,
+    json: bool,
 ) -> None:
     """Store conversations word for word; again, only new and edited messages are stored."""
     with command(context.obj, json=json) as (settings, output):
@@ -179,14 +202,18 @@ def ingest(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @group.command()
+@click.argument("files", nargs=-1, required=True, type=PATH, help="Text or Markdown, in UTF-8.")
+@click.option("--title", help="The title. Default: the file's name.")
+@click.option("--source", help="The source. Default: the file's full path.")
+@json_option
+@click.pass_context
 def add_document(
-    context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="Text or Markdown, in UTF-8.")],
-    title: Annotated[str | None, typer.Option(help="The title. Default: the file's name.")] = None,
-    source: Annotated[
-        str | None, typer.Option(help="The source. Default: the file's full path.")
-    ] = None,
-    json: Json = False,
+    context: click.Context,
+    *,
+    files: tuple[Path, ...],
+    title: str | None,
+    source: str | None,
+    json: bool,
 ) -> None:
     """Store documents for everybody. A document replaces the earlier one of the same source."""
     with command(context.obj, json=json) as (settings, output):
@@ -196,22 +223,28 @@ def add_document(
 
 
 @group.command()
-def export(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="Where to write JSON lines; - is stdout.")],
-    scope: Annotated[
-        OwnerScope | None,
-        typer.Option(
-            help="Only memories of --session, --user or --agent, or those of the whole tenant."
-        ),
-    ] = None,
-    vectors: Annotated[
-        bool, typer.Option("--vectors", help="Include vectors, so that none is computed again.")
-    ] = False,
-    session: Annotated[str | None, typer.Option(help="The session, with --scope session.")] = None,
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
+@click.argument("file", type=PATH, help="Where to write JSON lines; - is stdout.")
+@click.option(
+    "--scope",
+    type=click.Choice(get_args(OwnerScope)),
+    help="Only memories of --session, --user or --agent, or those of the whole tenant.",
+)
+@click.option("--vectors", is_flag=True, help="Include vectors, so that none is computed again.")
+@click.option("--session", help="The session, with --scope session.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
+def export(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
+    file: Path,
+    scope: OwnerScope | None,
+    vectors: bool,
+    session: str | None,
+    user: str | None,
+    agent: str,
+    json: bool,
 ) -> None:
     """Write all memories to a file, as a backup or to move them."""
     with command(context.obj, json=json) as (settings, output):
@@ -223,15 +256,14 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @group.command("import")
-def import_(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A file from `local2 export`; - is stdin.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Store nothing; only say what would be stored.")
-    ] = False,
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
+@click.argument("file", type=PATH, help="A file from `local2 export`; - is stdin.")
+@click.option("--dry-run", is_flag=True, help="Store nothing; only say what would be stored.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
+def import_(  # noqa: PLR0913 - one parameter an option
+    context: click.Context, *, file: Path, dry_run: bool, user: str | None, agent: str, json: bool
 ) -> None:
     """Import an export. Importing it again changes nothing."""
     with command(context.obj, json=json) as (settings, output):
@@ -241,27 +273,26 @@ def import_(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @group.command()
-def forget(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    user: Annotated[
-        str | None,
-        typer.Option(help="The user. Without another option, everything of this user is erased."),
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option(help="Erase everything said in this session.")
-    ] = None,
-    topic: Annotated[
-        str | None, typer.Option(help="Erase every version of the fact under this key.")
-    ] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="Erase the record with this id.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be erased.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    allow_again: Annotated[
-        bool, typer.Option("--allow-again", help="Let a later import store it again.")
-    ] = False,
-    json: Json = False,
+@click.option("--user", help="The user. Without another option, everything of this user is erased.")
+@click.option("--session", help="Erase everything said in this session.")
+@click.option("--topic", help="Erase every version of the fact under this key.")
+@click.option("--id", "id_", help="Erase the record with this id.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@yes_option
+@click.option("--allow-again", is_flag=True, help="Let a later import store it again.")
+@json_option
+@click.pass_context
+def forget(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
+    user: str | None,
+    session: str | None,
+    topic: str | None,
+    id_: str | None,
+    dry_run: bool,
+    yes: bool,
+    allow_again: bool,
+    json: bool,
 ) -> None:
     """Erase for good what a user said or stated, everywhere; print a receipt."""
     with command(context.obj, json=json) as (settings, output):

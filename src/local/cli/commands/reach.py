@@ -1,49 +1,47 @@
 """Commands that give others access to the memory: MCP, hooks of coding agents, and accounts."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, get_args
 
+import click
 import msgspec
-import typer
 
-from local.cli.commands import Json
+from local.cli.commands import PATH, json_option, yes_option
 from local.cli.output import GlobalOptions, command
 from local.home import home_of
 from local.hooks.clients.client import Scope
 from local.protocol.envelope import Role
 
-servers = typer.Typer()
+servers = click.Group()
 
 
 @servers.command()
-def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    http: Annotated[
-        bool,
-        typer.Option("--http", help="Serve over HTTP on this machine instead, with a token."),
-    ] = False,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="The port for --http; 0 means any free port."),
-    ] = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(help="default, full, read-only, or the name of a tool. Repeatable."),
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option(help="Whose memory. Default: the user who is logged in.")
-    ] = None,
-    agent: Annotated[
-        str | None, typer.Option(help="The agent's name. Default: the client's own.")
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option(help="The session. Default: a new session.")
-    ] = None,
-    home: Annotated[
-        Path | None,
-        typer.Option(help="The memory's folder. Default: this project's, or else the user's."),
-    ] = None,
+@click.option("--http", is_flag=True, help="Serve over HTTP on this machine instead, with a token.")
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65_535),
+    help="The port for --http; 0 means any free port.",
+)
+@click.option(
+    "--profile", multiple=True, help="default, full, read-only, or the name of a tool. Repeatable."
+)
+@click.option("--user", help="Whose memory. Default: the user who is logged in.")
+@click.option("--agent", help="The agent's name. Default: the client's own.")
+@click.option("--session", help="The session. Default: a new session.")
+@click.option(
+    "--home", type=PATH, help="The memory's folder. Default: this project's, or else the user's."
+)
+@click.pass_context
+def mcp(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
+    http: bool,
+    port: int | None,
+    profile: tuple[str, ...],
+    user: str | None,
+    agent: str | None,
+    session: str | None,
+    home: Path | None,
 ) -> None:
     """Serve the memory over MCP to the client that starts this command, on stdin and stdout."""
     from local.mcp.opening import answer_initialize
@@ -55,7 +53,7 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
 
         options = {"user": user, "agent": agent, "session": session, "port": port}
         given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
-        given |= {"profile": tuple(profile)} if profile else {}
+        given |= {"profile": profile} if profile else {}
         own = msgspec.structs.replace(settings.mcp, **given)
         chosen_settings = msgspec.structs.replace(settings, mcp=own)
         if opening is None:
@@ -64,40 +62,45 @@ def mcp(  # noqa: PLR0913, PLR0917 - one parameter an option
             serve_stdio(chosen_settings, opening)
 
 
-hooks = typer.Typer(
+hooks = click.Group(
+    "hooks",
     help="Hooks of coding agents, which store and recall memories automatically.",
     no_args_is_help=True,
 )
-hook_commands = typer.Typer()
+hook_commands = click.Group()
 """The command that the hooks call."""
 
 
-class ClientName(StrEnum):
-    CLAUDE_CODE = "claude-code"
-    CODEX = "codex"
-    CURSOR = "cursor"
-
-
-Where = Annotated[
-    Scope, typer.Option(help="Use the settings of the user or of the current folder.")
-]
-Home = Annotated[
-    Path | None,
-    typer.Option(help="The memory's folder. Default: the current project's, or else the user's."),
-]
-User = Annotated[str | None, typer.Option(help="Whose memory. Default: the user who is logged in.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+CLIENTS = click.Choice(("claude-code", "codex", "cursor"))
+where_option = click.option(
+    "--scope",
+    type=click.Choice(get_args(Scope)),
+    default="user",
+    help="Use the settings of the user or of the current folder.",
+)
 
 
 @hooks.command()
-def install(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    client: ClientName,
-    scope: Where = "user",
-    home: Home = None,
-    user: User = None,
-    yes: Yes = False,
-    json: Json = False,
+@click.argument("client", type=CLIENTS)
+@where_option
+@click.option(
+    "--home",
+    type=PATH,
+    help="The memory's folder. Default: the current project's, or else the user's.",
+)
+@click.option("--user", help="Whose memory. Default: the user who is logged in.")
+@yes_option
+@json_option
+@click.pass_context
+def install(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
+    client: str,
+    scope: Scope,
+    home: Path | None,
+    user: str | None,
+    yes: bool,
+    json: bool,
 ) -> None:
     """Add the hooks to a client's settings, after showing the change and asking."""
     with command(context.obj, json=json) as (_, output):
@@ -108,13 +111,12 @@ def install(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @hooks.command()
-def uninstall(
-    context: typer.Context,
-    client: ClientName,
-    scope: Where = "user",
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
+@click.argument("client", type=CLIENTS)
+@where_option
+@yes_option
+@json_option
+@click.pass_context
+def uninstall(context: click.Context, *, client: str, scope: Scope, yes: bool, json: bool) -> None:
     """Remove exactly what install added, after showing the change and asking."""
     with command(context.obj, json=json) as (_, output):
         from local.cli.reach import uninstall as run
@@ -123,7 +125,9 @@ def uninstall(
 
 
 @hooks.command("list")
-def list_hooks(context: typer.Context, json: Json = False) -> None:
+@json_option
+@click.pass_context
+def list_hooks(context: click.Context, *, json: bool) -> None:
     """List which clients have hooks, and in which files."""
     with command(context.obj, json=json) as (_, output):
         from local.cli.reach import list_hooks as run
@@ -132,7 +136,11 @@ def list_hooks(context: typer.Context, json: Json = False) -> None:
 
 
 @hook_commands.command(hidden=True)
-def hook(client: str, event: str, home: str | None = None, user: str | None = None) -> None:
+@click.argument("client")
+@click.argument("event")
+@click.option("--home")
+@click.option("--user")
+def hook(*, client: str, event: str, home: str | None, user: str | None) -> None:
     """Run one hook with its event on standard input."""
     from local.hooks.acting import main
 
@@ -145,22 +153,19 @@ def _options(home: str | None, user: str | None) -> list[str]:
     return [word for name, value in given.items() if value for word in (name, value)]
 
 
-tenants = typer.Typer(
-    help="Manage accounts: tenants, their agents, keys and tokens.", no_args_is_help=True
+tenants = click.Group(
+    "tenants", help="Manage accounts: tenants, their agents, keys and tokens.", no_args_is_help=True
 )
 
-Tenant = Annotated[str, typer.Argument(help="The tenant's name.")]
-OneAgent = Annotated[str | None, typer.Option("--agent", help="One of the tenant's agents.")]
+tenant_argument = click.argument("tenant", help="The tenant's name.")
+one_agent_option = click.option("--agent", help="One of the tenant's agents.")
 
 
 @tenants.command()
-def init(
-    context: typer.Context,
-    encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Encrypt what JetStream stores.")
-    ] = False,
-    json: Json = False,
-) -> None:
+@click.option("--encrypt", is_flag=True, help="Encrypt what JetStream stores.")
+@json_option
+@click.pass_context
+def init(context: click.Context, *, encrypt: bool, json: bool) -> None:
     """Create accounts. From then on, nobody can connect without credentials."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import init as run
@@ -169,15 +174,16 @@ def init(
 
 
 @tenants.command()
-def add(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    tenant: Tenant,
-    agent: Annotated[str, typer.Option(help="The agent's name.")] = "agent",
-    role: Annotated[Role, typer.Option(help="What the agent may do.")] = "writer",
-    encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Encrypt the memory of a new tenant.")
-    ] = False,
-    json: Json = False,
+@tenant_argument
+@click.option("--agent", default="agent", help="The agent's name.")
+@click.option(
+    "--role", type=click.Choice(get_args(Role)), default="writer", help="What the agent may do."
+)
+@click.option("--encrypt", is_flag=True, help="Encrypt the memory of a new tenant.")
+@json_option
+@click.pass_context
+def add(  # noqa: PLR0913 - one parameter an option
+    context: click.Context, *, tenant: str, agent: str, role: Role, encrypt: bool, json: bool
 ) -> None:
     """Add a tenant, or another agent to it; print where the credentials are."""
     with command(context.obj, json=json) as (settings, output):
@@ -187,7 +193,9 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @tenants.command("list")
-def list_tenants(context: typer.Context, json: Json = False) -> None:
+@json_option
+@click.pass_context
+def list_tenants(context: click.Context, *, json: bool) -> None:
     """List tenants and their agents."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import list_tenants as run
@@ -196,9 +204,11 @@ def list_tenants(context: typer.Context, json: Json = False) -> None:
 
 
 @tenants.command()
-def remove(
-    context: typer.Context, tenant: Tenant, agent: OneAgent = None, json: Json = False
-) -> None:
+@tenant_argument
+@one_agent_option
+@json_option
+@click.pass_context
+def remove(context: click.Context, *, tenant: str, agent: str | None, json: bool) -> None:
     """Remove a tenant, or one of its agents. The tenant's memory stays."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import remove as run
@@ -207,9 +217,11 @@ def remove(
 
 
 @tenants.command()
-def rotate(
-    context: typer.Context, tenant: Tenant, agent: OneAgent = None, json: Json = False
-) -> None:
+@tenant_argument
+@one_agent_option
+@json_option
+@click.pass_context
+def rotate(context: click.Context, *, tenant: str, agent: str | None, json: bool) -> None:
     """Replace an agent's key; without an agent, the key that signs the tenant's tokens."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import rotate as run
@@ -218,30 +230,34 @@ def rotate(
 
 
 @tenants.command()
+@tenant_argument
+@click.argument("tool", help="A tool of that tenant.")
+@click.argument("others", nargs=-1, help="The tenants that may use it.")
+@json_option
+@click.pass_context
 def share(
-    context: typer.Context,
-    tenant: Tenant,
-    tool: Annotated[str, typer.Argument(help="A tool of that tenant.")],
-    others: Annotated[list[str] | None, typer.Argument(help="The tenants that may use it.")] = None,
-    json: Json = False,
+    context: click.Context, *, tenant: str, tool: str, others: tuple[str, ...], json: bool
 ) -> None:
     """Let other tenants use a tool; without OTHERS, stop sharing it."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import share as run
 
-        run(settings, output, tenant, tool, others or [])
+        run(settings, output, tenant, tool, others)
 
 
 @tenants.command()
-def token(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    tenant: Tenant,
-    user: Annotated[str, typer.Option(help="The user whom the token names.")],
-    days: Annotated[float, typer.Option(help="How many days it is valid.", min=0)] = 1.0,
-    role: Annotated[
-        Role | None, typer.Option(help="Limit the token to what this role may do.")
-    ] = None,
-    json: Json = False,
+@tenant_argument
+@click.option("--user", required=True, help="The user whom the token names.")
+@click.option(
+    "--days", type=click.FloatRange(min=0), default=1.0, help="How many days it is valid."
+)
+@click.option(
+    "--role", type=click.Choice(get_args(Role)), help="Limit the token to what this role may do."
+)
+@json_option
+@click.pass_context
+def token(  # noqa: PLR0913 - one parameter an option
+    context: click.Context, *, tenant: str, user: str, days: float, role: Role | None, json: bool
 ) -> None:
     """Print a token that proves for which user an agent asks."""
     with command(context.obj, json=json) as (settings, output):
@@ -251,7 +267,9 @@ def token(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @tenants.command("server-config")
-def server_config(context: typer.Context, json: Json = False) -> None:
+@json_option
+@click.pass_context
+def server_config(context: click.Context, *, json: bool) -> None:
     """Print the accounts for the configuration of your own NATS server."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.tenants import server_config as run

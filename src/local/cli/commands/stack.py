@@ -1,29 +1,35 @@
 """Commands on the stack itself: start it, talk to it, test it, examine it and repair it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import get_args
 
-import typer
+import click
 
 from local import __version__
-from local.cli.commands import Agent, Json, Session, User
+from local.cli.commands import (
+    PATH,
+    agent_option,
+    json_option,
+    session_option,
+    user_option,
+    yes_option,
+)
 from local.cli.output import command
 from local.protocol.envelope import Sender
 from local.settings import ChatChoice
 
-talk = typer.Typer()
-
-
-WhileUsed = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS", min=0, help="Run without a chat; stop after this long without clients."
-    ),
-]
+talk = click.Group()
 
 
 @talk.command()
-def up(context: typer.Context, while_used: WhileUsed = None) -> None:
+@click.option(
+    "--while-used",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="Run without a chat; stop after this long without clients.",
+)
+@click.pass_context
+def up(context: click.Context, *, while_used: float | None) -> None:
     """Start the stack, with a chat if in a terminal, else as a service. Ctrl-C stops it."""
     with command(context.obj) as (settings, _):
         from local.cli.up import up as run
@@ -32,7 +38,10 @@ def up(context: typer.Context, while_used: WhileUsed = None) -> None:
 
 
 @talk.command()
-def chat(context: typer.Context, session: Session = None, user: User = None) -> None:
+@session_option
+@user_option
+@click.pass_context
+def chat(context: click.Context, *, session: str | None, user: str | None) -> None:
     """Talk to a running stack."""
     with command(context.obj) as (settings, _):
         from local.cli.talk import chat as run
@@ -41,12 +50,13 @@ def chat(context: typer.Context, session: Session = None, user: User = None) -> 
 
 
 @talk.command()
+@click.argument("text")
+@session_option
+@user_option
+@json_option
+@click.pass_context
 def ask(
-    context: typer.Context,
-    text: str,
-    session: Session = None,
-    user: User = None,
-    json: Json = False,
+    context: click.Context, *, text: str, session: str | None, user: str | None, json: bool
 ) -> None:
     """Ask one question and print the answer."""
     with command(context.obj, json=json) as (settings, output):
@@ -56,7 +66,9 @@ def ask(
 
 
 @talk.command()
-def tools(context: typer.Context, json: Json = False) -> None:
+@json_option
+@click.pass_context
+def tools(context: click.Context, *, json: bool) -> None:
     """List the tools on the bus."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.talk import list_tools
@@ -65,39 +77,52 @@ def tools(context: typer.Context, json: Json = False) -> None:
 
 
 @talk.command()
-def call(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
+@click.argument("tool")
+@click.argument("arguments", metavar="KEY=VALUE…", nargs=-1, help="The tool's arguments.")
+@click.option("--session", help="Call it in this session.")
+@user_option
+@agent_option
+@json_option
+@click.pass_context
+def call(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
     tool: str,
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="The tool's arguments.")
-    ] = None,
-    session: Annotated[str | None, typer.Option(help="Call it in this session.")] = None,
-    user: User = None,
-    agent: Agent = "cli",
-    json: Json = False,
+    arguments: tuple[str, ...],
+    session: str | None,
+    user: str | None,
+    agent: str,
+    json: bool,
 ) -> None:
-    """Call one tool, e.g. `local2 call save_topic topic=user.name content=Richard`."""
+    """Call one tool: `local2 call save_topic topic=user.name content=Richard`."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.talk import call as run
 
         caller = Sender(agent=agent, user=user, session_id=session)
-        run(settings, output, tool, arguments or [], caller)
+        run(settings, output, tool, arguments, caller)
 
 
-upkeep = typer.Typer()
+upkeep = click.Group()
 
 
 @upkeep.command()
+@click.argument("paths", nargs=-1, type=PATH, help="Files or folders. Default: stories.")
+@click.option(
+    "--model",
+    type=click.Choice(get_args(ChatChoice)),
+    default="auto",
+    help="The chat model that answers.",
+)
+@click.option("--nats", help="The bus of a stack to use instead of new ones.")
+@json_option
+@click.pass_context
 def stories(
-    context: typer.Context,
-    paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files or folders. Default: stories.")
-    ] = None,
-    model: Annotated[ChatChoice, typer.Option(help="The chat model that answers.")] = "auto",
-    nats: Annotated[
-        str | None, typer.Option(help="The bus of a stack to use instead of new ones.")
-    ] = None,
-    json: Json = False,
+    context: click.Context,
+    *,
+    paths: tuple[Path, ...],
+    model: ChatChoice,
+    nats: str | None,
+    json: bool,
 ) -> None:
     """Play stories against live stacks in temporary folders; exit with code 1 if one fails."""
     with command(context.obj, json=json) as (settings, output):
@@ -107,17 +132,13 @@ def stories(
 
 
 @upkeep.command()
-def doctor(
-    context: typer.Context,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Also read the whole ledger; no stack may be running.")
-    ] = False,
-    ready: Annotated[
-        bool,
-        typer.Option("--ready", help="Only check whether the stack serves; exit with 1 if not."),
-    ] = False,
-    json: Json = False,
-) -> None:
+@click.option("--deep", is_flag=True, help="Also read the whole ledger; no stack may be running.")
+@click.option(
+    "--ready", is_flag=True, help="Only check whether the stack serves; exit with 1 if not."
+)
+@json_option
+@click.pass_context
+def doctor(context: click.Context, *, deep: bool, ready: bool, json: bool) -> None:
     """Check that everything works, and say how to repair what does not."""
     with command(context.obj, json=json) as (settings, output):
         if ready:
@@ -131,20 +152,15 @@ def doctor(
 
 
 @upkeep.command()
-def reindex(
-    context: typer.Context,
-    embedder: Annotated[
-        str | None,
-        typer.Option(
-            help="Change to another embedder while the present one serves: minilm, an Ollama "
-            "model, or openai:MODEL of an endpoint. Naming the present one cancels a change."
-        ),
-    ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait until the other embedder serves.")
-    ] = True,
-    json: Json = False,
-) -> None:
+@click.option(
+    "--embedder",
+    help="Change to another embedder while the present one serves: minilm, an Ollama "
+    "model, or openai:MODEL of an endpoint. Naming the present one cancels a change.",
+)
+@click.option("--wait/--no-wait", default=True, help="Wait until the other embedder serves.")
+@json_option
+@click.pass_context
+def reindex(context: click.Context, *, embedder: str | None, wait: bool, json: bool) -> None:
     """Rebuild the vector index from the ledger, whether or not a stack is running."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.upkeep import reindex as run
@@ -153,23 +169,28 @@ def reindex(
 
 
 @upkeep.command()
+@click.argument(
+    "folder",
+    metavar="DIR",
+    required=False,
+    type=PATH,
+    help="The folder. Default: backup_folder in the settings.",
+)
+@click.option("--recipient", help="Encrypt for this age public key, or for those in this file.")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    help="How many backups to keep in DIR. Default: backup_keep in the settings.",
+)
+@json_option
+@click.pass_context
 def backup(
-    context: typer.Context,
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="The folder. Default: backup_folder in the settings."),
-    ] = None,
-    recipient: Annotated[
-        str | None,
-        typer.Option(help="Encrypt for this age public key, or for those in this file."),
-    ] = None,
-    keep: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="How many backups to keep in DIR. Default: backup_keep in the settings."
-        ),
-    ] = None,
-    json: Json = False,
+    context: click.Context,
+    *,
+    folder: Path | None,
+    recipient: str | None,
+    keep: int | None,
+    json: bool,
 ) -> None:
     """Back up everything, whether or not a stack is running."""
     with command(context.obj, json=json) as (settings, output):
@@ -179,25 +200,26 @@ def backup(
 
 
 @upkeep.command()
-def restore(  # noqa: PLR0913, PLR0917 - one parameter an option
-    context: typer.Context,
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder that `backup` wrote to.")
-    ],
-    generation: Annotated[
-        str | None, typer.Option(help="The name of a backup in DIR. Default: the newest.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where to restore it. Default: data_dir in the settings.")
-    ] = None,
-    identity: Annotated[
-        Path | None, typer.Option(help="The file with the age secret key that decrypts it.")
-    ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Move an existing memory aside.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only read the whole backup.")] = False,
-    json: Json = False,
+@click.argument("folder", metavar="DIR", type=PATH, help="The folder that `backup` wrote to.")
+@click.option("--generation", help="The name of a backup in DIR. Default: the newest.")
+@click.option(
+    "--data-dir", type=PATH, help="Where to restore it. Default: data_dir in the settings."
+)
+@click.option("--identity", type=PATH, help="The file with the age secret key that decrypts it.")
+@click.option("--replace", is_flag=True, help="Move an existing memory aside.")
+@click.option("--dry-run", is_flag=True, help="Only read the whole backup.")
+@json_option
+@click.pass_context
+def restore(  # noqa: PLR0913 - one parameter an option
+    context: click.Context,
+    *,
+    folder: Path,
+    generation: str | None,
+    data_dir: Path | None,
+    identity: Path | None,
+    replace: bool,
+    dry_run: bool,
+    json: bool,
 ) -> None:
     """Restore a backup. No stack may be running."""
     with command(context.obj, json=json) as (settings, output):
@@ -216,14 +238,11 @@ def restore(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 @upkeep.command()
-def migrate(
-    context: typer.Context,
-    back: Annotated[
-        bool, typer.Option("--back", help="Go back to the ledger before the last migration.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    json: Json = False,
-) -> None:
+@click.option("--back", is_flag=True, help="Go back to the ledger before the last migration.")
+@yes_option
+@json_option
+@click.pass_context
+def migrate(context: click.Context, *, back: bool, yes: bool, json: bool) -> None:
     """Migrate the ledger to this version, as a start does, or go back. No stack may be running."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.restore import migrate as run
@@ -234,22 +253,25 @@ def migrate(
 @upkeep.command()
 def version() -> None:
     """Print the version."""
-    typer.echo(__version__)
+    click.echo(__version__)
 
 
-dead_letters = typer.Typer(
+dead_letters = click.Group(
+    "dead-letters",
     help="List, show, retry or drop messages that could not be read.",
     no_args_is_help=True,
 )
 
-Numbers = Annotated[
-    list[int] | None, typer.Argument(metavar="NUMBER…", help="Their numbers, as listed.")
-]
-All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
+numbers_argument = click.argument(
+    "numbers", metavar="NUMBER…", nargs=-1, type=int, help="Their numbers, as listed."
+)
+all_option = click.option("--all", "every", is_flag=True, help="All dead letters.")
 
 
 @dead_letters.command("list")
-def list_dead_letters(context: typer.Context, json: Json = False) -> None:
+@json_option
+@click.pass_context
+def list_dead_letters(context: click.Context, *, json: bool) -> None:
     """List the messages that could not be read, and why."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import list_letters
@@ -258,11 +280,10 @@ def list_dead_letters(context: typer.Context, json: Json = False) -> None:
 
 
 @dead_letters.command("show")
-def show_dead_letter(
-    context: typer.Context,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Its number, as listed.")],
-    json: Json = False,
-) -> None:
+@click.argument("number", metavar="NUMBER", type=int, help="Its number, as listed.")
+@json_option
+@click.pass_context
+def show_dead_letter(context: click.Context, *, number: int, json: bool) -> None:
     """Show one dead letter with its message."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import show
@@ -271,12 +292,13 @@ def show_dead_letter(
 
 
 @dead_letters.command("retry")
+@numbers_argument
+@all_option
+@user_option
+@json_option
+@click.pass_context
 def retry_dead_letters(
-    context: typer.Context,
-    numbers: Numbers = None,
-    every: All = False,
-    user: User = None,
-    json: Json = False,
+    context: click.Context, *, numbers: tuple[int, ...], every: bool, user: str | None, json: bool
 ) -> None:
     """Publish messages again, and drop their dead letters once JetStream has stored them.
 
@@ -285,15 +307,19 @@ def retry_dead_letters(
     with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import retry
 
-        retry(settings, output, numbers or [], user, every=every)
+        retry(settings, output, numbers, user, every=every)
 
 
 @dead_letters.command("drop")
+@numbers_argument
+@all_option
+@json_option
+@click.pass_context
 def drop_dead_letters(
-    context: typer.Context, numbers: Numbers = None, every: All = False, json: Json = False
+    context: click.Context, *, numbers: tuple[int, ...], every: bool, json: bool
 ) -> None:
     """Remove dead letters for good."""
     with command(context.obj, json=json) as (settings, output):
         from local.cli.dead_letters import drop
 
-        drop(settings, output, numbers or [], every=every)
+        drop(settings, output, numbers, every=every)

@@ -1,0 +1,64 @@
+"""Commands import little: most of their time would be imports that they do not use."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from commands import START_SECONDS, Served
+
+PRINTING_MODULES = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+from local.__main__ import main
+main()
+"""
+HEAVY = {
+    "chromadb",
+    "cryptography",
+    "httpx",
+    "jwt",
+    "mcp",
+    "nacl",
+    "numpy",
+    "ollama",
+    "onnx",
+    "onnxruntime",
+    "opentelemetry",
+    "prometheus_client",
+    "prompt_toolkit",
+    "pydantic",
+    "rich",
+    "structlog",
+    "tokenizers",
+    "typer",
+    "yaml",
+}
+
+
+def imported(folder: Path, *words: str) -> set[str]:
+    """Run a command as users do, and return the modules that it has imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTING_MODULES, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        check=True,
+    )
+    assert done.stdout
+    return set(done.stderr.split())
+
+
+def test_the_version_is_printed_without_the_bus(tmp_path: Path) -> None:
+    modules = imported(tmp_path, "version")
+
+    assert "local.cli" in modules
+    assert modules & {*HEAVY, "nats", "uvloop"} == set()
+
+
+def test_recall_imports_the_bus_and_nothing_that_it_does_not_use(running: Served) -> None:
+    for words in (["recall", "x"], ["recall", "x", "--json"]):
+        modules = imported(running.folder, *words)
+
+        assert "nats" in modules
+        assert modules & HEAVY == set()
