@@ -233,7 +233,7 @@ async def test_several_statements_are_quoted_if_the_question_is_about_something(
 
 
 async def test_what_hardly_concerns_the_question_is_not_quoted() -> None:
-    unsure, unrelated = Session(found(MOVED, relevance=0.2)), Session(found(MOVED, relevance=0.05))
+    unsure, unrelated = Session(found(MOVED, relevance=0.2)), Session(found(MOVED, relevance=0.03))
 
     assert await unsure.send("Which car do I drive?") == (
         "The closest that I remember: You said on 23 November: I moved to Bergen."

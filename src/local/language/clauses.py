@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from local.language.forms import PAST_TIME
 from local.language.questions import QUESTION_WORDS, is_question
 from local.language.sentences import PART_BREAK, split_lazily
 from local.language.words import RUN, informative_words, stems
@@ -59,6 +60,16 @@ _LEAD_IN = re.compile(
     r"[\s,.:!-]*)+",
     re.IGNORECASE,
 )
+GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
+WHEN_FIRST = re.compile(
+    rf"(?P<time>(?:in |on |since |back in )?{PAST_TIME}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
+)
+CORRECTED_VALUE = re.compile(
+    r"(?:actually|correction|sorry|no|wait|oops)[,:.!]? (?:it's|it is|make that|i meant|make it)"
+    r"(?: now)? (?P<v>(?!not\b|fine|ok|good|the )\S.*)",
+    re.IGNORECASE,
+)
+"""Gives another value for what the sentence before states, for example "Sorry, it's 250"."""
 
 
 def sentences_of(content: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ _AFTER_SENTENCE = (
     + r"[\"')]*\s+|(?<=[\u3002\uff01\uff1f\u061f])\s*|\n+"
 )
 SENTENCE_BREAK = re.compile(_AFTER_SENTENCE)
-PART_BREAK = re.compile(rf"{_AFTER_SENTENCE}|;\s+|\s+[\u2013\u2014-]\s+")
+PART_BREAK = re.compile(rf"{_AFTER_SENTENCE}|;\s+|(?<=\s)[\u2013\u2014-]\s+")
 """Separates the parts of a text that can be understood alone: sentences, and parts of them."""
 _SOMETHING = re.compile(r"\w\w")
 

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from local.language.clauses import (
+    CORRECTED_VALUE,
+    GREETING,
+    WHEN_FIRST,
     Salience,
     clauses_of,
     is_denied,
@@ -20,7 +23,7 @@ from local.language.clauses import (
     stands_alone,
     without_lead_in,
 )
-from local.language.forms import NAME, PAST_TIME, PEOPLE, PROJECTS, Form, form, opening_of, topic_of
+from local.language.forms import NAME, PEOPLE, PROJECTS, Form, form, opening_of, topic_of
 from local.language.wording import THE_USER, dated, questions, shortened, standalone
 from local.language.words import informative_words
 from local.memory.extraction.items import (
@@ -45,18 +48,8 @@ _FORMS = {
 }
 """The forms to try for a clause, by its opening and by whether it has a "not" in it."""
 _GREETED = form("fact", rf"i(?:'m| am) (?P<v>{NAME})(?=\W*$|,| and\b| from\b)", "user.name")
-_GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
 _TALKED_OF = form("fact", "", importance=0.4, confidence=0.5, durability="ephemeral")
-_WHEN_FIRST = re.compile(
-    rf"(?P<time>(?:in |on |since |back in )?{PAST_TIME}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
-)
 _DIGIT = re.compile(r"\d")
-_CORRECTED_VALUE = re.compile(
-    r"(?:actually|correction|sorry|no|wait|oops)[,:.!]? (?:it's|it is|make that|i meant|make it)"
-    r"(?: now)? (?P<v>(?!not\b|fine|ok|good|the )\S.*)",
-    re.IGNORECASE,
-)
-"""Gives another value for what the sentence before states, for example "Sorry, it's 250"."""
 
 
 class _Stated(NamedTuple):
@@ -117,7 +110,7 @@ def _stated_in(message: Utterance, before: _Stated | None, salience: Salience) -
 
 def _corrected(before: _Stated, sentence: str) -> _Stated | None:
     """Return the statement with a corrected value, if the sentence corrects it."""
-    found = _CORRECTED_VALUE.match(sentence)
+    found = CORRECTED_VALUE.match(sentence)
     if found is None:
         return None
     old, new = before.clause[before.value_at :], found["v"].rstrip(".! ")
@@ -133,7 +126,7 @@ def _value_kind(value: str) -> tuple[bool, bool]:
 
 def _statements(sentence: str) -> Iterator[_Stated]:
     """Yield what each clause of a sentence states, by the first form that matches."""
-    has_greeting = _GREETING.match(sentence) is not None
+    has_greeting = GREETING.match(sentence) is not None
     for part in clauses_of(_with_time_last(without_lead_in(sentence))):
         clause = without_lead_in(part)
         if is_lasting(clause) and stands_alone(clause):
@@ -154,7 +147,7 @@ def _match(form_: Form, clause: str) -> _Stated | None:
 
 def _with_time_last(sentence: str) -> str:
     """Return the sentence with its time at the end: "I … last week" for "Last week I …"."""
-    found = _WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
+    found = WHEN_FIRST.fullmatch(sentence.rstrip(" .!"))
     if found is None:
         return sentence
     time = found["time"]
