@@ -218,7 +218,7 @@ async def test_many_concurrent_searches_are_answered_without_a_worker(
 async def test_recall_waits_for_a_starting_worker_no_longer_than_its_caller(
     memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory.indexer, "_patience", 600.0)
+    monkeypatch.setattr(memory.indexer, "patience", 600.0)
     memory.indexer.worker_starting()
     caller_waits_until.set(utc_now() + timedelta(seconds=1))
 
@@ -230,7 +230,7 @@ async def test_recall_waits_for_a_starting_worker_no_longer_than_its_caller(
 async def test_recall_does_not_wait_for_a_dead_or_unusable_worker(
     memory: Memory, richard: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory.indexer, "_patience", 600.0)
+    monkeypatch.setattr(memory.indexer, "patience", 600.0)
 
     async def mismatched(**_: object) -> VectorStatus:
         return VectorStatus(
