@@ -15,10 +15,10 @@ group = typer.Typer()
 @group.command()
 def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
-    text: str,
+    query: str,
     top_k: Annotated[int, typer.Option(help="Maximum number of memories, up to 20.")] = 5,
     scope: Annotated[Scope, typer.Option(help="Whose memories to search.")] = "any",
-    kind: Annotated[
+    source_kinds: Annotated[
         list[str] | None,
         typer.Option(help="chat_message, tool_output, document_chunk, fact or note. Repeatable."),
     ] = None,
@@ -53,10 +53,10 @@ def recall(  # noqa: PLR0913, PLR0917 - one parameter an option
         from local.cli.recall import search
 
         args = {
-            "query": text,
+            "query": query,
             "top_k": top_k,
             "scope": scope,
-            "source_kinds": kind or None,
+            "source_kinds": source_kinds or None,
             "since": since,
             "until": until,
             "as_of": as_of,

@@ -7,7 +7,7 @@ import typer
 
 from local import __version__
 from local.cli.commands import Agent, Json, Session, User, caller_of
-from local.cli.output import command
+from local.cli.output import Output, command
 from local.home import asking_user
 from local.settings import ChatChoice
 
@@ -232,9 +232,11 @@ def migrate(
 
 
 @upkeep.command()
-def version() -> None:
+def version(json: Json = False) -> None:
     """Print the version."""
-    typer.echo(__version__)
+    output = Output(json=json)
+    output.data({"version": __version__})
+    output.text(__version__)
 
 
 dead_letters = typer.Typer(

@@ -168,8 +168,8 @@ CHUNK = (600, 900)
 MIN_CHUNK = 100
 """Minimum characters of a chunk. A shorter one is joined with the next of its section."""
 MAX_SHORT_SECTIONS = 1_000
-"""Number of sections after which those with less text than a chunk are joined with the next, so that
-a document has a bounded number of chunks."""
+"""Number of sections after which those with less text than a chunk are joined with the next, so
+that a document has a bounded number of chunks."""
 SPLIT_CHARACTERS = 10_000
 """Number of characters that are split in one step."""
 PART_ENDS = ("\n#", "\n\n", "\n", " ")
