@@ -130,6 +130,7 @@ async def test_a_new_memory_tool_causes_no_echoes_by_default(
         description="Count.",
         annotations=READS,
         args=NoArgs,
+        answer=NoArgs,
         function=_count,
     )
     monkeypatch.setattr(memory.tools, "own", memory.tools.own | {new_tool.name})

@@ -243,3 +243,8 @@ def test_the_docs_name_every_command() -> None:
 
 def test_version_prints_the_name_and_the_version(tmp_path: Path) -> None:
     assert local2(tmp_path, "--version").stdout == f"local2 {__version__}\n"
+
+
+def test_the_command_version_prints_json_on_request(tmp_path: Path) -> None:
+    assert local2(tmp_path, "version").stdout == f"{__version__}\n"
+    assert answer(tmp_path, "version") == {"version": __version__}

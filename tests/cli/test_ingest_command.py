@@ -124,7 +124,7 @@ def test_a_malformed_line_is_named_and_its_file_is_not_sent(
     assert problem in failed.stderr
     assert failed.stderr.count(" looks like ") <= 1
     assert f"{good}: 1 stored" in failed.stdout
-    found = recalled(running.folder, "never said", "--user", user, "--kind", "chat_message")
+    found = recalled(running.folder, "never said", "--user", user, "--source-kinds", "chat_message")
     assert "Never said." not in [item["content"] for item in found]
 
 

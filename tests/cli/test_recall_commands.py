@@ -47,7 +47,7 @@ def test_documents_are_stored_and_invalid_files_are_named(running: Served, tmp_p
     }.items():
         assert f"{file}: {problem}" in failed.stderr
     assert failed.stdout.startswith(f"{guide}: Document stored in 1 chunk: ")
-    found = recalled(running.folder, "ficus", "--kind", "document_chunk")
+    found = recalled(running.folder, "ficus", "--source-kinds", "document_chunk")
     (chunk,) = [item for item in found if item["content"] == PLANTS.strip()]
     assert chunk["label"] == "guide › Plants"  # noqa: RUF001 - the separator of labels
     assert chunk["source_ref"] == f"{guide}#1"
@@ -66,7 +66,7 @@ def test_a_document_added_again_is_unchanged_or_replaced(running: Served, tmp_pa
     assert [done["data"]["added"] for done in (first, again, changed)] == [1, 0, 0]
     assert again["data"]["unchanged"] == 1
     assert changed["data"]["replaced"] == 1
-    found = recalled(running.folder, "palm", "--kind", "document_chunk")
+    found = recalled(running.folder, "palm", "--source-kinds", "document_chunk")
     palms = [(item["label"], item["content"]) for item in found if "palm" in item["content"]]
     assert palms == [("Green guide", "The palm is watered on Fridays.")]
 
@@ -88,7 +88,7 @@ def test_recall_lists_the_results(running: Served, tmp_path: Path, user: str) ->
         *("--session", "talk", "--user", user),
     )
 
-    words = ("--user", user, "--kind", "chat_message")
+    words = ("--user", user, "--source-kinds", "chat_message")
     listed = local2(running.folder, "recall", "osmium", *words).stdout
 
     numbers = [line.split()[0] for line in listed.splitlines() if not line.startswith("   ")]
@@ -108,7 +108,7 @@ def test_recall_applies_its_options(running: Served, tmp_path: Path, user: str) 
     def found(*words: str) -> list[str]:
         return [item["content"] for item in recalled(running.folder, "densest osmium yes", *words)]
 
-    own = ("--user", user, "--kind", "chat_message")
+    own = ("--user", user, "--source-kinds", "chat_message")
     on_the_8th = {TALK[0]["content"], TALK[1]["content"]}
     assert set(found(*own)) == {*on_the_8th, "yes"}
     assert set(found(*own, "--until", "2023-05-08")) == on_the_8th
@@ -119,8 +119,8 @@ def test_recall_applies_its_options(running: Served, tmp_path: Path, user: str) 
     assert set(found(*own, "--as-of", "2023-05-08")) == on_the_8th
     assert found(*own, "--min-relevance", "1") == [found(*own)[0]]
     assert found(*own, "--scope", "session", "--session", "other") == []
-    assert found("--user", user, "--kind", "fact", "--kind", "tool_output") == []
-    assert found("--user", f"not {user}", "--kind", "chat_message") == []
+    assert found("--user", user, "--source-kinds", "fact", "--source-kinds", "tool_output") == []
+    assert found("--user", f"not {user}", "--source-kinds", "chat_message") == []
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_recall_applies_its_options(running: Served, tmp_path: Path, user: str) 
         pytest.param(["--until", "2023-02-30"], 1, "until: '2023-02-30'", id="until"),
         pytest.param(["--as-of", "noon"], 1, "as_of: 'noon'", id="as-of"),
         pytest.param(["--min-relevance", "2"], 1, "min_relevance", id="min-relevance"),
-        pytest.param(["--kind", "episode"], 1, "episode", id="kind"),
+        pytest.param(["--source-kinds", "episode"], 1, "episode", id="kind"),
         pytest.param(["--top-k", "21"], 1, "top_k", id="top-k"),
         pytest.param(["--scope", "world"], 2, "world", id="scope"),
         pytest.param(["--scope", "user", "--user", ""], 1, "user", id="a scope without a user"),

@@ -44,7 +44,7 @@ async def test_a_fact_is_stored_once_and_recalled_by_its_meaning(url: str) -> No
         again = await memory.remember(GOLD, importance=0.9, durability="core")
 
         async def recall_by_meaning() -> list[local2.RecalledItem]:
-            return (await memory.recall(QUESTION, limit=1, kinds=["fact"])).items
+            return (await memory.recall(QUESTION, top_k=1, source_kinds=["fact"])).items
 
         await eventually(recall_by_meaning)  # its vector follows a moment later
         assert (first.was_new, again) == (True, local2.RememberedFact(id=first.id, was_new=False))
@@ -76,7 +76,7 @@ async def test_a_topic_is_set_read_and_deleted_with_its_history(url: str) -> Non
 async def test_a_saved_note_is_found_with_its_metadata(url: str) -> None:
     async with local2.connect(url=url, user="cleo", agent="clerk") as memory:
         saved = await memory.save("The capital of Australia is Canberra.", {"source": "atlas"})
-        found = await memory.search("capital of Australia", limit=1)
+        found = await memory.search("capital of Australia", top_k=1)
 
         (hit,) = found.hits
         assert (hit.id, hit.metadata["source"], hit.metadata["agent"]) == (
@@ -122,7 +122,7 @@ async def test_a_fact_of_scope_tenant_is_shared_with_every_user(url: str) -> Non
     async with local2.connect(url=url) as memory:
         await memory.remember("The office is in Vienna.", scope="tenant")
 
-        (item,) = (await memory.of(user="fay").recall("Where is the office?", limit=1)).items
+        (item,) = (await memory.of(user="fay").recall("Where is the office?", top_k=1)).items
         assert (item.content, item.scope) == ("The office is in Vienna.", "tenant")
 
 

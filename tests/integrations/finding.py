@@ -9,4 +9,4 @@ from local.protocol.memories import RecalledItem
 async def found_by(home: Path, user: str, query: str) -> list[RecalledItem]:
     """Return what another agent finds, in a separate session."""
     async with connect(home=home, user=user, session="later") as memory:
-        return (await memory.recall(query, limit=20)).items
+        return (await memory.recall(query, top_k=20)).items

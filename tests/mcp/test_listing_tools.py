@@ -33,6 +33,35 @@ async def test_a_client_lists_and_calls_the_tools(settings: Settings, era: str) 
 
 
 @pytest.mark.usefixtures("tools")
+async def test_every_tool_declares_its_data_and_clients_find_them_valid(
+    settings: Settings,
+) -> None:
+    """The client refuses data that differ from the declaration."""
+    full = msgspec.structs.replace(settings.mcp, profile=("full",))
+    async with client_of(msgspec.structs.replace(settings, mcp=full)) as client:
+        listed = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        found = []
+        for name, args in (
+            ("save_topic", {"topic": "user.metal", "content": "osmium"}),
+            ("ingest", {"messages": [{"role": "user", "content": "A metal: osmium."}]}),
+            ("recall", {"query": "Which metal?", "explain": True}),
+            ("search_memory", {"query": "Which metal?"}),
+            ("memory_history", {"topic_or_id": "user.metal"}),
+            ("load_session", {}),
+            ("top_memories", {}),
+            ("consolidate", {"dry_run": True}),
+            ("audit", {}),
+        ):
+            found.append(await client.call_tool(name, args))
+
+    assert not [name for name, schema in listed.items() if not (schema and schema["properties"])]
+    assert not [text_of(one) for one in found if one.is_error]
+    recalled = found[2].structured_content
+    assert recalled is not None
+    assert recalled["items"][0]["explanation"]
+
+
+@pytest.mark.usefixtures("tools")
 async def test_the_default_profile_offers_few_tools_and_none_that_erases(
     settings: Settings,
 ) -> None:

@@ -331,7 +331,7 @@ def test_models_receive_these_schemas(memory: Memory) -> None:
         for declared in parameters["properties"].values():
             assert declared.get("type") in KNOWN_TYPES or declared["enum"]
         assert b"$ref" not in msgspec.json.encode(schema)
-        assert b"anyOf" not in msgspec.json.encode(schema)
+        assert b"anyOf" not in msgspec.json.encode(function)
     search = schemas["search_memory"].tool_schema.function.parameters
     assert search["required"] == ["query"]
     assert search["properties"]["top_k"] == {
@@ -349,6 +349,35 @@ def test_the_mcp_definition_has_the_same_parameters(memory: Memory) -> None:
             "name": each.name,
             "description": each.description,
             "inputSchema": each.schema().tool_schema.function.parameters,
+            "outputSchema": each.schema().output_schema,
             "title": each.title,
             "annotations": msgspec.to_builtins(each.annotations),
         }
+
+
+async def test_a_fact_without_a_scope_belongs_to_the_user_to_its_key_or_to_everybody(
+    memory: Memory,
+) -> None:
+    nobody = Caller(tenant="default", agent="shell")
+    for caller, args in (
+        (RICHARD, {"content": "Likes tea."}),
+        (RICHARD, {"content": "Tuesday.", "topic": "project.deadline"}),
+        (nobody, {"content": "The office is in Vienna."}),
+    ):
+        await call(memory, "remember_fact", args, caller)
+    await call(
+        memory,
+        "add_knowledge",
+        {"facts": [{"subject": "Ada", "predicate": "is", "object": "kind"}]},
+    )
+
+    found = msgspec.to_builtins(
+        (await call(memory, "recall", {"query": "tea, Tuesday, Vienna, Ada"})).data
+    )
+
+    assert {item["content"]: item["scope"] for item in found["items"]} == {
+        "Likes tea.": "user",
+        "Tuesday.": "tenant",
+        "The office is in Vienna.": "tenant",
+        "Ada is kind.": "user",
+    }

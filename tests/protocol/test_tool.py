@@ -52,6 +52,16 @@ def refused(args: bytes) -> InvalidArgumentsError:
             "One of: title, size, shade.",
             id="a name in a part",
         ),
+        pytest.param(
+            b'{"color": "red"}',
+            "Did you mean colour? One of: colour, extras, parts.",
+            id="a similar name",
+        ),
+        pytest.param(
+            b'{"parts": [{"titel": "x"}]}',
+            "Did you mean title? One of: title, size, shade.",
+            id="a similar name in a part",
+        ),
     ],
 )
 def test_an_invalid_choice_is_refused_with_the_choices(args: bytes, choices: str) -> None:

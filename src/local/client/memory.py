@@ -139,7 +139,7 @@ class Memory:
 
     async def remember(  # noqa: PLR0913 - the parts of a fact
         self,
-        text: str,
+        content: str,
         *,
         topic: str | None = None,
         scope: OwnerScope | None = None,
@@ -150,9 +150,10 @@ class Memory:
         """Remember a fact until a newer one contradicts it.
 
         Args:
-            text: The fact, in a sentence that makes sense by itself.
+            content: The fact, in a sentence that makes sense by itself.
             topic: Its key, if it has one. A newer fact under the key replaces it.
-            scope: Who it belongs to. None means the user, or everybody if there is no user.
+            scope: Who it belongs to. None means the user, or everybody if there is no user;
+                with a topic, everybody unless it starts with `user.`.
             memory_type: The kind of fact.
             durability: `core` never fades, `standard` fades slowly, `ephemeral` soon.
             importance: How much it matters, 0 to 1.
@@ -160,9 +161,9 @@ class Memory:
         return await self._calls.ask(
             RememberedFact,
             "remember_fact",
-            content=text,
+            content=content,
             topic=topic,
-            scope=scope or ("user" if self._calls.caller.user else "tenant"),
+            scope=scope,
             memory_type=memory_type,
             durability=durability,
             importance=importance,
@@ -172,9 +173,9 @@ class Memory:
         self,
         query: str,
         *,
-        limit: int | None = None,
+        top_k: int | None = None,
         scope: Scope | None = None,
-        kinds: Sequence[SourceKind] | None = None,
+        source_kinds: Sequence[SourceKind] | None = None,
         since: str | None = None,
         until: str | None = None,
         as_of: str | None = None,
@@ -185,10 +186,10 @@ class Memory:
 
         Args:
             query: What to look for, in any words.
-            limit: Maximum number of items.
+            top_k: Maximum number of items.
             scope: Where to search: `session`, `history`, `user`, `agent`, `tenant`, or `any` for
                 all of them.
-            kinds: The kinds to find; None means all.
+            source_kinds: The kinds to find; None means all.
             since: Leave out everything older than this date or time, e.g. 2026-05-01.
             until: Leave out everything newer than this date or time.
             as_of: Search as of this time: leave out everything that happened later.
@@ -199,9 +200,9 @@ class Memory:
             RecalledItems,
             "recall",
             query=query,
-            top_k=limit,
+            top_k=top_k,
             scope=scope,
-            source_kinds=list(kinds) if kinds is not None else None,
+            source_kinds=list(source_kinds) if source_kinds is not None else None,
             since=since,
             until=until,
             as_of=as_of,
@@ -209,13 +210,13 @@ class Memory:
             synthesize=synthesize,
         )
 
-    async def save(self, text: str, metadata: Json | None = None) -> SavedMemory:
+    async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
         """Store a note about something that happened or was learned."""
-        return await self._calls.ask(SavedMemory, "save_memory", content=text, metadata=metadata)
+        return await self._calls.ask(SavedMemory, "save_memory", content=content, metadata=metadata)
 
-    async def search(self, query: str, *, limit: int | None = None) -> FoundMemories:
+    async def search(self, query: str, *, top_k: int | None = None) -> FoundMemories:
         """Find earlier questions with their answers, and saved notes."""
-        return await self._calls.ask(FoundMemories, "search_memory", query=query, top_k=limit)
+        return await self._calls.ask(FoundMemories, "search_memory", query=query, top_k=top_k)
 
     async def ingest(self, messages: Sequence[Json], *, session: str | None = None) -> IngestReport:
         """Store a conversation word for word. Sent again, or continued, it adds only what is new.
@@ -237,9 +238,9 @@ class Memory:
             SessionContent, "load_session", session_id=session, limit=limit
         )
 
-    async def note(self, text: str, *, role: str | None = None) -> SessionNotes:
+    async def note(self, content: str, *, role: str | None = None) -> SessionNotes:
         """Add a note for the rest of the session; return all its notes."""
-        return await self._calls.ask(SessionNotes, "note", content=text, role=role)
+        return await self._calls.ask(SessionNotes, "note", content=content, role=role)
 
     async def top_memories(self) -> list[TopMemory]:
         """Return the memories that matter most whatever the question, to begin a session with."""

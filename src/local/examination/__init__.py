@@ -1,6 +1,9 @@
 """The checks of `local2 doctor`: what works, what is missing, and how to repair it."""
 
 import asyncio
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from local.examination.installation import (
     check_folder,
@@ -11,7 +14,7 @@ from local.examination.installation import (
     check_package,
     check_server,
 )
-from local.examination.models import check_models
+from local.examination.models import START_OLLAMA, check_models
 from local.examination.stack import check_stack
 from local.protocol.maintenance import CheckResult
 from local.settings import Settings
@@ -28,6 +31,15 @@ async def run_checks(settings: Settings, *, deep: bool = False) -> list[CheckRes
         check_minilm(settings.memory),
         *check_hooks(settings.memory.data_dir),
     ]
-    findings += await asyncio.gather(*check_models(settings))
+    findings += _say_once(START_OLLAMA, await asyncio.gather(*check_models(settings)))
     findings += [finding async for finding in check_stack(settings, deep=deep)]
     return findings
+
+
+def _say_once(remedy: str, findings: Sequence[CheckResult]) -> Iterator[CheckResult]:
+    """Yield the findings with this remedy in only one of them, preferably a broken one."""
+    having = [finding for finding in findings if finding.remedy == remedy]
+    kept = next((one for one in having if one.verdict == "broken"), having[0] if having else None)
+    for finding in findings:
+        drop = finding in having and finding is not kept
+        yield msgspec.structs.replace(finding, remedy=None) if drop else finding

@@ -15,6 +15,7 @@ from local.vectors import weights
 from local.vectors.config import embeddings_endpoint
 from local.vectors.served import OPENAI_PREFIX, OpenAIEmbedder
 
+START_OLLAMA = "ollama serve"
 PATIENCE = 10.0
 """Seconds in which an endpoint's model must answer with a word."""
 
@@ -113,7 +114,7 @@ async def _check_ollama(
         models = await installed_models(url)
     except Local2Error as error:
         detail = error.message + otherwise
-        return CheckResult(name, verdict, detail, remedy="ollama serve")
+        return CheckResult(name, verdict, detail, remedy=START_OLLAMA)
     if model in models or f"{model}:latest" in models:
         return CheckResult(name, "ok", f"{model}, Ollama at {shown}")
     return CheckResult(

@@ -116,7 +116,7 @@ class LocalMemoryService(BaseMemoryService):
         found = await self._do_as(
             user_id,
             app_name,
-            lambda memory: memory.recall(query[:MAX_QUERY_CHARACTERS], limit=MAX_RESULTS),
+            lambda memory: memory.recall(query[:MAX_QUERY_CHARACTERS], top_k=MAX_RESULTS),
         )
         return SearchMemoryResponse(memories=[entry_of(item) for item in found.items])
 

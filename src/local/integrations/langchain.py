@@ -76,7 +76,7 @@ class LocalRetriever(BaseRetriever):
 
     def _asking(self, query: str, k: int | None) -> Work[list[Document]]:
         async def ask(memory: Memory) -> list[Document]:
-            found = await memory.recall(query, limit=k or self.k, scope=self.scope)
+            found = await memory.recall(query, top_k=k or self.k, scope=self.scope)
             return [document_of(item) for item in found.items]
 
         return ask

@@ -120,7 +120,8 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `title`: its name for people. `annotations`: its effects. `reads_memory`: its results come from
     the memory. `for_models`: it may be offered to models. `recorded`: its results become memories.
-    `whole`: its results are never replaced by a preview. `tool_messages.read_schema` reads
+    `whole`: its results are never replaced by a preview. `output_schema`: the JSON schema of its
+    results' data. `tool_messages.read_schema` reads
     announcements in other forms.
     """
 
@@ -134,6 +135,7 @@ class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
     for_models: bool = True
     recorded: bool = True
     whole: bool = False
+    output_schema: Json | None = None
 
 
 class Empty(msgspec.Struct, kw_only=True):

@@ -6,9 +6,10 @@ validation cannot differ.
 
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -27,8 +28,13 @@ from local.protocol.payloads import (
 from local.protocol.reading import in_utc
 
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
-_UNKNOWN_FIELD = re.compile(r"^Object contains unknown field .* at `args(?:\.([^`]+))?`")
+_UNKNOWN_FIELD = re.compile(
+    r"^Object contains unknown field `(?P<name>.*)` - at `args(?:\.(?P<part>[^`]+))?`"
+)
 _INDEX = re.compile(r"\[[^\]]*\]")
+
+ALIKE = 0.7
+"""Minimum likeness of two names, 0 to 1, for one to be taken for a misspelling of the other."""
 
 Reporter = Callable[[ToolProgress], Awaitable[None]]
 reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
@@ -74,6 +80,7 @@ class McpTool(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     name: str
     description: str
     input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
     title: str = ""
     annotations: ToolHints = ToolHints()
 
@@ -81,6 +88,7 @@ class McpTool(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a host serves and announces; see ToolSchema for the flags.
 
+    `answer` is the type of its results' data, if it is always the same.
     `on_result` is called with every result, including failures, just before it is sent.
     """
 
@@ -89,6 +97,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     args: type[msgspec.Struct]
     run: Callable[[Caller, Any], Awaitable[ToolOutput]]
+    answer: type[msgspec.Struct] | None = None
     title: str = ""
     annotations: ToolHints = ToolHints()
     reads_memory: bool = False
@@ -113,18 +122,25 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             for_models=self.for_models,
             recorded=self.recorded,
             whole=self.whole,
+            output_schema=answer_schema(self.answer) if self.answer else None,
         )
 
     def with_choices(self, error: InvalidArgumentsError) -> InvalidArgumentsError:
-        """Return the error; for an invalid choice or name, the remedy lists the valid ones."""
+        """Return the error; for an invalid choice or name, the remedy lists the valid ones.
+
+        If the name of an argument resembles a valid one, the remedy asks whether that was meant.
+        """
+        near: Sequence[str] = ()
         if argument := _INVALID_CHOICE.search(error.message):
             allowed = self._schema_at(argument[1]).get("enum", [])
         elif argument := _UNKNOWN_FIELD.search(error.message):
-            allowed = self._schema_at(argument[1]).get("properties", {})
+            allowed = self._schema_at(argument["part"]).get("properties", {})
+            near = get_close_matches(argument["name"], allowed, n=1, cutoff=ALIKE)
         else:
             return error
         remedy = f"One of: {', '.join(allowed)}." if allowed else "None are allowed."
-        return InvalidArgumentsError(error.message, remedy=remedy)
+        meant = f"Did you mean {near[0]}? " if near else ""
+        return InvalidArgumentsError(error.message, remedy=f"{meant}{remedy}")
 
     def _schema_at(self, path: str | None) -> dict[str, Any]:
         """Return the schema of an argument, or of a part of it; without a path, of all of them."""
@@ -139,6 +155,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             name=self.name,
             description=self.description,
             input_schema=parameters_of(self.args),
+            output_schema=answer_schema(self.answer) if self.answer else None,
             title=self.title,
             annotations=self.annotations,
         )
@@ -156,19 +173,28 @@ def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
     return schema
 
 
-def _inlined(declared: Any, components: dict[str, Any]) -> Any:
+@cache
+def answer_schema(answer: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON schema of the data of a tool's results, without references."""
+    (_,), components = msgspec.json.schema_components([answer])
+    schema: dict[str, Any] = _inlined(components[answer.__name__], components, every_type=True)
+    return schema
+
+
+def _inlined(declared: Any, components: dict[str, Any], *, every_type: bool = False) -> Any:
     if isinstance(declared, list):
-        return [_inlined(item, components) for item in declared]
+        return [_inlined(item, components, every_type=every_type) for item in declared]
     if not isinstance(declared, dict):
         return declared
-    declared = _with_one_type(declared)
+    if not every_type:
+        declared = _with_one_type(declared)
     if (reference := declared.get("$ref")) is not None:
         described = {key: value for key, value in declared.items() if key != "$ref"}
         named = components[str(reference).rpartition("/")[2]]
-        return _inlined({**named, **described}, components)
+        return _inlined({**named, **described}, components, every_type=every_type)
     return _with_type(
         {
-            key: _inlined(value, components)
+            key: _inlined(value, components, every_type=every_type)
             for key, value in declared.items()
             if key != "title" or isinstance(value, dict)  # an argument may be named "title"
         }

@@ -97,11 +97,17 @@ def read_schema(data: bytes) -> ToolSchema:
         for_models=payload.get("for_models") is not False,
         recorded=payload.get("recorded") is not False,
         whole=payload.get("whole") is True,
+        output_schema=_object_schema(payload.get("output_schema")),
     )
 
 
 def _value_at(fields: object, name: str) -> object:
     return fields.get(name) if isinstance(fields, dict) else None
+
+
+def _object_schema(declared: object) -> Json | None:
+    """Return the schema of an object; None for anything else."""
+    return declared if isinstance(declared, dict) and declared.get("type") == "object" else None
 
 
 def _hints(annotations: object) -> ToolHints:

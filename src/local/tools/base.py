@@ -7,17 +7,19 @@ models.
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from local import __version__, telemetry
+from local.ledger.records import place_of_topic
 from local.llm.framing import INSET, inset
 from local.memory.recall.items import RecallItem
 from local.memory.service import MemoryService
 from local.memory.tenant import Memories
 from local.protocol.answers import Hit
 from local.protocol.envelope import Caller, utc_now
+from local.protocol.memories import OwnerScope
 from local.protocol.payloads import ToolHints, ToolResult
 from local.protocol.tool import Tool, ToolOutput
 from local.telemetry import MemoryOperation
@@ -39,6 +41,13 @@ QueryText = Annotated[
     str,
     msgspec.Meta(min_length=1, max_length=4_096, description="What to look for, in any words."),
 ]
+FactScope = Annotated[
+    Literal["user", "agent", "tenant"],
+    msgspec.Meta(
+        description="Whom it belongs to. Default: the user, or everybody if there is no user; with "
+        "a key, as in save_topic."
+    ),
+]
 MAX_CONTENT = 65_536
 """Maximum characters of a memory; longer texts are documents."""
 
@@ -54,6 +63,13 @@ ERASES = ToolHints(
 )
 
 
+def default_scope(caller: Caller, topic: str | None = None) -> OwnerScope:
+    """Return the scope of a fact that names none: that of its key, if it has one."""
+    if topic is not None:
+        return place_of_topic(topic, caller.user)[0]
+    return "tenant" if caller.user is None else "user"
+
+
 class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base class of all tools' arguments. Unknown arguments are refused."""
 
@@ -61,7 +77,8 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     """The declaration of a tool; `over` some memories it becomes a Tool.
 
-    `title`: the name for people. `annotations`: how it affects the memory. `shows`: returns the ids
+    `title`: the name for people. `annotations`: how it affects the memory. `answer`: the type of a
+    result's data. `shows`: returns the ids
     of the records that a result's data shows. `for_models`: whether models may be offered the tool;
     a tool for programs would only take up their context. `operation`: the name of the operation in
     traces. `action`: returns the action that a role must permit, if it is not the tool's name.
@@ -72,6 +89,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     description: str
     annotations: ToolHints
     args: type[A]
+    answer: type[msgspec.Struct]
     function: Callable[[MemoryService, A], Awaitable[ToolOutput]]
     shows: Callable[[Any], Iterable[str]] = lambda _: ()
     for_models: bool = True
@@ -94,6 +112,7 @@ class MemoryTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             description=self.description,
             version=__version__,
             args=self.args,
+            answer=self.answer,
             run=self._traced(run),
             title=self.title,
             annotations=self.annotations,

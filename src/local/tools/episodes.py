@@ -75,6 +75,7 @@ SAVE_MEMORY = MemoryTool(
     description=SAVE_MEMORY_DESCRIPTION,
     annotations=WRITES,
     args=SaveMemory,
+    answer=SavedMemory,
     function=save_memory,
     operation="upsert_memory",
 )
@@ -143,6 +144,7 @@ SEARCH_MEMORY = MemoryTool[SearchMemory](
     description=SEARCH_MEMORY_DESCRIPTION,
     annotations=READS,
     args=SearchMemory,
+    answer=FoundMemories,
     function=search_memory,
     shows=_shown,
     operation="search_memory",

@@ -1,6 +1,6 @@
 """Tools for facts: store them with a key or as a sentence, look them up, show their history."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -18,8 +18,10 @@ from local.tools.base import (
     TEXT_BYTES,
     WRITES,
     Args,
+    FactScope,
     MemoryTool,
     TopicKey,
+    default_scope,
     shortened,
 )
 
@@ -60,6 +62,7 @@ SAVE_TOPIC = MemoryTool(
     description=SAVE_TOPIC_DESCRIPTION,
     annotations=WRITES,
     args=SaveTopic,
+    answer=SavedTopic,
     function=save_topic,
     operation="upsert_memory",
 )
@@ -105,6 +108,7 @@ RECALL_TOPIC = MemoryTool[RecallTopic](
     description=RECALL_TOPIC_DESCRIPTION,
     annotations=READS,
     args=RecallTopic,
+    answer=RecalledTopic,
     function=recall_topic,
     shows=_topic_shown,
     operation="search_memory",
@@ -125,9 +129,7 @@ class RememberFact(Args, frozen=True):
         str,
         msgspec.Meta(min_length=1, max_length=MAX_CONTENT, description="The fact, in a sentence."),
     ]
-    scope: Annotated[
-        Literal["user", "agent", "tenant"], msgspec.Meta(description="Whom the fact belongs to.")
-    ]
+    scope: FactScope | None = None
     topic: Annotated[
         TopicKey | None,
         msgspec.Meta(description="A key, if it has one: a newer fact of the key replaces it."),
@@ -148,7 +150,7 @@ async def remember_fact(memory: MemoryService, args: RememberFact) -> ToolOutput
     written = await memory.facts.store(
         Fact(
             content=args.content,
-            scope=args.scope,
+            scope=args.scope or default_scope(memory.caller, args.topic),
             topic=args.topic,
             memory_type=args.memory_type,
             durability=args.durability,
@@ -167,6 +169,7 @@ REMEMBER_FACT = MemoryTool[RememberFact](
     description=REMEMBER_FACT_DESCRIPTION,
     annotations=WRITES,
     args=RememberFact,
+    answer=RememberedFact,
     function=remember_fact,
     operation="upsert_memory",
 )
@@ -232,6 +235,7 @@ MEMORY_HISTORY = MemoryTool[MemoryHistory](
     description=MEMORY_HISTORY_DESCRIPTION,
     annotations=READS,
     args=MemoryHistory,
+    answer=Versions,
     function=memory_history,
     shows=_versions_shown,
     operation="search_memory",

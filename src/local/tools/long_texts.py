@@ -61,6 +61,7 @@ ADD_DOCUMENT = MemoryTool(
     description=ADD_DOCUMENT_DESCRIPTION,
     annotations=WRITES,
     args=AddDocument,
+    answer=AddedDocument,
     function=add_document,
     for_models=False,
     operation="upsert_memory",
@@ -127,6 +128,7 @@ READ_TOOL_OUTPUT = MemoryTool(
     description=READ_TOOL_OUTPUT_DESCRIPTION,
     annotations=READS,
     args=ReadToolOutput,
+    answer=OutputPiece,
     function=read_tool_output,
 )
 
@@ -181,6 +183,7 @@ READ_DOCUMENT = MemoryTool(
     description=READ_DOCUMENT_DESCRIPTION,
     annotations=READS,
     args=ReadDocument,
+    answer=DocumentPiece,
     function=read_document,
     for_models=False,
 )

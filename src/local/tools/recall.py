@@ -227,6 +227,7 @@ RECALL = MemoryTool[Recall](
     description=DESCRIPTION,
     annotations=READS,
     args=Recall,
+    answer=RecalledItems,
     function=recall,
     shows=_shown,
     operation="search_memory",

@@ -1,6 +1,6 @@
 """Tools for relations: between people and things, as triplets, and between memories."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -12,7 +12,14 @@ from local.memory.service import MemoryService
 from local.protocol.envelope import Name
 from local.protocol.memories import RelatedMemories, RelatedMemory, RelationType, Triplet
 from local.protocol.tool import ToolOutput
-from local.tools.base import READS, WRITES, Args, MemoryTool
+from local.tools.base import (
+    READS,
+    WRITES,
+    Args,
+    FactScope,
+    MemoryTool,
+    default_scope,
+)
 
 ADD_KNOWLEDGE_DESCRIPTION = (
     "Remember how people and things are connected, in triplets that read as sentences, e.g. "
@@ -38,9 +45,7 @@ class AddKnowledge(Args, frozen=True):
         list[KnowledgeFact],
         msgspec.Meta(min_length=1, max_length=MAX_FACTS, description="The facts, one each."),
     ]
-    scope: Annotated[
-        Literal["user", "agent", "tenant"], msgspec.Meta(description="Whom the facts belong to.")
-    ]
+    scope: FactScope | None = None
 
 
 class KnownFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +65,9 @@ async def add_knowledge(memory: MemoryService, args: AddKnowledge) -> ToolOutput
         Triplet(subject=fact.subject, predicate=fact.predicate, object=fact.object)
         for fact in args.facts
     ]
-    written = await memory.facts.store_triplets(triplets, args.scope)
+    written = await memory.facts.store_triplets(
+        triplets, args.scope or default_scope(memory.caller)
+    )
     added = sum(one.was_new for one in written)
     return ToolOutput(
         content=f"Facts stored: {added} new, {len(written) - added} already known.",
@@ -76,6 +83,7 @@ ADD_KNOWLEDGE = MemoryTool(
     description=ADD_KNOWLEDGE_DESCRIPTION,
     annotations=WRITES,
     args=AddKnowledge,
+    answer=AddedKnowledge,
     function=add_knowledge,
     for_models=False,
     operation="upsert_memory",
@@ -119,6 +127,7 @@ RELATE = MemoryTool[Relate](
     description=RELATE_DESCRIPTION,
     annotations=WRITES,
     args=Relate,
+    answer=ChangedRelation,
     function=relate,
     for_models=False,
     operation="update_memory",
@@ -184,6 +193,7 @@ RELATIONS = MemoryTool[ListRelations](
     description=RELATIONS_DESCRIPTION,
     annotations=READS,
     args=ListRelations,
+    answer=RelatedMemories,
     function=relations,
     shows=_shown,
     for_models=False,

@@ -11,8 +11,8 @@ from local.llm.framing import fact_line, inset, note_line, quoted_line
 from local.memory.intake.intake import LARGE_CONVERSATION
 from local.memory.service import MemoryService
 from local.memory.sessions import TopMemories, from_call
-from local.protocol.answers import SessionContent, SessionMessage
-from local.protocol.conversation import ConversationMessage
+from local.protocol.answers import SessionContent, SessionMessage, SessionNotes
+from local.protocol.conversation import ConversationMessage, IngestReport
 from local.protocol.envelope import Name
 from local.protocol.memories import NOTHING_FOUND
 from local.protocol.messages import MessageJson, messages_of
@@ -75,6 +75,7 @@ INGEST = MemoryTool[Ingest](
     description=INGEST_DESCRIPTION,
     annotations=WRITES,
     args=Ingest,
+    answer=IngestReport,
     function=ingest,
     for_models=False,
     operation="upsert_memory",
@@ -167,6 +168,7 @@ LOAD_SESSION = MemoryTool[LoadSession](
     description=LOAD_SESSION_DESCRIPTION,
     annotations=READS,
     args=LoadSession,
+    answer=SessionContent,
     function=load_session,
     shows=_session_shown,
     for_models=False,
@@ -216,6 +218,7 @@ NOTE = MemoryTool(
     description=NOTE_DESCRIPTION,
     annotations=WRITES,
     args=MakeNote,
+    answer=SessionNotes,
     function=note,
     operation="create_memory",
 )
@@ -250,6 +253,7 @@ TOP_MEMORIES = MemoryTool[NoArguments](
     description=TOP_MEMORIES_DESCRIPTION,
     annotations=READS,
     args=NoArguments,
+    answer=TopMemories,
     function=top_memories,
     shows=_top_shown,
     for_models=False,

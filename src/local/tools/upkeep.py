@@ -10,6 +10,7 @@ from local.memory.service import MemoryService
 from local.memory.upkeep.consolidation import Consolidated
 from local.protocol.answers import (
     AuditEntry,
+    AuditTrail,
     ConsolidationChange,
     ConsolidationReport,
     Receipt,
@@ -79,6 +80,7 @@ CONSOLIDATE = MemoryTool[Consolidate](
     description=CONSOLIDATE_DESCRIPTION,
     annotations=WRITES,
     args=Consolidate,
+    answer=ConsolidationReport,
     function=consolidate,
     for_models=False,
     operation="update_memory",
@@ -123,6 +125,7 @@ UNDO = MemoryTool[Undo](
     description=UNDO_DESCRIPTION,
     annotations=WRITES,
     args=Undo,
+    answer=UndoReport,
     function=undo,
     for_models=False,
     operation="update_memory",
@@ -174,6 +177,7 @@ AUDIT = MemoryTool[Audit](
     description=AUDIT_DESCRIPTION,
     annotations=READS,
     args=Audit,
+    answer=AuditTrail,
     function=audit,
     for_models=False,
 )
@@ -233,6 +237,7 @@ FORGET = MemoryTool[Forget](
     description=FORGET_DESCRIPTION,
     annotations=ERASES,
     args=Forget,
+    answer=Receipt,
     function=forget,
     for_models=False,
     operation="delete_memory",

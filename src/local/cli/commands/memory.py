@@ -13,13 +13,13 @@ group = click.Group()
 
 
 @group.command()
-@click.argument("text")
+@click.argument("query")
 @click.option("--top-k", type=int, default=5, help="Maximum number of memories, up to 20.")
 @click.option(
     "--scope", type=click.Choice(get_args(Scope)), default="any", help="Whose memories to search."
 )
 @click.option(
-    "--kind",
+    "--source-kinds",
     multiple=True,
     help="chat_message, tool_output, document_chunk, fact or note. Repeatable.",
 )
@@ -43,10 +43,10 @@ group = click.Group()
 def recall(  # noqa: PLR0913 - one parameter an option
     context: click.Context,
     *,
-    text: str,
+    query: str,
     top_k: int,
     scope: Scope,
-    kind: tuple[str, ...],
+    source_kinds: tuple[str, ...],
     since: str | None,
     until: str | None,
     as_of: str | None,
@@ -64,10 +64,10 @@ def recall(  # noqa: PLR0913 - one parameter an option
         from local.cli.recall import search
 
         args = {
-            "query": text,
+            "query": query,
             "top_k": top_k,
             "scope": scope,
-            "source_kinds": kind or None,
+            "source_kinds": source_kinds or None,
             "since": since,
             "until": until,
             "as_of": as_of,

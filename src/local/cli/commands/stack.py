@@ -15,7 +15,7 @@ from local.cli.commands import (
     user_option,
     yes_option,
 )
-from local.cli.output import command
+from local.cli.output import Output, command
 from local.home import asking_user
 from local.settings import ChatChoice
 
@@ -252,9 +252,12 @@ def migrate(context: click.Context, *, back: bool, yes: bool, json: bool) -> Non
 
 
 @upkeep.command()
-def version() -> None:
+@json_option
+def version(*, json: bool) -> None:
     """Print the version."""
-    click.echo(__version__)
+    output = Output(json=json)
+    output.data({"version": __version__})
+    output.text(__version__)
 
 
 dead_letters = click.Group(
