@@ -296,9 +296,11 @@ def _claimed_sender(data: bytes) -> Sender:
         return sender_of(data)
     except BadRequestError:
         text = data.decode("utf-8", "replace")
-        found = ((name, value_of(value)) for name, value in _SENDER_FIELD.findall(text))
-        fields = {name: value for name, value in found if value is not None}
-        return Sender(user=fields.get("user"), session_id=fields.get("session_id"))
+        found = [(name, value_of(value)) for name, value in _SENDER_FIELD.findall(text)]
+        known = [(name, value) for name, value in found if value is not None]
+        # The envelope names the user, and comes first; its payload may name another session.
+        user, session = dict(reversed(known)).get("user"), dict(known).get("session_id")
+        return Sender(user=user, session_id=session)
 
 
 def _is_sent_by(actual: Sender, wanted: Sender) -> bool:
