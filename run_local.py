@@ -4,7 +4,7 @@ import sys
 
 if __name__ == "__main__":
     try:
-        from local.cli import app
+        from local2.cli import app
     except KeyboardInterrupt:  # during the import; afterwards the command handles it
         sys.exit(130)
     app(["up", *sys.argv[1:]])

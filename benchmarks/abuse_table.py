@@ -13,7 +13,7 @@ from rich.table import Table
 from floods import FLOODS
 from footprint import Memory, stack_memory
 from kills import KILLS
-from local.protocol import subjects
+from local2.protocol import subjects
 from long_texts import long_texts
 from observer import Observer, observing
 from target import Abuse, Claim, Target, envelope, target_in, turn

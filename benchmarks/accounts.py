@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from local.tenants.credentials import (
+from local2.tenants.credentials import (
     MEMORY_SEED_FILE,
     SIGNING_KEY,
     Credentials,
     inbox_of,
     new_key_pair,
 )
-from local.tenants.directory import Agent, Entries, TenantEntry, write_secret
-from local.tenants.tokens import new_signing_key, sign
+from local2.tenants.directory import Agent, Entries, TenantEntry, write_secret
+from local2.tenants.tokens import new_signing_key, sign
 
 AGENT = "agent"
 KEY = "benchmark"

@@ -10,8 +10,8 @@ from typing import Any
 import chromadb
 from chromadb.config import Settings
 
-from local.language.words import terms
-from local.vectors.embedder import FloatMatrix
+from local2.language.words import terms
+from local2.vectors.embedder import FloatMatrix
 
 UPSERT_SIZE = 1_000
 RANK_CONSTANT = 60

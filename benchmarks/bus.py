@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from client import Ask, Asker, alternating, latency, request_of, stack_and_echo, throughput
-from local.ledger.sqlite.records import LARGEST_HELD
+from local2.ledger.sqlite.records import LARGEST_HELD
 from report import Figure, a_second, milliseconds, ratio, run
 from texts import notes
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from tokenizers import Tokenizer
 
-from local.vectors.weights import installed_folder
+from local2.vectors.weights import installed_folder
 
 MEDIAN_WORDS = 18
 SPREAD = 0.6

@@ -13,14 +13,14 @@ import nats.errors
 from nats.aio.client import Client
 
 from echo import ECHO, INSERT, MESSAGES
-from local.bus.connection import Headers
-from local.bus.identity import bearer
-from local.bus.streams import turns_stream
-from local.protocol import subjects
-from local.protocol.envelope import DEFAULT_TENANT, decode, encode, new_id, seal
-from local.protocol.maintenance import MemoryStatus
-from local.protocol.payloads import Empty, ToolRequest, ToolResult
-from local.tenants.credentials import Credentials
+from local2.bus.connection import Headers
+from local2.bus.identity import bearer
+from local2.bus.streams import turns_stream
+from local2.protocol import subjects
+from local2.protocol.envelope import DEFAULT_TENANT, decode, encode, new_id, seal
+from local2.protocol.maintenance import MemoryStatus
+from local2.protocol.payloads import Empty, ToolRequest, ToolResult
+from local2.tenants.credentials import Credentials
 from processes import running_echo, running_stack
 from report import percentile
 

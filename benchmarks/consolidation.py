@@ -17,13 +17,13 @@ import numpy as np
 from chat import messages, questions
 from client import USER, Asker, alternating, asking, data_of, latency, request_of, seconds
 from fill import fill_index, made_up_vectors, write_records
-from local.ledger.door import Ledger
-from local.ledger.records import EXTRACTED_FROM, NewRecord
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.sql import migrations
-from local.protocol.answers import ConsolidationReport
-from local.protocol.envelope import DEFAULT_TENANT, content_id
-from local.vectors.minilm import MiniLM
+from local2.ledger.door import Ledger
+from local2.ledger.records import EXTRACTED_FROM, NewRecord
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.sql import migrations
+from local2.protocol.answers import ConsolidationReport
+from local2.protocol.envelope import DEFAULT_TENANT, content_id
+from local2.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from report import Figure, milliseconds, percentile, ratio, run
 

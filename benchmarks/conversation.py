@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 
-from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig, Mode
-from local.conversation.managed import ManagedConversationMemory
-from local.conversation.message import Message
+from local2.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig, Mode
+from local2.conversation.managed import ManagedConversationMemory
+from local2.conversation.message import Message
 from report import Figure, run
 from texts import notes
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broken import Breaker, random_of
-from local.errors import Local2Error
+from local2.errors import Local2Error
 from readers import Reader, readers
 
 SHOWN = 500

@@ -19,7 +19,7 @@ import nats
 import uvloop
 from nats.aio.msg import Msg
 
-from local.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import migrations
 
 ECHO = "bench.echo"
 INSERT = "bench.insert"

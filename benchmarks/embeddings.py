@@ -14,8 +14,8 @@ import httpx
 import msgspec
 
 from client import alternating
-from local.endpoint.address import Endpoint
-from local.vectors.served import OpenAIEmbedder
+from local2.endpoint.address import Endpoint
+from local2.vectors.served import OpenAIEmbedder
 from processes import POLL, child
 from report import Figure, a_second, ratio, run
 from texts import notes

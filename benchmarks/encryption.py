@@ -11,10 +11,10 @@ from pathlib import Path
 from client import USER, alternating
 from fill import episodes
 from ledgers import ledger_in
-from local.content_key import ContentKey
-from local.ledger.door import Ledger
-from local.ledger.records import Record
-from local.ledger.search import (
+from local2.content_key import ContentKey
+from local2.ledger.door import Ledger
+from local2.ledger.records import Record
+from local2.ledger.search import (
     Choice,
     DetailRequest,
     Matches,
@@ -23,7 +23,7 @@ from local.ledger.search import (
     VectorResult,
     WordMatches,
 )
-from local.ledger.sqlite import working_sets
+from local2.ledger.sqlite import working_sets
 from report import Figure, milliseconds, ratio, run
 from texts import notes
 

@@ -18,11 +18,11 @@ import yaml
 from rich.console import Console
 
 from dataset import DataError, moment
-from local.language.words import stems, words
-from local.memory.extraction.items import Item, Passage, Utterance
-from local.memory.extraction.rules import extract
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.language.words import stems, words
+from local2.memory.extraction.items import Item, Passage, Utterance
+from local2.memory.extraction.rules import extract
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 from report import Figure, a_second, table_of, values_of
 
 SAYINGS = Path(__file__).parent / "data" / "sayings.yaml"

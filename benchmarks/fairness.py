@@ -16,9 +16,9 @@ from chat import messages, questions
 from client import USER, Asker, alternating, data_of, latency, request_as, request_of
 from client import asking as asking_at
 from fill import EVENT_TIME, write_records
-from local.ledger.records import NewRecord
-from local.protocol.answers import FoundMemories
-from local.protocol.envelope import new_id
+from local2.ledger.records import NewRecord
+from local2.protocol.answers import FoundMemories
+from local2.protocol.envelope import new_id
 from processes import data_dir, running_stack
 from report import Figure, milliseconds, ratio, run
 from texts import notes

@@ -16,11 +16,11 @@ from fault_target import ANSWER_TIMEOUT, HURRIED, LEDGER, PATIENCE, FaultTarget,
 from footprint import children
 from harm import flip, full_disk, locked, overwrite, read_only
 from ledgers import open_ledger
-from local.errors import StorageError
-from local.ledger.door import Ledger
-from local.ledger.records import Counts
-from local.protocol import subjects
-from local.settings import MemorySettings
+from local2.errors import StorageError
+from local2.ledger.door import Ledger
+from local2.ledger.records import Counts
+from local2.protocol import subjects
+from local2.settings import MemorySettings
 from processes import STACK
 from stand_ins.ollama_server import Trouble
 from target import envelope

@@ -14,7 +14,7 @@ from random import Random
 import msgspec
 
 from fault_target import ANSWER_TIMEOUT, FaultTarget
-from local.protocol import subjects
+from local2.protocol import subjects
 from target import envelope, turn
 
 USER = "load"

@@ -15,9 +15,9 @@ import nats.errors
 from client import Asker
 from footprint import NATS_SERVER, VECTOR_WORKER
 from hurried_stack import CLOCK
-from local import examination
-from local.config_files import load_settings
-from local.protocol import subjects
+from local2 import examination
+from local2.config_files import load_settings
+from local2.protocol import subjects
 from processes import chroma_dir, data_dir, environment_of, running_stack
 from stand_ins.ollama_server import OllamaStandIn
 from target import Target, envelope, free_port, turn

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from client import USER
-from local.ledger.door import Ledger
-from local.ledger.records import NewRecord
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.sql import migrations
-from local.protocol.envelope import DEFAULT_TENANT, content_id, utc_now
-from local.settings import MemorySettings
-from local.vectors.embedder import FloatMatrix
-from local.vectors.index import VectorIndex
-from local.vectors.minilm import MODEL, MiniLM
+from local2.ledger.door import Ledger
+from local2.ledger.records import NewRecord
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.sql import migrations
+from local2.protocol.envelope import DEFAULT_TENANT, content_id, utc_now
+from local2.settings import MemorySettings
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.index import VectorIndex
+from local2.vectors.minilm import MODEL, MiniLM
 
 BATCH = 5_000
 EVENT_TIME = datetime(2026, 1, 1, tzinfo=UTC)

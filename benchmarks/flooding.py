@@ -21,10 +21,10 @@ from nats.aio.client import Client
 from accounts import AGENT
 from chat import messages, questions
 from client import request_of
-from local.bus.identity import bearer
-from local.protocol import subjects
-from local.protocol.tool_messages import ERROR_CODE, RETRY_AFTER
-from local.tenants.credentials import Credentials, inbox_of
+from local2.bus.identity import bearer
+from local2.protocol import subjects
+from local2.protocol.tool_messages import ERROR_CODE, RETRY_AFTER
+from local2.tenants.credentials import Credentials, inbox_of
 from processes import child
 
 CLIENTS = 200

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 import msgspec
 
 from garbled import garbled
-from local.protocol import subjects
-from local.protocol.payloads import ToolResult
+from local2.protocol import subjects
+from local2.protocol.payloads import ToolResult
 from target import Abuse, Claim, Target, envelope, turn
 from texts import notes
 from worst import repeated

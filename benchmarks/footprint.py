@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from local.home import RUNTIME_FILE, Runtime
+from local2.home import RUNTIME_FILE, Runtime
 
 PROCESSES = Path("/proc")
-VECTOR_WORKER = b"local.agents.vector_worker"
+VECTOR_WORKER = b"local2.agents.vector_worker"
 NATS_SERVER = b"nats-server"
 
 

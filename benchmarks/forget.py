@@ -15,11 +15,11 @@ from pathlib import Path
 from chat import messages
 from client import USER, Asker, asking, data_of, request_of, seconds
 from fill import fill_index, made_up_vectors, write_records
-from local.ledger.records import NewRecord
-from local.protocol.answers import Receipt
-from local.protocol.envelope import content_id
-from local.protocol.memories import RecalledItems
-from local.vectors.minilm import MiniLM
+from local2.ledger.records import NewRecord
+from local2.protocol.answers import Receipt
+from local2.protocol.envelope import content_id
+from local2.protocol.memories import RecalledItems
+from local2.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from report import Figure, run
 

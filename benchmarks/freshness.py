@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from client import Asker, data_of, request_of, stack_and_echo
-from local.memory.recall.likeness import COVERAGE, WORDS
-from local.memory.recall.ranking import DENSITY, FIRSTHAND, NEW, TIME, TIMED, shown_scores
-from local.protocol.answers import FoundMemories, SavedMemory
+from local2.memory.recall.likeness import COVERAGE, WORDS
+from local2.memory.recall.ranking import DENSITY, FIRSTHAND, NEW, TIME, TIMED, shown_scores
+from local2.protocol.answers import FoundMemories, SavedMemory
 from report import Figure, milliseconds, percentile, run
 from texts import notes
 

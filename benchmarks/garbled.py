@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import cycle, islice, product
 from typing import NamedTuple
 
-from local.protocol import subjects
+from local2.protocol import subjects
 
 TOOLS = (
     "save_topic", "recall_topic", "remember_fact", "recall", "save_memory", "search_memory",

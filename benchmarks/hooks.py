@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from client import USER, asking, request_of
-from local.hooks.state import Outbox
+from local2.hooks.state import Outbox
 from processes import POLL, data_dir, environment_of, running_stack
 from report import Figure, milliseconds, percentile, ratio, run
 from texts import notes
@@ -67,7 +67,7 @@ class HookRuns:
     def _hook(self, payload: dict[str, Any]) -> list[str]:
         event = str(payload["hook_event_name"])
         home = ["--home", str(self._folder), "--user", USER]
-        return [sys.executable, "-P", "-m", "local.hooks", "claude-code", event, *home]
+        return [sys.executable, "-P", "-m", "local2.hooks", "claude-code", event, *home]
 
     def _run(self, command: list[str], payload: dict[str, Any]) -> tuple[float, bytes]:
         """Return the seconds until the process has ended, and its output."""

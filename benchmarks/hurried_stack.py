@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from local.protocol import envelope
+from local2.protocol import envelope
 
 CLOCK = "FAULTS_CLOCK"
 """Environment variable with the path of that file."""
@@ -24,11 +24,11 @@ def now() -> datetime:
 
 if __name__ == "__main__":
     envelope.utc_now = now  # before other modules import it from there
-    from local import supervisor
-    from local.agents import stream_keeper
-    from local.bus import streams
-    from local.cli import app
-    from local.memory import vectors
+    from local2 import supervisor
+    from local2.agents import stream_keeper
+    from local2.bus import streams
+    from local2.cli import app
+    from local2.memory import vectors
 
     streams.ACK_WAIT = stream_keeper.MAX_PAUSE = SECONDS
     supervisor.LAST_DELAY = supervisor.FIRST_DELAY

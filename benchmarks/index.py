@@ -11,7 +11,7 @@ from pathlib import Path
 
 from client import asking, seconds
 from fill import episodes, write_records
-from local.vectors.minilm import MiniLM
+from local2.vectors.minilm import MiniLM
 from processes import data_dir, running_stack
 from report import Figure, a_second, ratio, run
 from texts import notes

@@ -16,12 +16,12 @@ from pathlib import Path
 from chat import messages
 from client import USER, Asker, alternating, request_of, seconds, stack_and_echo
 from fill import EVENT_TIME, write_records
-from local.ledger.records import NewRecord
-from local.memory.intake.conversations import Conversation, records_of
-from local.protocol.envelope import decode
-from local.protocol.messages import messages_of
-from local.protocol.payloads import ToolRequest
-from local.tools.sessions import Ingest
+from local2.ledger.records import NewRecord
+from local2.memory.intake.conversations import Conversation, records_of
+from local2.protocol.envelope import decode
+from local2.protocol.messages import messages_of
+from local2.protocol.payloads import ToolRequest
+from local2.tools.sessions import Ingest
 from processes import data_dir
 from report import Figure, a_second, ratio, run
 

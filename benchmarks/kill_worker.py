@@ -17,16 +17,16 @@ import msgspec
 
 from chat import messages
 from fill import made_up_vectors
-from local import supervisor
-from local.app import Stack, open_stack
-from local.config_files import load_settings
-from local.errors import BusError
-from local.logs import logging_to
-from local.memory.service import MemoryService
-from local.protocol import subjects
-from local.protocol.envelope import Caller, decode
-from local.protocol.maintenance import MemoryStatus
-from local.vectors.minilm import MiniLM
+from local2 import supervisor
+from local2.app import Stack, open_stack
+from local2.config_files import load_settings
+from local2.errors import BusError
+from local2.logs import logging_to
+from local2.memory.service import MemoryService
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.maintenance import MemoryStatus
+from local2.vectors.minilm import MiniLM
 from processes import environment_of
 from recall import conversation, fill
 from report import Figure, percentile, run

@@ -11,7 +11,7 @@ from itertools import count
 from client import Asker
 from floods import succeeded
 from footprint import NATS_SERVER, VECTOR_WORKER
-from local.protocol import subjects
+from local2.protocol import subjects
 from target import Abuse, Claim, Target, envelope, turn
 
 WORKER_KILLS = 5

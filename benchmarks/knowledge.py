@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from client import Asker, asking, data_of, request_of
-from local.protocol.memories import RecalledItems
+from local2.protocol.memories import RecalledItems
 from processes import running_stack
 from report import Figure, run
 from texts import choices_of

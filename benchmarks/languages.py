@@ -15,8 +15,8 @@ import uvloop
 from rich.console import Console
 
 from client import Asker, asking, data_of, request_as
-from local.config_files import read_yaml_file
-from local.protocol.memories import RecalledItems
+from local2.config_files import read_yaml_file
+from local2.protocol.memories import RecalledItems
 from processes import running_stack
 from report import Figure, table_of, values_of
 

@@ -18,8 +18,8 @@ import uvloop
 from rich.console import Console
 
 from client import POLL, Asker, asking, data_of, request_as
-from local.protocol.answers import RecalledTopic
-from local.protocol.memories import RecalledItem, RecalledItems
+from local2.protocol.answers import RecalledTopic
+from local2.protocol.memories import RecalledItem, RecalledItems
 from processes import running_stack
 from report import Figure, table_of, values_of
 

@@ -12,12 +12,12 @@ import msgspec
 
 from broken import Breaker, random_of
 from client import Asker, asking
-from local.errors import CODES
-from local.protocol import subjects
-from local.protocol.envelope import decode
-from local.protocol.maintenance import ExportPage
-from local.protocol.payloads import ErrorReply, Json, ToolResult
-from local.protocol.tool_messages import ERROR_CODE
+from local2.errors import CODES
+from local2.protocol import subjects
+from local2.protocol.envelope import decode
+from local2.protocol.maintenance import ExportPage
+from local2.protocol.payloads import ErrorReply, Json, ToolResult
+from local2.protocol.tool_messages import ERROR_CODE
 from valid import ARGUMENTS, LINES, OUTPUT_PART, QUERY, RATING, RESULT, SCHEMA, TURN, enveloped
 from wire import Answer, Wire, wired
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from local.protocol import subjects
+from local2.protocol import subjects
 from target import Abuse, Claim, Target, envelope
 from worst import repeated
 

@@ -22,7 +22,7 @@ BLOCKS = 7
 CALLS = 200
 STARTS = 5
 TOPIC = "user.name"
-COMMAND = (sys.executable, "-m", "local", "mcp", "--user", "ada")
+COMMAND = (sys.executable, "-m", "local2", "mcp", "--user", "ada")
 LONGEST = 16 * 1024 * 1024
 
 

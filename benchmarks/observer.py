@@ -20,9 +20,9 @@ from nats.aio.client import Client
 
 from client import request_as
 from footprint import stack_memory
-from local.protocol import subjects
-from local.protocol.envelope import decode
-from local.protocol.payloads import ToolResult
+from local2.protocol import subjects
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import ToolResult
 
 USER = "observer"
 BEAT = 0.002

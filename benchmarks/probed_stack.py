@@ -32,7 +32,7 @@ def probe(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    from local.cli import app, up
+    from local2.cli import app, up
 
     favour = up._favour_event_loop  # noqa: SLF001 - the first that is done on the loop
 

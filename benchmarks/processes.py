@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from local.config_files import load_settings
-from local.errors import StackNotRunningError
-from local.home import running_url
-from local.settings import Settings
+from local2.config_files import load_settings
+from local2.errors import StackNotRunningError
+from local2.home import running_url
+from local2.settings import Settings
 
 ECHO = Path(__file__).parent / "echo.py"
 STACK = Path(__file__).parent.parent / "run_local.py"

@@ -9,33 +9,33 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broken import Breaker
-from local.bus.connection import BusMessage
-from local.bus.identity import Claimed, is_genuine
-from local.cli.import_ import LineChecker
-from local.cli.ingest import batches, sessions_in
-from local.config_files import load_settings
-from local.errors import InvalidArgumentsError, Local2Error
-from local.ledger.records import NewRecord, with_features
-from local.ledger.transfer import ExportCursor
-from local.memory.intake.conversations import Conversation, Turn, read_records, records_of_turn
-from local.protocol.conversation import session_of
-from local.protocol.envelope import Caller, decode, encode, header_of, is_past, seal, utc_now
-from local.protocol.generation import (
+from local2.bus.connection import BusMessage
+from local2.bus.identity import Claimed, is_genuine
+from local2.cli.import_ import LineChecker
+from local2.cli.ingest import batches, sessions_in
+from local2.config_files import load_settings
+from local2.errors import InvalidArgumentsError, Local2Error
+from local2.ledger.records import NewRecord, with_features
+from local2.ledger.transfer import ExportCursor
+from local2.memory.intake.conversations import Conversation, Turn, read_records, records_of_turn
+from local2.protocol.conversation import session_of
+from local2.protocol.envelope import Caller, decode, encode, header_of, is_past, seal, utc_now
+from local2.protocol.generation import (
     read_feedback,
     read_generation,
     read_query,
     sender_of,
     source_of,
 )
-from local.protocol.maintenance import ExportRequest, ImportRequest, Reindex
-from local.protocol.messages import messages_of
-from local.protocol.payloads import ClearSession, Empty, OutputPart, ToolRequest, ToolResult
-from local.protocol.portable import stored_line
-from local.protocol.reading import in_utc
-from local.protocol.tool import Tool, ToolOutput
-from local.protocol.tool_messages import SERVICE_ERROR, read_result, read_schema
-from local.stories.script import load_story
-from local.tools.catalog import TOOLS
+from local2.protocol.maintenance import ExportRequest, ImportRequest, Reindex
+from local2.protocol.messages import messages_of
+from local2.protocol.payloads import ClearSession, Empty, OutputPart, ToolRequest, ToolResult
+from local2.protocol.portable import stored_line
+from local2.protocol.reading import in_utc
+from local2.protocol.tool import Tool, ToolOutput
+from local2.protocol.tool_messages import SERVICE_ERROR, read_result, read_schema
+from local2.stories.script import load_story
+from local2.tools.catalog import TOOLS
 from valid import (
     ARGUMENTS,
     CHAT,

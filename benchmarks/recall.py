@@ -19,10 +19,10 @@ from baselines import FullText, PlainChroma, full_text, plain_chroma
 from chat import messages, questions
 from client import USER, Ask, Asker, alternating, asking, latency, request_of, throughput
 from fill import fill_index, made_up_vectors, write_records
-from local.ledger.records import NewRecord
-from local.protocol.envelope import content_id
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.ledger.records import NewRecord
+from local2.protocol.envelope import content_id
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from report import Figure, a_second, milliseconds, ratio, run
 

@@ -26,9 +26,9 @@ from rich.table import Table
 from baselines import FullText, PlainChroma, full_text, fused, plain_chroma
 from client import Asker, asking, data_of, request_as, seconds
 from dataset import Conversation, DataError, Dataset, Piece, load, pieces
-from local.protocol.memories import RecalledItem, RecalledItems
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.protocol.memories import RecalledItem, RecalledItems
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 from processes import data_dir, running_stack
 from scores import SESSIONS, TURNS, Cut, Run, Summary, Task, cuts, summary, tasks
 

@@ -19,11 +19,11 @@ from baselines import plain_chroma
 from chat import messages
 from client import USER, Ask, Asker, alternating, asking, latency, request_of, seconds
 from fill import EVENT_TIME, made_up_vectors, write_records
-from local.ledger.records import NewRecord
-from local.memory.vectors import BATCH_RECORDS
-from local.protocol.envelope import content_id
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.ledger.records import NewRecord
+from local2.memory.vectors import BATCH_RECORDS
+from local2.protocol.envelope import content_id
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from recall import conversation, fill, recall
 from report import Figure, milliseconds, ratio, run

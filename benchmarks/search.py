@@ -13,8 +13,8 @@ from pathlib import Path
 from baselines import PlainChroma, plain_chroma
 from client import Ask, Asker, alternating, data_of, latency, request_of, stack_and_echo
 from fill import episodes, made_up_vectors, write_records
-from local.protocol.answers import FoundMemories
-from local.vectors.minilm import MiniLM
+from local2.protocol.answers import FoundMemories
+from local2.vectors.minilm import MiniLM
 from processes import data_dir
 from report import Figure, milliseconds, ratio, run
 from texts import notes

@@ -19,11 +19,11 @@ from nats.aio.client import Client
 from client import Asker
 from footprint import children, main_process
 from kept import Kept
-from local.agents.memory_agent import NAME
-from local.bus.streams import dead_letters_stream, turns_stream
-from local.protocol import subjects
-from local.protocol.envelope import decode
-from local.protocol.payloads import ToolResult
+from local2.agents.memory_agent import NAME
+from local2.bus.streams import dead_letters_stream, turns_stream
+from local2.protocol import subjects
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import ToolResult
 from probed_stack import STALLS
 from processes import data_dir, running_stack
 

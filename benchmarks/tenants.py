@@ -22,10 +22,10 @@ from fairness import said
 from fill import fill_indexes, made_up_vectors, write_records
 from flooding import CLIENTS, Flood, flooding
 from footprint import stack_memory
-from local.ledger.records import NewRecord
-from local.tenants.credentials import Credentials
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.ledger.records import NewRecord
+from local2.tenants.credentials import Credentials
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 from processes import chroma_dir, data_dir, running_stack
 from report import Figure, milliseconds, percentile, ratio, run
 

@@ -15,7 +15,7 @@ import uvloop
 from rich.console import Console
 
 from client import Asker, asking, data_of, request_of
-from local.protocol.memories import RecalledItems
+from local2.protocol.memories import RecalledItems
 from processes import running_stack
 from report import Figure, table_of
 

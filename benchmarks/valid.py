@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from local.protocol.payloads import Json
+from local2.protocol.payloads import Json
 
 ID = "0198a1b2c3d4e5f60718293a4b5c6d7e"
 MESSAGE: Json = {

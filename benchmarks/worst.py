@@ -11,28 +11,28 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from local.conversation.context import estimate, estimate_tokens
-from local.conversation.fitting import shorten
-from local.conversation.message import Message
-from local.conversation.summaries import extract_sentences as summary_of
-from local.errors import Local2Error
-from local.language.features import features
-from local.language.triplets import extract_facts as facts_of
-from local.language.words import stems, words
-from local.ledger.records import Shown
-from local.llm.models import ChatMessage
-from local.llm.rules import answer_to
-from local.memory.extraction.items import Passage, Utterance
-from local.memory.extraction.rules import extract
-from local.memory.intake.conversations import Turn, records_of_turn
-from local.memory.intake.documents import chunks, headings
-from local.memory.intake.echoes import find_echo, unanswered_metadata
-from local.memory.recall.query import analyse
-from local.protocol.envelope import Caller
-from local.protocol.generation import read_feedback, read_generation, read_query
-from local.protocol.messages import messages_of
-from local.protocol.reading import time_of
-from local.protocol.tool_messages import read_result, read_schema
+from local2.conversation.context import estimate, estimate_tokens
+from local2.conversation.fitting import shorten
+from local2.conversation.message import Message
+from local2.conversation.summaries import extract_sentences as summary_of
+from local2.errors import Local2Error
+from local2.language.features import features
+from local2.language.triplets import extract_facts as facts_of
+from local2.language.words import stems, words
+from local2.ledger.records import Shown
+from local2.llm.models import ChatMessage
+from local2.llm.rules import answer_to
+from local2.memory.extraction.items import Passage, Utterance
+from local2.memory.extraction.rules import extract
+from local2.memory.intake.conversations import Turn, records_of_turn
+from local2.memory.intake.documents import chunks, headings
+from local2.memory.intake.echoes import find_echo, unanswered_metadata
+from local2.memory.recall.query import analyse
+from local2.protocol.envelope import Caller
+from local2.protocol.generation import read_feedback, read_generation, read_query
+from local2.protocol.messages import messages_of
+from local2.protocol.reading import time_of
+from local2.protocol.tool_messages import read_result, read_schema
 
 DAY = datetime(2026, 5, 2, tzinfo=UTC)
 TOOLS = frozenset({"save_topic", "recall_topic", "save_memory", "search_memory"})

@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from ledgers import fact
-from local.ledger.door import IndexedRecords, Ledger, TaskQueue
-from local.ledger.records import Record, TaskKind
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.extraction import Extractions
-from local.ledger.sqlite.records import Facts
-from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.sql import migrations
-from local.logs import logging_to
-from local.memory.extraction.items import Item, Passage
-from local.memory.tenant import Memory, Models
-from local.memory.upkeep.supersession import Judge, Verdict
-from local.protocol.conversation import ConversationMessage
-from local.protocol.envelope import DEFAULT_TENANT, Caller
-from local.protocol.payloads import MemoryChange
-from local.protocol.vectors import (
+from local2.ledger.door import IndexedRecords, Ledger, TaskQueue
+from local2.ledger.records import Record, TaskKind
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.extraction import Extractions
+from local2.ledger.sqlite.records import Facts
+from local2.ledger.sqlite.rows import TenantRows
+from local2.ledger.sqlite.sql import migrations
+from local2.logs import logging_to
+from local2.memory.extraction.items import Item, Passage
+from local2.memory.tenant import Memory, Models
+from local2.memory.upkeep.supersession import Judge, Verdict
+from local2.protocol.conversation import ConversationMessage
+from local2.protocol.envelope import DEFAULT_TENANT, Caller
+from local2.protocol.payloads import MemoryChange
+from local2.protocol.vectors import (
     TenantOnly,
     VectorCheck,
     VectorDelete,
@@ -41,10 +41,10 @@ from local.protocol.vectors import (
     VectorStatus,
     VectorUpsert,
 )
-from local.settings import MemorySettings
-from local.vectors.embedder import FloatMatrix
-from local.vectors.index import VectorIndex
-from local.vectors.store import VectorStore
+from local2.settings import MemorySettings
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.index import VectorIndex
+from local2.vectors.store import VectorStore
 from waiting import eventually
 
 PIANO, BERLIN, ROME = "We own a piano.", "We live in Berlin.", "We live in Rome."

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyrage
 
 from ledgers import open_ledger
-from local.backup.files import with_keys
-from local.backup.generations import BackupFolder, Generation
-from local.backup.restoring import Restored, RestoreRequest, restore
-from local.backup.sealing import Decrypter, Seal
-from local.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
-from local.content_key import ContentKey, KeyOf
-from local.ledger.records import NewRecord
-from local.protocol.envelope import utc_now
+from local2.backup.files import with_keys
+from local2.backup.generations import BackupFolder, Generation
+from local2.backup.restoring import Restored, RestoreRequest, restore
+from local2.backup.sealing import Decrypter, Seal
+from local2.backup.taking import BackupPlan, FinishedBackup, Progress, make_backup
+from local2.content_key import ContentKey, KeyOf
+from local2.ledger.records import NewRecord
+from local2.protocol.envelope import utc_now
 from stacks import settings_in
 
 TABLES = ("record", "vector", "feature", "task", "audit", "note", "tombstone", "relation")

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.protocol.envelope import Caller
-from local.protocol.payloads import Json, ToolResult
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import Json, ToolResult
 
 RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="s1")
 

@@ -19,14 +19,14 @@ from anyio.from_thread import start_blocking_portal
 from click.testing import CliRunner
 
 from forking import Fork
-from local import supervisor
-from local.cli import app
-from local.client import embedded
-from local.settings import HOME_VARIABLE, Settings
+from local2 import supervisor
+from local2.cli import app
+from local2.client import embedded
+from local2.settings import HOME_VARIABLE, Settings
 from workers import stack_with_worker_here, worker_in_this_process
 
 ROOT = Path(__file__).parents[1]
-COMMAND = [sys.executable, "-c", "from local.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from local2.cli import main; main()"]
 START_SECONDS = 60.0
 TALK = [
     {"role": "user", "content": "Which metal is the densest?", "timestamp": "2023-05-08T13:56:00Z"},

@@ -17,23 +17,23 @@ from hypothesis import HealthCheck, settings
 
 from calling import RICHARD
 from factories import ConnectBus, Listen, StartWorker
-from local import supervisor
-from local.bus.connection import BusMessage, Connection, connect
-from local.bus.server import EmbeddedServer, embedded_server, find_server
-from local.bus.tool_host import ToolHost
-from local.bus.vector_client import VectorClient
-from local.client.tools import Toolbox
-from local.ledger.door import Ledger
-from local.ledger.sqlite import working_sets
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.sql import migrations
-from local.logs import logging_to
-from local.memory.service import MemoryService
-from local.memory.tenant import Memories, Memory
-from local.protocol.payloads import MemoryChange
-from local.settings import MemorySettings
-from local.tools.catalog import TOOL_NAMES, memory_tools
-from local.vectors.minilm import MiniLM
+from local2 import supervisor
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.server import EmbeddedServer, embedded_server, find_server
+from local2.bus.tool_host import ToolHost
+from local2.bus.vector_client import VectorClient
+from local2.client.tools import Toolbox
+from local2.ledger.door import Ledger
+from local2.ledger.sqlite import working_sets
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.sql import migrations
+from local2.logs import logging_to
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.payloads import MemoryChange
+from local2.settings import MemorySettings
+from local2.tools.catalog import TOOL_NAMES, memory_tools
+from local2.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import RerankStandIn

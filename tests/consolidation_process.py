@@ -8,13 +8,13 @@ from typing import Any
 
 from backlog_process import kill_after, kill_process, open_memory, wait_until_done
 from ledgers import fact
-from local.ledger.records import EXTRACTED_FROM
-from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.upkeep import Upkeep
-from local.logs import logging_to
-from local.memory.changes import Changes
-from local.memory.tenant import Memory
-from local.memory.upkeep import consolidation
+from local2.ledger.records import EXTRACTED_FROM
+from local2.ledger.sqlite.rows import TenantRows
+from local2.ledger.sqlite.upkeep import Upkeep
+from local2.logs import logging_to
+from local2.memory.changes import Changes
+from local2.memory.tenant import Memory
+from local2.memory.upkeep import consolidation
 
 LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)
 FACTS = 62

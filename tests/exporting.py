@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from ledgers import DAY, ITEMS, fact, index, item, message, record
-from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, TripletFact
-from local.ledger.sessions import ItemWriter, NewItem, Rating, SessionKey
-from local.ledger.transfer import ExportCursor, ExportFilter, Importing
-from local.protocol.answers import Note
-from local.protocol.maintenance import ExportPage, ImportReport
-from local.protocol.memories import Triplet
-from local.protocol.payloads import OutputPart
-from local.protocol.portable import Stored, stored_line
+from local2.ledger.door import Ledger
+from local2.ledger.records import NewRecord, TripletFact
+from local2.ledger.sessions import ItemWriter, NewItem, Rating, SessionKey
+from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
+from local2.protocol.answers import Note
+from local2.protocol.maintenance import ExportPage, ImportReport
+from local2.protocol.memories import Triplet
+from local2.protocol.payloads import OutputPart
+from local2.protocol.portable import Stored, stored_line
 
 IMPORTER = Importing(user=None, agent="cli", at=DAY + timedelta(days=9))
 SESSION = SessionKey(owner="richard", session_id="s1")

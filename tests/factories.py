@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from local.bus.connection import BusMessage, Connection
-from local.generator.agent import GeneratorAgent
+from local2.bus.connection import BusMessage, Connection
+from local2.generator.agent import GeneratorAgent
 
 ConnectBus = Callable[[], Awaitable[Connection]]
 Listen = Callable[[str], Awaitable[list[BusMessage]]]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["local.cli.up", "local.agents.vector_worker", "shared_minilm"])
+_forks.set_forkserver_preload(["local2.cli.up", "local2.agents.vector_worker", "shared_minilm"])
 
 
 class Fork:

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from local.agents import vector_worker
-from local.vectors.index import VectorIndex
+from local2.agents import vector_worker
+from local2.vectors.index import VectorIndex
 
 HUNG = "HUNG_ONCE"
 """Environment variable that names a file, which exists once the hang has happened."""

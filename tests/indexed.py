@@ -2,11 +2,11 @@
 
 import asyncio
 
-from local.memory.tenant import Memory
-from local.memory.upkeep.backlog import Backlog
-from local.memory.upkeep.indexing import Indexer
-from local.memory.vectors import Vectors
-from local.protocol.vectors import VectorItem, VectorsStored
+from local2.memory.tenant import Memory
+from local2.memory.upkeep.backlog import Backlog
+from local2.memory.upkeep.indexing import Indexer
+from local2.memory.vectors import Vectors
+from local2.protocol.vectors import VectorItem, VectorsStored
 from waiting import eventually
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from msgspec import Raw
 from msgspec.json import encode
 
-from local.content_key import ContentKey
-from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Record, Task
-from local.ledger.search import (
+from local2.content_key import ContentKey
+from local2.ledger.door import Ledger
+from local2.ledger.records import NewRecord, Record, Task
+from local2.ledger.search import (
     Choice,
     DetailRequest,
     Matches,
@@ -23,16 +23,16 @@ from local.ledger.search import (
     VectorResult,
     WordMatches,
 )
-from local.ledger.sessions import ItemCollection, NewItem
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.ledger import COUNTED
-from local.ledger.sqlite.sql import migrations
-from local.ledger.upkeep import Waiting
-from local.opening import open_ledgers
-from local.protocol.envelope import new_id, utc_now
-from local.protocol.items import ItemPut, path_text
-from local.protocol.vectors import VectorHit, VectorHits
-from local.settings import MemorySettings
+from local2.ledger.sessions import ItemCollection, NewItem
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.ledger import COUNTED
+from local2.ledger.sqlite.sql import migrations
+from local2.ledger.upkeep import Waiting
+from local2.opening import open_ledgers
+from local2.protocol.envelope import new_id, utc_now
+from local2.protocol.items import ItemPut, path_text
+from local2.protocol.vectors import VectorHit, VectorHits
+from local2.settings import MemorySettings
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OWNER = "richard"

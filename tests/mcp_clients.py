@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, Implementation
 
-from local.mcp.opening import Opening
-from local.mcp.server import serving
-from local.mcp.stdio import serve
-from local.settings import BusSettings, Settings
+from local2.mcp.opening import Opening
+from local2.mcp.server import serving
+from local2.mcp.stdio import serve
+from local2.settings import BusSettings, Settings
 from mcp import Client
 
 NOBODY = Settings(bus=BusSettings(url="nats://127.0.0.1:9"))
@@ -64,7 +64,7 @@ def command(home: Path, *words: str) -> StdioServerParameters:
     environment = {k: v for k, v in os.environ.items() if k.startswith(("PYTHON", "LOCAL2_"))}
     return StdioServerParameters(
         command=sys.executable,
-        args=["-m", "local", "mcp", "--home", str(home), *words],
+        args=["-m", "local2", "mcp", "--home", str(home), *words],
         env=environment,
         cwd=home,
     )

@@ -14,12 +14,12 @@ from typing import Any
 
 import uvicorn
 
-from local.bus.connection import BusMessage, Connection, connect
-from local.mcp.http import HOST
-from local.mcp.server import serving
-from local.protocol.envelope import decode, encode, seal
-from local.protocol.payloads import Json, ToolProgress, ToolRequest
-from local.settings import BusSettings, McpSettings, Settings
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.mcp.http import HOST
+from local2.mcp.server import serving
+from local2.protocol.envelope import decode, encode, seal
+from local2.protocol.payloads import Json, ToolProgress, ToolRequest
+from local2.settings import BusSettings, McpSettings, Settings
 
 Answer = Callable[[Connection, str], Awaitable[Json]]
 SCHEMA_2020 = {

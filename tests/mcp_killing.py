@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from local.home import RUNTIME_FILE, Runtime, is_alive
+from local2.home import RUNTIME_FILE, Runtime, is_alive
 from waiting import eventually
 
 CLIENT = """
 import json, subprocess, sys
 home, stage = sys.argv[1:]
 server = subprocess.Popen(
-    [sys.executable, "-m", "local", "mcp", "--home", home],
+    [sys.executable, "-m", "local2", "mcp", "--home", home],
     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
 )
 def send(method, number, params):

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from local.protocol.envelope import Caller
-from local.protocol.tool import Tool, ToolOutput, may_wait
+from local2.protocol.envelope import Caller
+from local2.protocol.tool import Tool, ToolOutput, may_wait
 
 
 class Note(msgspec.Struct, forbid_unknown_fields=True):

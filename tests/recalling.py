@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from local.ledger.records import Fact
-from local.memory.recall.recaller import RecallRequest, RecallResult
-from local.memory.service import MemoryService
-from local.protocol.conversation import ConversationMessage
+from local2.ledger.records import Fact
+from local2.memory.recall.recaller import RecallRequest, RecallResult
+from local2.memory.service import MemoryService
+from local2.protocol.conversation import ConversationMessage
 
 DAY = datetime(2026, 5, 2, 14, 23, 1, tzinfo=UTC)
 

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from local.agents.memory_agent import MemoryAgent, deliver_turns
-from local.bus.connection import Connection
-from local.memory.tenant import Memories
+from local2.agents.memory_agent import MemoryAgent, deliver_turns
+from local2.bus.connection import Connection
+from local2.memory.tenant import Memories
 
 
 @asynccontextmanager

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from local.vectors import weights
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.vectors import weights
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 
 
 class SharedMiniLM(MiniLM):

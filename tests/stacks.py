@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.errors import BusError
-from local.protocol.envelope import Caller, decode
-from local.protocol.maintenance import MemoryStatus
-from local.protocol.payloads import ToolResult
-from local.settings import GeneratorSettings, MemorySettings, Settings
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.errors import BusError
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.maintenance import MemoryStatus
+from local2.protocol.payloads import ToolResult
+from local2.settings import GeneratorSettings, MemorySettings, Settings
 from waiting import eventually
 
 CALLER = Caller(tenant="default", user="richard", agent="test", session_id="s1")

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
-from local.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig
-from local.conversation.events import CompactionEvent, MemoryEvent
-from local.conversation.images import images_of
-from local.conversation.message import Message, ToolCallMsg, text_of
-from local.conversation.stages import CompactionRuntime, Job
-from local.errors import ModelError
-from local.llm.models import ChatChunk, ChatMessage, ChatModel, ToolDefinition
+from local2.conversation.config import ActiveContextPolicyConfig, ManagedMemoryConfig
+from local2.conversation.events import CompactionEvent, MemoryEvent
+from local2.conversation.images import images_of
+from local2.conversation.message import Message, ToolCallMsg, text_of
+from local2.conversation.stages import CompactionRuntime, Job
+from local2.errors import ModelError
+from local2.llm.models import ChatChunk, ChatMessage, ChatModel, ToolDefinition
 
 IMAGE_TOKENS = 10
 

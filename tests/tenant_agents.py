@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from commands import local2
-from local.settings import BusSettings, Settings
+from local2.settings import BusSettings, Settings
 from stacks import settings_in
 from waiting import eventually
 

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from chromadb.config import Settings as ChromaSettings
 
-from local.app import Stack, open_stack
-from local.bus.connection import Connection
-from local.bus.vector_client import VectorClient
-from local.client.maintenance import start_reindex
-from local.protocol.vectors import VectorItem, VectorsStored
-from local.settings import Settings
+from local2.app import Stack, open_stack
+from local2.bus.connection import Connection
+from local2.bus.vector_client import VectorClient
+from local2.client.maintenance import start_reindex
+from local2.protocol.vectors import VectorItem, VectorsStored
+from local2.settings import Settings
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
@@ -145,7 +145,7 @@ async def test_searches_find_everything_before_and_after_the_swap(
 ) -> None:
     if size == "candidates":
         request.getfixturevalue("monkeypatch").setattr(
-            "local.ledger.sqlite.working_sets.MAX_RECORDS", -1
+            "local2.ledger.sqlite.working_sets.MAX_RECORDS", -1
         )
     async with open_stack(settings) as stack:
         await fill(stack.bus)

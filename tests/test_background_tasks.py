@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from local.background import in_background, running_task
+from local2.background import in_background, running_task
 from own_logs import own_logs
 
 

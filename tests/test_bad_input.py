@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crashes import Fuzz, is_refused
 from live import fuzz_bus, request_of
-from local.app import open_stack
+from local2.app import open_stack
 from readers import readers
 from stacks import in_step, settings_in
 

@@ -15,16 +15,16 @@ import pytest
 from commands import in_a_fork
 from harm import flip
 from ledgers import open_ledger
-from local import examination
-from local.app import open_stack
-from local.errors import DamagedError, StorageError
-from local.ledger.records import NewRecord
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.database.soundness import Count, Tally
-from local.ledger.sqlite.sql import migrations
-from local.protocol.envelope import utc_now
-from local.protocol.maintenance import CheckResult
-from local.settings import Settings
+from local2 import examination
+from local2.app import open_stack
+from local2.errors import DamagedError, StorageError
+from local2.ledger.records import NewRecord
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.database.soundness import Count, Tally
+from local2.ledger.sqlite.sql import migrations
+from local2.protocol.envelope import utc_now
+from local2.protocol.maintenance import CheckResult
+from local2.settings import Settings
 from stacks import in_step, save, settings_in
 
 RECORDS = 300

@@ -16,21 +16,21 @@ import pytest
 
 from commands import Running, start_in_a_fork
 from forking import Fork
-from local.client import embedded
-from local.client.access import connected
-from local.client.embedded import Usage, stack_running
-from local.client.tools import call_tool
-from local.config_files import load_settings
-from local.errors import StackNotRunningError, UnwritableError
-from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, running_url
-from local.settings import BusSettings, McpSettings, Settings
+from local2.client import embedded
+from local2.client.access import connected
+from local2.client.embedded import Usage, stack_running
+from local2.client.tools import call_tool
+from local2.config_files import load_settings
+from local2.errors import StackNotRunningError, UnwritableError
+from local2.home import RUNTIME_FILE, Runtime, is_alive, is_running, running_url
+from local2.settings import BusSettings, McpSettings, Settings
 from stacks import CALLER, settings_in
 from waiting import eventually
 
 CLIENT = """
 import asyncio, sys
 from pathlib import Path
-from local.client.embedded import stack_running
+from local2.client.embedded import stack_running
 from stacks import settings_in
 
 async def use():

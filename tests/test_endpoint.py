@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from local.app import Stack, open_stack
-from local.client.maintenance import start_reindex
-from local.client.queries import QueryClient
-from local.client.tools import call_tool
-from local.endpoint import clients
-from local.logs import logging_to
-from local.protocol.payloads import Generation
-from local.settings import GeneratorSettings, Settings
+from local2.app import Stack, open_stack
+from local2.client.maintenance import start_reindex
+from local2.client.queries import QueryClient
+from local2.client.tools import call_tool
+from local2.endpoint import clients
+from local2.logs import logging_to
+from local2.protocol.payloads import Generation
+from local2.settings import GeneratorSettings, Settings
 from stacks import CALLER, contents, in_step, recall, say, search, settings_in, status
 from stand_ins.ollama_server import Reply
 from stand_ins.openai_server import Failure, OpenAIStandIn

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from local.errors import FolderLockedError, StorageError
-from local.home import folder_lock
+from local2.errors import FolderLockedError, StorageError
+from local2.home import folder_lock
 
 
 def test_a_locked_folder_is_refused_with_its_holder(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from local.home import folder_lock\n"
+        "import sys; from pathlib import Path; from local2.home import folder_lock\n"
         "with folder_lock(Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

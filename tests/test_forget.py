@@ -15,19 +15,19 @@ import pytest
 
 from calling import answer, ask, call
 from factories import StartWorker
-from local.app import Stack, open_stack
-from local.bus.connection import connect
-from local.bus.server import EmbeddedServer
-from local.bus.stream_messages import StreamErasure
-from local.bus.streams import ensure_streams, publish_durably, store_dead_letter
-from local.client.tools import call_tool
-from local.ledger.door import Ledger
-from local.ledger.sqlite import erasures
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.logs import logging_to
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller, Sender
-from local.protocol.payloads import DeadLetter, Json, ToolProgress
+from local2.app import Stack, open_stack
+from local2.bus.connection import connect
+from local2.bus.server import EmbeddedServer
+from local2.bus.stream_messages import StreamErasure
+from local2.bus.streams import ensure_streams, publish_durably, store_dead_letter
+from local2.client.tools import call_tool
+from local2.ledger.door import Ledger
+from local2.ledger.sqlite import erasures
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.logs import logging_to
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller, Sender
+from local2.protocol.payloads import DeadLetter, Json, ToolProgress
 from stacks import contents, in_step, recall, search, settings_in, status
 from turns import all_done
 from waiting import eventually

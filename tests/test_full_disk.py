@@ -11,14 +11,14 @@ import pytest
 
 from calling import RICHARD
 from harm import full_disk
-from local import examination
-from local.bus.connection import Connection, connect
-from local.bus.streams import publish_durably
-from local.client.queries import QueryClient
-from local.client.tools import call_tool
-from local.errors import BusError
-from local.protocol.maintenance import CheckResult
-from local.protocol.payloads import Generation
+from local2 import examination
+from local2.bus.connection import Connection, connect
+from local2.bus.streams import publish_durably
+from local2.client.queries import QueryClient
+from local2.client.tools import call_tool
+from local2.errors import BusError
+from local2.protocol.maintenance import CheckResult
+from local2.protocol.payloads import Generation
 from stack_process import StackProcess, stack_process
 from stacks import settings_in, status
 from waiting import eventually

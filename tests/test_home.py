@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from local.config_files import load_settings
-from local.home import home_of
-from local.settings import Settings
+from local2.config_files import load_settings
+from local2.home import home_of
+from local2.settings import Settings
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 import structlog
 
 import local2
-from local.app import open_memory
-from local.bus.connection import connect
-from local.config_files import load_settings
-from local.errors import FolderLockedError, NoRespondersError
-from local.home import running_url
-from local.memory.service import MemoryService
-from local.protocol import subjects
-from local.protocol.envelope import Caller
+from local2.app import open_memory
+from local2.bus.connection import connect
+from local2.config_files import load_settings
+from local2.errors import FolderLockedError, NoRespondersError
+from local2.home import running_url
+from local2.memory.service import MemoryService
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller
 from waiting import eventually
 
 DOCS = Path(__file__).parents[1] / "docs" / "library.md"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster, BlockingError, blockbuster_ctx
 
-from local.app import open_stack
-from local.bus.connection import connect
-from local.client.tools import call_tool
-from local.config_files import load_settings
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.sql import migrations
-from local.protocol.envelope import Caller
-from local.protocol.payloads import Json
+from local2.app import open_stack
+from local2.bus.connection import connect
+from local2.client.tools import call_tool
+from local2.config_files import load_settings
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.sql import migrations
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import Json
 from stacks import in_step, settings_in
 
 CALLERS = 64

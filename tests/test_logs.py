@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
-from local.errors import UnwritableError
-from local.logs import logging_to
+from local2.errors import UnwritableError
+from local2.logs import logging_to
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ async def child(code: str, *arguments: object, errors: int) -> asyncio.subproces
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        f"import structlog\nfrom local.logs import logging_to\n{code}",
+        f"import structlog\nfrom local2.logs import logging_to\n{code}",
         *map(str, arguments),
         stderr=errors,
     )
@@ -233,7 +233,7 @@ def test_events_go_to_the_innermost_log_although_structlog_is_imported_for_the_f
     code = """
 import sys
 from pathlib import Path
-from local.logs import get_logger, is_configured, logging_to
+from local2.logs import get_logger, is_configured, logging_to
 
 log, folder = get_logger(), Path(sys.argv[1])
 with logging_to(folder / "silent.log"):

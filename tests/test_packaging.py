@@ -12,8 +12,8 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
-from local import __version__
-from local.vectors import weights
+from local2._version import __version__
+from local2.vectors import weights
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -60,7 +60,7 @@ def test_the_wheel_has_both_licences_and_a_command(wheel: ZipFile) -> None:
     about = {name.partition(".dist-info/")[2]: name for name in wheel.namelist()}
 
     assert {"licenses/LICENSE", "licenses/NOTICE"} <= about.keys()
-    assert b"local2 = local.__main__:main" in wheel.read(about["entry_points.txt"])
+    assert b"local2 = local2.__main__:main" in wheel.read(about["entry_points.txt"])
 
 
 def test_the_version_is_the_same_everywhere() -> None:
@@ -119,13 +119,13 @@ def test_every_extra_is_tested() -> None:
 
 
 USES_THE_INDEX = """
-import local.agents.vector_worker
-import local.app
-import local.mcp.http
-import local.mcp.stdio
-import local.vectors.minilm
+import local2.agents.vector_worker
+import local2.app
+import local2.mcp.http
+import local2.mcp.stdio
+import local2.vectors.minilm
 import numpy as np
-from local.vectors.index import VectorIndex
+from local2.vectors.index import VectorIndex
 
 with VectorIndex.open(Path(sys.argv[1]), "local2.memory") as index:
     index.ensure("default", "some-model", 8)

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local.errors import StackNotRunningError
-from local.home import RUNTIME_FILE, Runtime, is_alive, running_url, runtime_file
-from local.settings import BusSettings, Settings
+from local2.errors import StackNotRunningError
+from local2.home import RUNTIME_FILE, Runtime, is_alive, running_url, runtime_file
+from local2.settings import BusSettings, Settings
 from stacks import settings_in
 
 URL = "nats://127.0.0.1:4222"

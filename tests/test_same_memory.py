@@ -13,12 +13,12 @@ import local2
 from calling import RICHARD, call
 from calling import answer as tool_answer
 from commands import answer, recalled, served
-from local.bus.connection import Connection
-from local.cli import app
-from local.home import asking_user
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.settings import BusSettings
+from local2.bus.connection import Connection
+from local2.cli import app
+from local2.home import asking_user
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.settings import BusSettings
 from stacks import settings_in
 
 LOGGED_IN = msgspec.structs.replace(RICHARD, user=getpass.getuser())

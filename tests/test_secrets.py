@@ -18,18 +18,18 @@ from pathlib import Path
 import pytest
 
 from commands import RunningAsUsersDo, in_a_fork, in_a_process, local2
-from local import joining
-from local.app import open_stack
-from local.bus.connection import BusMessage, Connection, connect
-from local.bus.server import find_server
-from local.client.embedded import Usage
-from local.client.queries import QueryClient
-from local.client.tools import call_tool
-from local.config_files import load_settings
-from local.content_key import ContentKey
-from local.errors import without_credentials
-from local.home import folder_lock
-from local.logs import logging_to
+from local2 import joining
+from local2.app import open_stack
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.server import find_server
+from local2.client.embedded import Usage
+from local2.client.queries import QueryClient
+from local2.client.tools import call_tool
+from local2.config_files import load_settings
+from local2.content_key import ContentKey
+from local2.errors import without_credentials
+from local2.home import folder_lock
+from local2.logs import logging_to
 from stacks import CALLER, in_step, recall, save, search
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 import yaml
 
-from local.config_files import load_settings
-from local.errors import ConfigError
-from local.settings import Settings
+from local2.config_files import load_settings
+from local2.errors import ConfigError
+from local2.settings import Settings
 
 CONFIG = Path(__file__).parents[1] / "config"
 

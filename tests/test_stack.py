@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from local.app import Stack, open_stack
-from local.bus.connection import BusMessage, Connection, connect
-from local.bus.streams import publish_durably
-from local.client.queries import QueryClient
-from local.client.tools import call_tool
-from local.errors import (
+from local2.app import Stack, open_stack
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.streams import publish_durably
+from local2.client.queries import QueryClient
+from local2.client.tools import call_tool
+from local2.errors import (
     BusError,
     ConfigError,
     FolderLockedError,
     ModelError,
     StackNotRunningError,
 )
-from local.home import running_url
-from local.ledger.sqlite.database import SqlConnection
-from local.protocol import subjects
-from local.protocol.envelope import Caller, decode
-from local.protocol.maintenance import MemoryStatus
-from local.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
-from local.settings import BusSettings, GeneratorSettings, Settings
-from local.tools.catalog import TOOLS
+from local2.home import running_url
+from local2.ledger.sqlite.database import SqlConnection
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.maintenance import MemoryStatus
+from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
+from local2.settings import BusSettings, GeneratorSettings, Settings
+from local2.tools.catalog import TOOLS
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from turns import GENERATION
 from waiting import eventually

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from local.app import Stack, open_stack
-from local.bus.vector_client import VectorClient
-from local.client.queries import QueryClient
-from local.client.tools import call_tool
-from local.errors import VectorError
-from local.llm.rules import NOTHING
-from local.memory.erasure import Erasure
-from local.protocol.payloads import Generation
-from local.protocol.vectors import VectorStatus
-from local.settings import Settings
+from local2.app import Stack, open_stack
+from local2.bus.vector_client import VectorClient
+from local2.client.queries import QueryClient
+from local2.client.tools import call_tool
+from local2.errors import VectorError
+from local2.llm.rules import NOTHING
+from local2.memory.erasure import Erasure
+from local2.protocol.payloads import Generation
+from local2.protocol.vectors import VectorStatus
+from local2.settings import Settings
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in
 from waiting import eventually
 

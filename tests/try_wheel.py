@@ -21,7 +21,7 @@ from typing import Any
 
 from hatchling.builders.wheel import WheelBuilder
 
-from local.vectors import weights
+from local2.vectors import weights
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0

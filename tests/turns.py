@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from local.bus.connection import Connection, connect
-from local.bus.stream_messages import next_letter
-from local.bus.streams import turns_stream
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.protocol.maintenance import StoredLetter
+from local2.bus.connection import Connection, connect
+from local2.bus.stream_messages import next_letter
+from local2.bus.streams import turns_stream
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.protocol.maintenance import StoredLetter
 from waiting import eventually
 
 GENERATION = "response.generation"

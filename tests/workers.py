@@ -12,18 +12,18 @@ from unittest.mock import patch
 
 import shared_minilm  # noqa: F401 - for every worker of this process
 from forking import Fork
-from local import supervisor
-from local.agents import vector_worker as workers
-from local.agents.vector_worker import VectorWorker
-from local.app import Stack, open_stack
-from local.bus.connection import Connection
-from local.errors import Local2Error
-from local.settings import Settings
-from local.supervisor import Child
-from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder
-from local.vectors.index import VectorIndex
-from local.vectors.store import VectorStore
+from local2 import supervisor
+from local2.agents import vector_worker as workers
+from local2.agents.vector_worker import VectorWorker
+from local2.app import Stack, open_stack
+from local2.bus.connection import Connection
+from local2.errors import Local2Error
+from local2.settings import Settings
+from local2.supervisor import Child
+from local2.vectors.config import WorkerConfig
+from local2.vectors.embedder import Embedder
+from local2.vectors.index import VectorIndex
+from local2.vectors.store import VectorStore
 
 
 @asynccontextmanager

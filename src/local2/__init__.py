@@ -7,8 +7,8 @@ cheap.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from local import __version__
-from local.errors import (
+from local2._version import __version__
+from local2.errors import (
     BadRequestError,
     BusError,
     BusTimeoutError,
@@ -39,12 +39,12 @@ from local.errors import (
 )
 
 if TYPE_CHECKING:
-    from local.app import open_memory
-    from local.client.calls import Topic, Topics
-    from local.client.memory import Memory, connect
-    from local.memory.service import MemoryService, SearchResult
-    from local.memory.tenant import Memories
-    from local.protocol.answers import (
+    from local2.app import open_memory
+    from local2.client.calls import Topic, Topics
+    from local2.client.memory import Memory, connect
+    from local2.memory.service import MemoryService, SearchResult
+    from local2.memory.tenant import Memories
+    from local2.protocol.answers import (
         FoundMemories,
         Hit,
         Note,
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
         SessionNotes,
         TopMemory,
     )
-    from local.protocol.conversation import IngestReport
-    from local.protocol.envelope import Caller
-    from local.protocol.memories import RecalledItem, RecalledItems, Version
-    from local.protocol.payloads import ToolResult
+    from local2.protocol.conversation import IngestReport
+    from local2.protocol.envelope import Caller
+    from local2.protocol.memories import RecalledItem, RecalledItems, Version
+    from local2.protocol.payloads import ToolResult
 
 __all__ = [
     "BadRequestError",
@@ -119,12 +119,12 @@ __all__ = [
 ]
 
 _LAZY = {
-    "local.client.memory": ("Memory", "connect"),
-    "local.client.calls": ("Topic", "Topics"),
-    "local.app": ("open_memory",),
-    "local.memory.service": ("MemoryService", "SearchResult"),
-    "local.memory.tenant": ("Memories",),
-    "local.protocol.answers": (
+    "local2.client.memory": ("Memory", "connect"),
+    "local2.client.calls": ("Topic", "Topics"),
+    "local2.app": ("open_memory",),
+    "local2.memory.service": ("MemoryService", "SearchResult"),
+    "local2.memory.tenant": ("Memories",),
+    "local2.protocol.answers": (
         "FoundMemories",
         "Hit",
         "Note",
@@ -137,10 +137,10 @@ _LAZY = {
         "SessionNotes",
         "TopMemory",
     ),
-    "local.protocol.conversation": ("IngestReport",),
-    "local.protocol.envelope": ("Caller",),
-    "local.protocol.memories": ("RecalledItem", "RecalledItems", "Version"),
-    "local.protocol.payloads": ("ToolResult",),
+    "local2.protocol.conversation": ("IngestReport",),
+    "local2.protocol.envelope": ("Caller",),
+    "local2.protocol.memories": ("RecalledItem", "RecalledItems", "Version"),
+    "local2.protocol.payloads": ("ToolResult",),
 }
 _MODULES = {name: module for module, names in _LAZY.items() for name in names}
 

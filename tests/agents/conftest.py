@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from factories import StartGenerator
-from local.agents.listener import Listener
-from local.agents.memory_agent import MemoryAgent
-from local.bus.connection import Connection
-from local.client.queries import QueryClient
-from local.generator.agent import GeneratorAgent
-from local.llm.ollama import OllamaModel
-from local.memory.tenant import Memories, Memory
-from local.settings import GeneratorSettings
-from local.tools.catalog import memory_tools
+from local2.agents.listener import Listener
+from local2.agents.memory_agent import MemoryAgent
+from local2.bus.connection import Connection
+from local2.client.queries import QueryClient
+from local2.generator.agent import GeneratorAgent
+from local2.llm.ollama import OllamaModel
+from local2.memory.tenant import Memories, Memory
+from local2.settings import GeneratorSettings
+from local2.tools.catalog import memory_tools
 from remembering import remembering
 from stand_ins.ollama_server import OllamaStandIn
 from turns import delete_streams

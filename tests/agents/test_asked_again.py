@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from indexed import indexed
-from local.bus.connection import Connection
-from local.bus.streams import publish_durably
-from local.client.tools import call_tool
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.client.tools import call_tool
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
 from turns import GENERATION, all_done, turn
 
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools", "searchable", "either_size")

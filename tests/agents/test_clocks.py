@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from calling import RICHARD, call, ingest
-from local.agents.listener import Listener
-from local.bus.connection import Connection
-from local.bus.streams import publish_durably
-from local.memory.tenant import Memories, Memory
+from local2.agents.listener import Listener
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.memory.tenant import Memories, Memory
 from recalling import DAY
 from turns import GENERATION, all_done
 from waiting import eventually

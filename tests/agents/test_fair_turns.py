@@ -7,17 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from factories import Listen
-from local.bus import participant
-from local.bus.connection import Connection
-from local.bus.streams import ensure_streams
-from local.client.queries import QueryClient
-from local.errors import OverloadedError
-from local.generator.agent import GeneratorAgent
-from local.llm.models import ChatChunk, ChatMessage, ToolDefinition
-from local.protocol import subjects
-from local.protocol.envelope import Caller, decode, encode, seal
-from local.protocol.payloads import ClearSession, Generation, Query, ToolResult
-from local.settings import GeneratorSettings
+from local2.bus import participant
+from local2.bus.connection import Connection
+from local2.bus.streams import ensure_streams
+from local2.client.queries import QueryClient
+from local2.errors import OverloadedError
+from local2.generator.agent import GeneratorAgent
+from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.payloads import ClearSession, Generation, Query, ToolResult
+from local2.settings import GeneratorSettings
 from waiting import eventually
 
 QUERIES = 260

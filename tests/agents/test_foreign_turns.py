@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from local.agents.memory_agent import MemoryAgent
-from local.bus.connection import BusMessage, Connection
-from local.bus.streams import publish_durably
-from local.client.maintenance import publish_again
-from local.client.queries import QueryClient
-from local.errors import BusError
-from local.ledger.sqlite.database import Database
-from local.memory.tenant import Memory
-from local.protocol import subjects
-from local.protocol.envelope import Caller, decode, encode, seal
-from local.protocol.payloads import Query, ToolResult
+from local2.agents.memory_agent import MemoryAgent
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.streams import publish_durably
+from local2.client.maintenance import publish_again
+from local2.client.queries import QueryClient
+from local2.errors import BusError
+from local2.ledger.sqlite.database import Database
+from local2.memory.tenant import Memory
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.payloads import Query, ToolResult
 from turns import GENERATION, TURN, all_done, episodes, letters, rows, turn
 from waiting import eventually
 
@@ -113,7 +113,7 @@ async def test_a_dead_letter_published_again_is_remembered_once_it_is_readable(
 ) -> None:
     """An upgrade may read what an older release could not."""
     with monkeypatch.context() as older_release:
-        older_release.setattr("local.protocol.generation.as_text", lambda _: None)
+        older_release.setattr("local2.protocol.generation.as_text", lambda _: None)
         await publish(bus, turn(answer=42))
     (letter,) = await letters(bus)
     assert (letter.letter.source, letter.letter.cut) == ("generator_agent", False)
@@ -148,7 +148,7 @@ async def test_an_unreadable_message_of_the_maximum_size_is_one_dead_letter(
 async def test_a_message_that_is_redelivered_is_one_dead_letter(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.bus.streams.RETRY_DELAY", 0.01)
+    monkeypatch.setattr("local2.bus.streams.RETRY_DELAY", 0.01)
     refusals = ["The letter is stored, but the answer is lost."]
 
     give_up = MemoryAgent._give_up

@@ -4,10 +4,10 @@ import pytest
 
 from calling import RICHARD
 from factories import StartGenerator
-from local.bus.connection import Connection
-from local.bus.stream_messages import StreamErasure
-from local.client.queries import QueryClient
-from local.protocol.envelope import Sender
+from local2.bus.connection import Connection
+from local2.bus.stream_messages import StreamErasure
+from local2.client.queries import QueryClient
+from local2.protocol.envelope import Sender
 from stand_ins.ollama_server import OllamaStandIn
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from calling import RICHARD, answer, call
 from factories import StartGenerator
-from local.bus.connection import Connection
-from local.client.queries import QueryClient
-from local.llm.framing import MAX_LINE, quoted_line
-from local.protocol.envelope import Caller
+from local2.bus.connection import Connection
+from local2.client.queries import QueryClient
+from local2.llm.framing import MAX_LINE, quoted_line
+from local2.protocol.envelope import Caller
 from stand_ins.ollama_server import OllamaStandIn
 
 pytestmark = pytest.mark.usefixtures("tools")

@@ -11,22 +11,22 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen, StartGenerator
-from local.bus.connection import BusMessage, Connection
-from local.bus.streams import ensure_streams
-from local.bus.tool_host import ToolHost
-from local.client.queries import QueryClient
-from local.errors import ModelError
-from local.generator import publication
-from local.generator.agent import GeneratorAgent
-from local.llm.ollama import OllamaModel
-from local.llm.rules import RulesModel
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller, decode
-from local.protocol.generation import QUERY_EXAMPLE
-from local.protocol.payloads import Delta, Generation, ToolResult
-from local.protocol.tool import Tool, ToolOutput
-from local.settings import GeneratorSettings
-from local.tools.catalog import memory_tools
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.streams import ensure_streams
+from local2.bus.tool_host import ToolHost
+from local2.client.queries import QueryClient
+from local2.errors import ModelError
+from local2.generator import publication
+from local2.generator.agent import GeneratorAgent
+from local2.llm.ollama import OllamaModel
+from local2.llm.rules import RulesModel
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.generation import QUERY_EXAMPLE
+from local2.protocol.payloads import Delta, Generation, ToolResult
+from local2.protocol.tool import Tool, ToolOutput
+from local2.settings import GeneratorSettings
+from local2.tools.catalog import memory_tools
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 

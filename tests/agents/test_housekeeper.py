@@ -9,17 +9,17 @@ import pytest
 
 from factories import StartWorker
 from indexed import indexed
-from local.agents import health as status_of
-from local.agents.services import Housekeeper
-from local.bus.connection import BusMessage, Connection
-from local.bus.identity import signed
-from local.memory.tenant import Memories, Memory
-from local.memory.upkeep import backlog
-from local.protocol.envelope import Caller, utc_now
-from local.protocol.maintenance import MemoryStatus, TasksSetAside
-from local.protocol.vectors import VectorItem
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.agents import health as status_of
+from local2.agents.services import Housekeeper
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.identity import signed
+from local2.memory.tenant import Memories, Memory
+from local2.memory.upkeep import backlog
+from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.maintenance import MemoryStatus, TasksSetAside
+from local2.protocol.vectors import VectorItem
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 from stacks import all_indexed, status
 from waiting import eventually
 

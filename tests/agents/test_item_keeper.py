@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from factories import ConnectBus
-from local.agents.services import ItemKeeper
-from local.bus.connection import Connection
-from local.memory.tenant import Memories, Memory
-from local.protocol.items import ITEM_BYTES
+from local2.agents.services import ItemKeeper
+from local2.bus.connection import Connection
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.items import ITEM_BYTES
 
 CODE = {"namespace": ["vault"], "key": "code"}
 

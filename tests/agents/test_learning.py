@@ -6,14 +6,14 @@ import pytest
 
 from calling import RICHARD
 from factories import StartGenerator
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.queries import QueryClient
-from local.generator.agent import GeneratorAgent
-from local.llm.rules import RulesModel
-from local.memory.tenant import Memories, Memory
-from local.settings import GeneratorSettings
-from local.tools import relations
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.queries import QueryClient
+from local2.generator.agent import GeneratorAgent
+from local2.llm.rules import RulesModel
+from local2.memory.tenant import Memories, Memory
+from local2.settings import GeneratorSettings
+from local2.tools import relations
 from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually

@@ -7,17 +7,17 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.bus.connection import Connection, has_other_subscribers
-from local.bus.streams import publish_durably
-from local.bus.tool_host import ToolHost
-from local.client.queries import QueryClient
-from local.client.tools import call_tool
-from local.errors import NoRespondersError
-from local.ledger.sqlite.database import Database
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import ToolResult
-from local.tools.catalog import memory_tools
+from local2.bus.connection import Connection, has_other_subscribers
+from local2.bus.streams import publish_durably
+from local2.bus.tool_host import ToolHost
+from local2.client.queries import QueryClient
+from local2.client.tools import call_tool
+from local2.errors import NoRespondersError
+from local2.ledger.sqlite.database import Database
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.payloads import ToolResult
+from local2.tools.catalog import memory_tools
 from note_tool import Notes
 from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn, Reply

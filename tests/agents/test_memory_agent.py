@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from factories import Listen
-from local.bus import streams
-from local.bus.connection import Connection
-from local.bus.streams import publish_durably
-from local.client.maintenance import publish_again
-from local.errors import StorageError
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.intake.conversations import Turn
-from local.memory.intake.intake import Intake
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import DeadLetter
+from local2.bus import streams
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.client.maintenance import publish_again
+from local2.errors import StorageError
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.intake.conversations import Turn
+from local2.memory.intake.intake import Intake
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.payloads import DeadLetter
 from remembering import remembering
 from turns import GENERATION, TURN, all_done, episodes, letters, rows, turn
 from waiting import eventually

@@ -9,13 +9,13 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.bus.connection import Connection, connect
-from local.bus.tool_host import ToolHost
-from local.client.queries import QueryClient
-from local.generator.agent import GeneratorAgent
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
-from local.tools.catalog import TOOLS, memory_tools
+from local2.bus.connection import Connection, connect
+from local2.bus.tool_host import ToolHost
+from local2.client.queries import QueryClient
+from local2.generator.agent import GeneratorAgent
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller
+from local2.tools.catalog import TOOLS, memory_tools
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 

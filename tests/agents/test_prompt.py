@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from local.conversation.context import estimate
-from local.conversation.message import Message, ToolCallMsg
-from local.generator.prompt import (
+from local2.conversation.context import estimate
+from local2.conversation.message import Message, ToolCallMsg
+from local2.generator.prompt import (
     COMPRESSED,
     Background,
     Prompt,

@@ -7,12 +7,12 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen
-from local.bus.connection import Connection
-from local.bus.streams import ensure_streams
-from local.generator import publication
-from local.generator.publication import TurnPublisher
-from local.protocol.envelope import decode
-from local.protocol.payloads import Generation
+from local2.bus.connection import Connection
+from local2.bus.streams import ensure_streams
+from local2.generator import publication
+from local2.generator.publication import TurnPublisher
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import Generation
 from waiting import eventually
 
 

@@ -10,15 +10,15 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen, StartGenerator
-from local.bus.connection import BusMessage, Connection
-from local.bus.tool_host import ToolHost
-from local.client.queries import QueryClient
-from local.conversation.events import MemoryResetEvent
-from local.ledger.records import Fact
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller, decode, encode, seal
-from local.protocol.payloads import ClearSession, Json, ToolResult
-from local.tools import sessions
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.queries import QueryClient
+from local2.conversation.events import MemoryResetEvent
+from local2.ledger.records import Fact
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.payloads import ClearSession, Json, ToolResult
+from local2.tools import sessions
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
@@ -385,7 +385,7 @@ async def test_a_session_in_use_is_not_evicted_by_others(
     ollama: OllamaStandIn,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("local.generator.agent.MAX_SESSIONS", 1)
+    monkeypatch.setattr("local2.generator.agent.MAX_SESSIONS", 1)
     await start(tools=0)
     may_finish = threading.Event()
     ollama.script(Reply(content="First answer.", hold=may_finish))
@@ -405,7 +405,7 @@ async def test_a_session_in_use_is_not_evicted_by_others(
 async def test_the_least_recently_used_sessions_are_evicted(
     start: StartGenerator, client: QueryClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.generator.agent.MAX_SESSIONS", 2)
+    monkeypatch.setattr("local2.generator.agent.MAX_SESSIONS", 2)
     agent = await start(tools=0)
 
     for number in range(5):

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from local.agents import stream_keeper
-from local.agents.stream_keeper import StreamKeeper
-from local.bus.connection import Connection, connect
-from local.bus.server import EmbeddedServer
-from local.bus.streams import ensure_streams
+from local2.agents import stream_keeper
+from local2.agents.stream_keeper import StreamKeeper
+from local2.bus.connection import Connection, connect
+from local2.bus.server import EmbeddedServer
+from local2.bus.streams import ensure_streams
 from waiting import eventually
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.bus.connection import BusMessage, Connection
-from local.client.queries import QueryClient
+from local2.bus.connection import BusMessage, Connection
+from local2.client.queries import QueryClient
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 NAME = "get-Weather"

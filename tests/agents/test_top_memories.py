@@ -8,14 +8,14 @@ import pytest
 
 from calling import RICHARD, answer, call
 from factories import StartGenerator
-from local.agents.listener import Listener
-from local.bus.connection import BusMessage, Connection
-from local.client.queries import QueryClient
-from local.ledger.records import Fact
-from local.ledger.sqlite.database import SqlConnection
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import MemoryType
+from local2.agents.listener import Listener
+from local2.bus.connection import BusMessage, Connection
+from local2.client.queries import QueryClient
+from local2.ledger.records import Fact
+from local2.ledger.sqlite.database import SqlConnection
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import MemoryType
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
@@ -117,7 +117,7 @@ async def test_top_memories_are_requested_once_per_turn(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("local.generator.session.TOP_SECONDS", 0.1)
+    monkeypatch.setattr("local2.generator.session.TOP_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.streams import publish_durably
-from local.client.tools import call_tool
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.protocol.envelope import Caller
-from local.protocol.payloads import ToolResult
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.client.tools import call_tool
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import ToolResult
 from turns import GENERATION, all_done, rows, turn
 
 LATER = Caller(tenant="default", user="richard", session_id="s2")

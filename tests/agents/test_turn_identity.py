@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from calling import RICHARD
-from local.bus.connection import Connection
-from local.bus.streams import publish_durably
-from local.client.tools import call_tool
-from local.generator.publication import TurnPublisher
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.protocol.envelope import Caller
-from local.protocol.payloads import Generation, MemoryChange
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.client.tools import call_tool
+from local2.generator.publication import TurnPublisher
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import Generation, MemoryChange
 from turns import GENERATION, all_done, episodes, rows
 
 pytestmark = pytest.mark.usefixtures("memory_agent", "tools")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.streams import publish_durably
-from local.ledger.sqlite.database import Database
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.ledger.sqlite.database import Database
 from turns import GENERATION, all_done, episodes, turn
 
 TURN = {"query": "Densest metal?", "answer": "Osmium.", "query_id": "q1", "tool_calls": []}

@@ -9,16 +9,16 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen, StartGenerator
-from local.agents.services import OutputKeeper
-from local.bus.connection import BusMessage, Connection
-from local.bus.outputs import store_output
-from local.bus.tool_host import ToolHost
-from local.client.queries import QueryClient
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
-from local.protocol.tool import Tool, ToolOutput
-from local.settings import GeneratorSettings
-from local.tools import long_texts
+from local2.agents.services import OutputKeeper
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.outputs import store_output
+from local2.bus.tool_host import ToolHost
+from local2.client.queries import QueryClient
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.tool import Tool, ToolOutput
+from local2.settings import GeneratorSettings
+from local2.tools import long_texts
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 

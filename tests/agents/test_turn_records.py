@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.streams import publish_durably
-from local.ledger.sqlite.database import Database
-from local.memory.recall.recaller import RecallRequest
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import Scope
-from local.protocol.payloads import MemoryChange
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.ledger.sqlite.database import Database
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import Scope
+from local2.protocol.payloads import MemoryChange
 from turns import GENERATION, all_done, rows, turn
 
 RECALL = "[Memory: user.language_preference] Elixir"

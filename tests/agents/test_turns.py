@@ -11,18 +11,18 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen, StartGenerator
-from local.bus import participant
-from local.bus.connection import BusMessage, Connection
-from local.client.queries import QueryClient
-from local.errors import BusError, ModelError, TooLargeError
-from local.generator.agent import GeneratorAgent
-from local.generator.publication import TurnPublisher
-from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
-from local.memory.tenant import Memory
-from local.protocol import subjects
-from local.protocol.envelope import decode
-from local.protocol.payloads import Generation, Json
-from local.settings import GeneratorSettings
+from local2.bus import participant
+from local2.bus.connection import BusMessage, Connection
+from local2.client.queries import QueryClient
+from local2.errors import BusError, ModelError, TooLargeError
+from local2.generator.agent import GeneratorAgent
+from local2.generator.publication import TurnPublisher
+from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local2.memory.tenant import Memory
+from local2.protocol import subjects
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import Generation, Json
+from local2.settings import GeneratorSettings
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 

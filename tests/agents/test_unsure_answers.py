@@ -2,12 +2,12 @@
 
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.streams import publish_durably
-from local.client.tools import call_tool
-from local.ledger.sqlite.database import Database
-from local.protocol.envelope import Caller
-from local.protocol.memories import nothing_found
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.client.tools import call_tool
+from local2.ledger.sqlite.database import Database
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import nothing_found
 from turns import GENERATION, all_done, rows, turn
 
 RICHARD = Caller(tenant="default", user="richard", session_id="s1")

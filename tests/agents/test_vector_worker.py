@@ -11,18 +11,18 @@ from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 
 from factories import ConnectBus
 from indexed import indexed
-from local.agents import vector_worker as worker_module
-from local.app import open_stack
-from local.bus.connection import Connection
-from local.bus.vector_client import VectorClient
-from local.errors import VectorError
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.vectors import VectorItem
-from local.vectors import weights
-from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder, MissingEmbedder
-from local.vectors.minilm import MiniLM
+from local2.agents import vector_worker as worker_module
+from local2.app import open_stack
+from local2.bus.connection import Connection
+from local2.bus.vector_client import VectorClient
+from local2.errors import VectorError
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.vectors import VectorItem
+from local2.vectors import weights
+from local2.vectors.config import WorkerConfig
+from local2.vectors.embedder import Embedder, MissingEmbedder
+from local2.vectors.minilm import MiniLM
 from stacks import settings_in
 from waiting import eventually
 from workers import vector_worker

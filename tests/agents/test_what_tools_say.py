@@ -7,21 +7,21 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local.agents.services import OutputKeeper
-from local.bus.connection import BusMessage, Connection
-from local.bus.streams import publish_durably
-from local.bus.tool_host import ToolHost
-from local.client.queries import QueryClient
-from local.client.tools import Toolbox, call_tool
-from local.ledger.sqlite.database import Database
-from local.memory.service import MemoryService
-from local.memory.tenant import Memories, Memory
-from local.protocol.conversation import ConversationMessage
-from local.protocol.payloads import ToolCallRecord
-from local.protocol.tool import ToolOutput
-from local.tools import sessions
-from local.tools.base import READS, Args, MemoryTool
-from local.tools.catalog import TOOLS, memory_tools
+from local2.agents.services import OutputKeeper
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.streams import publish_durably
+from local2.bus.tool_host import ToolHost
+from local2.client.queries import QueryClient
+from local2.client.tools import Toolbox, call_tool
+from local2.ledger.sqlite.database import Database
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.conversation import ConversationMessage
+from local2.protocol.payloads import ToolCallRecord
+from local2.protocol.tool import ToolOutput
+from local2.tools import sessions
+from local2.tools.base import READS, Args, MemoryTool
+from local2.tools.catalog import TOOLS, memory_tools
 from recalling import recall
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from turns import GENERATION, all_done, rows, turn

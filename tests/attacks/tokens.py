@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 
 from attacks.world import VAULT, Case, World, ask, refused
-from local.tenants.tokens import new_signing_key
+from local2.tenants.tokens import new_signing_key
 
 RECALL = {"query": VAULT, "top_k": 20}
 ALG = {"alg": "EdDSA", "typ": "JWT"}

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import nats.errors
 
-from local.protocol.envelope import utc_now
-from local.tenants.credentials import SIGNING_KEY
-from local.tenants.directory import TENANTS_FILE, Entries
-from local.tenants.tokens import sign
+from local2.protocol.envelope import utc_now
+from local2.tenants.credentials import SIGNING_KEY
+from local2.tenants.directory import TENANTS_FILE, Entries
+from local2.tenants.tokens import sign
 from tenant_agents import ACCOUNTS, Agent, Answer
 from waiting import eventually
 

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 from backups import back_up, data_dir, generations, remember, restore_backup
 from commands import answer, local2
 from ledgers import ledger_in, open_ledger
-from local.app import open_stack
-from local.content_key import ContentKey, KeyOf
-from local.errors import LedgerKeyError
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.database.copies import copies_before_migrations
-from local.ledger.sqlite.sql import migrations
-from local.ledger.transfer import ErasureOptions, Selection
-from local.opening import content_keys
-from local.protocol.envelope import utc_now
+from local2.app import open_stack
+from local2.content_key import ContentKey, KeyOf
+from local2.errors import LedgerKeyError
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.database.copies import copies_before_migrations
+from local2.ledger.sqlite.sql import migrations
+from local2.ledger.transfer import ErasureOptions, Selection
+from local2.opening import content_keys
+from local2.protocol.envelope import utc_now
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, agent, token_for, with_tenants
 

@@ -25,19 +25,19 @@ from backups import (
     restore_backup,
     rows,
 )
-from local.backup import taking
-from local.backup.files import with_keys
-from local.backup.sealing import Decrypter, Seal
-from local.backup.taking import Progress, Stopped
-from local.errors import (
+from local2.backup import taking
+from local2.backup.files import with_keys
+from local2.backup.sealing import Decrypter, Seal
+from local2.backup.taking import Progress, Stopped
+from local2.errors import (
     BackupError,
     ConfigError,
     DamagedError,
     InvalidArgumentsError,
     StorageError,
 )
-from local.ledger.sqlite.database import copies
-from local.protocol.envelope import utc_now
+from local2.ledger.sqlite.database import copies
+from local2.protocol.envelope import utc_now
 
 NOTES = 300
 

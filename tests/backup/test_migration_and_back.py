@@ -8,10 +8,10 @@ import pytest
 from backups import rows
 from commands import local2
 from ledgers import ledger_in
-from local.errors import StorageError
-from local.ledger.sqlite.database import Database, SqlConnection, copies
-from local.ledger.sqlite.database.copies import copies_before_migrations
-from local.ledger.sqlite.sql import migrations
+from local2.errors import StorageError
+from local2.ledger.sqlite.database import Database, SqlConnection, copies
+from local2.ledger.sqlite.database.copies import copies_before_migrations
+from local2.ledger.sqlite.sql import migrations
 
 SCHEMA = len(migrations())
 OLD = SCHEMA - 1

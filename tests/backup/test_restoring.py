@@ -14,11 +14,11 @@ from backups import (
     rows,
 )
 from ledgers import open_ledger
-from local.backup import restoring
-from local.errors import BackupError, DamagedError, FolderLockedError, StorageError
-from local.home import folder_lock
-from local.ledger.transfer import ErasureOptions, Selection
-from local.protocol.envelope import utc_now
+from local2.backup import restoring
+from local2.errors import BackupError, DamagedError, FolderLockedError, StorageError
+from local2.home import folder_lock
+from local2.ledger.transfer import ErasureOptions, Selection
+from local2.protocol.envelope import utc_now
 from stacks import settings_in
 
 NOTES = 20
@@ -194,7 +194,7 @@ async def test_an_earlier_backup_can_be_chosen_by_name(folder: Path, backups: Pa
 async def test_a_ledger_of_a_newer_local2_is_refused(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.ledger.sqlite.copies.migrations", list)
+    monkeypatch.setattr("local2.ledger.sqlite.copies.migrations", list)
 
     with pytest.raises(StorageError, match="Update local2"):
         await restore_backup(backups, folder, replace=True)

@@ -8,8 +8,8 @@ import pytest
 from abuse_table import MB, Overall, Results, Row, table_of, values_of
 from footprint import Memory
 from garbled import FORMS, PUBLIC, garbled
-from local.errors import RequestError
-from local.protocol.generation import read_feedback, read_generation
+from local2.errors import RequestError
+from local2.protocol.generation import read_feedback, read_generation
 
 ROW = Row(
     abuse="many saves",

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kept import Kept
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.sql import migrations
 
 INSERT = """
     INSERT INTO record (tenant, id, kind, owner, role, query_id, content, label, event_time)

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local.bus.connection import Connection, connect
-from local.bus.server import EmbeddedServer
-from local.bus.streams import ensure_streams
-from local.bus.tool_host import ToolHost
+from local2.bus.connection import Connection, connect
+from local2.bus.server import EmbeddedServer
+from local2.bus.streams import ensure_streams
+from local2.bus.tool_host import ToolHost
 from note_tool import Notes
 
 

@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.admission import Admission, is_nested_deeper
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.errors import BadRequestError, OverloadedError, TooLargeError
-from local.protocol import subjects
-from local.protocol.envelope import Caller, decode, encode, seal
-from local.protocol.payloads import ToolRequest, ToolResult
-from local.protocol.tool_messages import RETRY_AFTER, read_result
-from local.settings import LimitSettings
+from local2.admission import Admission, is_nested_deeper
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.errors import BadRequestError, OverloadedError, TooLargeError
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.payloads import ToolRequest, ToolResult
+from local2.protocol.tool_messages import RETRY_AFTER, read_result
+from local2.settings import LimitSettings
 from note_tool import Notes
 
 ADA, BOB, EVE = ("acme", "ada"), ("acme", "bob"), ("other", "eve")
@@ -24,7 +24,7 @@ DATA = b"{}"
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr("local.admission.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("local2.admission.time.monotonic", lambda: self.now)
 
 
 def test_a_request_with_too_many_bytes_is_refused() -> None:

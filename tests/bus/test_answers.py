@@ -6,18 +6,18 @@ import msgspec
 import pytest
 
 from factories import ConnectBus
-from local.bus.connection import BusMessage, Connection
-from local.bus.participant import Participant
-from local.client.access import ask, await_while_connected
-from local.errors import (
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.participant import Participant
+from local2.client.access import ask, await_while_connected
+from local2.errors import (
     BusError,
     InvalidArgumentsError,
     Local2Error,
     StackNotRunningError,
     TooLargeError,
 )
-from local.protocol import subjects
-from local.protocol.envelope import decode
+from local2.protocol import subjects
+from local2.protocol.envelope import decode
 
 SUBJECT = "test.greeting"
 REMEMBERED = "what somebody remembers"

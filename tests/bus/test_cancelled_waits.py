@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable
 import nats.errors
 import pytest
 
-from local.bus.connection import BusMessage, Connection, connect, has_other_subscribers
-from local.bus.server import EmbeddedServer
-from local.bus.streams import publish_durably
-from local.bus.tool_host import ToolHost
-from local.client.queries import QueryClient
-from local.client.tools import Toolbox, ask_tool
-from local.errors import Local2Error
-from local.protocol.envelope import Sender
-from local.protocol.payloads import ToolProgress
+from local2.bus.connection import BusMessage, Connection, connect, has_other_subscribers
+from local2.bus.server import EmbeddedServer
+from local2.bus.streams import publish_durably
+from local2.bus.tool_host import ToolHost
+from local2.client.queries import QueryClient
+from local2.client.tools import Toolbox, ask_tool
+from local2.errors import Local2Error
+from local2.protocol.envelope import Sender
+from local2.protocol.payloads import ToolProgress
 from note_tool import Notes
 from waiting import eventually
 

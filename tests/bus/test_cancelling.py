@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from factories import ConnectBus
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.protocol.envelope import Envelope, Sender, decode, encode, seal
-from local.protocol.payloads import Empty, ToolRequest, ToolResult
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.protocol.envelope import Envelope, Sender, decode, encode, seal
+from local2.protocol.payloads import Empty, ToolRequest, ToolResult
 from note_tool import Note, Notes
 from waiting import eventually
 

@@ -14,18 +14,18 @@ import pytest
 from nats.aio.client import Client
 
 from factories import ConnectBus
-from local.bus import server as server_module
-from local.bus.connection import BusMessage, Connection, Handler, connect
-from local.bus.server import EmbeddedServer, embedded_server, find_server
-from local.bus.streams import ensure_streams, publish_durably
-from local.errors import (
+from local2.bus import server as server_module
+from local2.bus.connection import BusMessage, Connection, Handler, connect
+from local2.bus.server import EmbeddedServer, embedded_server, find_server
+from local2.bus.streams import ensure_streams, publish_durably
+from local2.errors import (
     BusError,
     BusTimeoutError,
     NoRespondersError,
     StackNotRunningError,
     TooLargeError,
 )
-from local.protocol import subjects
+from local2.protocol import subjects
 from waiting import eventually
 
 EVERY_PARTICIPANT = subjects.discovery("PING")
@@ -257,7 +257,7 @@ async def test_a_killed_server_restarts_on_its_port_with_all_subscriptions(
 ) -> None:
     """The clients have failed to reconnect many times by then."""
     monkeypatch.setattr(server_module, "RESTART_DELAY", 0.5)
-    monkeypatch.setattr("local.bus.nats_client.RECONNECT_WAIT", 0.01)
+    monkeypatch.setattr("local2.bus.nats_client.RECONNECT_WAIT", 0.01)
     async with connect(server.url, name="test") as bus:
 
         async def echo(message: BusMessage) -> None:

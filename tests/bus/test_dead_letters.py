@@ -7,12 +7,12 @@ import pytest
 from nats.js.errors import ServiceUnavailableError
 from nats.js.manager import JetStreamManager
 
-from local.bus.connection import Connection
-from local.bus.stream_messages import count_letters, drop_letter, letter_at
-from local.bus.streams import publish_durably, store_dead_letter, turns_stream
-from local.client.maintenance import publish_again
-from local.errors import MAX_ABRIDGED, BadRequestError, BusError, InvalidArgumentsError
-from local.protocol.payloads import DeadLetter
+from local2.bus.connection import Connection
+from local2.bus.stream_messages import count_letters, drop_letter, letter_at
+from local2.bus.streams import publish_durably, store_dead_letter, turns_stream
+from local2.client.maintenance import publish_again
+from local2.errors import MAX_ABRIDGED, BadRequestError, BusError, InvalidArgumentsError
+from local2.protocol.payloads import DeadLetter
 from turns import in_stream, letters
 
 LETTER = DeadLetter(

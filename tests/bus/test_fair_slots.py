@@ -6,13 +6,13 @@ from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
-from local.admission import Admission, FairSlots, Owner
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.errors import OverloadedError
-from local.protocol.envelope import Caller
-from local.settings import LimitSettings, SlotLimits
+from local2.admission import Admission, FairSlots, Owner
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.errors import OverloadedError
+from local2.protocol.envelope import Caller
+from local2.settings import LimitSettings, SlotLimits
 from note_tool import Notes
 from waiting import eventually
 

@@ -10,20 +10,20 @@ import os
 import pytest
 from nats.aio.subscription import Subscription as NatsSubscription
 
-from local.admission import Admission
-from local.bus.connection import BusMessage, Connection, connect
-from local.bus.nats_client import MESSAGES_BEFORE_YIELD
-from local.bus.streams import (
+from local2.admission import Admission
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.nats_client import MESSAGES_BEFORE_YIELD
+from local2.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
     ensure_streams,
     restart_turns_consumer,
     turns_stream,
 )
-from local.bus.tool_host import ToolHost
-from local.protocol.envelope import decode
-from local.protocol.payloads import ToolResult
-from local.settings import LimitSettings
+from local2.bus.tool_host import ToolHost
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import ToolResult
+from local2.settings import LimitSettings
 from note_tool import Notes
 from waiting import eventually
 

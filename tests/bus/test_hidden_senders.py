@@ -2,13 +2,13 @@
 
 import pytest
 
-from local.bus.connection import BusMessage
-from local.bus.identity import Attested
-from local.errors import ForbiddenError
-from local.protocol.envelope import Envelope
-from local.protocol.payloads import Empty
-from local.settings import RolesSettings
-from local.tenants.directory import Agent, Directory, Entries, Roles, TenantEntry
+from local2.bus.connection import BusMessage
+from local2.bus.identity import Attested
+from local2.errors import ForbiddenError
+from local2.protocol.envelope import Envelope
+from local2.protocol.payloads import Empty
+from local2.settings import RolesSettings
+from local2.tenants.directory import Agent, Directory, Entries, Roles, TenantEntry
 
 KEY = "UREADER"
 READER = Agent(key=KEY, role="reader")

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from factories import ConnectBus
-from local.bus import lease as leases
-from local.bus.connection import Connection
-from local.bus.lease import Holder, Lease, Serving
-from local.bus.participant import Participant
-from local.bus.server import EmbeddedServer
-from local.errors import BusError, LeaseHeldError
+from local2.bus import lease as leases
+from local2.bus.connection import Connection
+from local2.bus.lease import Holder, Lease, Serving
+from local2.bus.participant import Participant
+from local2.bus.server import EmbeddedServer
+from local2.errors import BusError, LeaseHeldError
 from waiting import eventually
 
 

@@ -10,18 +10,18 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
-from local.agents.services import OutputKeeper
-from local.bus import outputs
-from local.bus.connection import BusMessage, Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller, decode, encode, seal
-from local.protocol.payloads import OutputPart, ToolResult
-from local.protocol.tool import Tool, ToolOutput
-from local.settings import TOOL_OUTPUT_LIMIT
-from local.tools import long_texts
-from local.tools.catalog import memory_tools
+from local2.agents.services import OutputKeeper
+from local2.bus import outputs
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.payloads import OutputPart, ToolResult
+from local2.protocol.tool import Tool, ToolOutput
+from local2.settings import TOOL_OUTPUT_LIMIT
+from local2.tools import long_texts
+from local2.tools.catalog import memory_tools
 
 EVE = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
 KEY = "tout_" + "0123456789ab" * 2

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from nats.js.api import RetentionPolicy, StreamConfig
 
-from local.bus import streams
-from local.bus.connection import BusMessage, Connection, connect
-from local.bus.lease import Holder, Lease
-from local.bus.server import find_server
-from local.bus.streams import (
+from local2.bus import streams
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.lease import Holder, Lease
+from local2.bus.server import find_server
+from local2.bus.streams import (
     acknowledge,
     ensure_streams,
     many_at_a_time,
@@ -20,7 +20,7 @@ from local.bus.streams import (
     restart_turns_consumer,
     turns_stream,
 )
-from local.errors import BusError
+from local2.errors import BusError
 from turns import in_stream
 from waiting import eventually
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from calling import RICHARD
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.errors import NoRespondersError
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.errors import NoRespondersError
 from waiting import eventually
 
 

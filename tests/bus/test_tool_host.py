@@ -15,13 +15,13 @@ from nats.aio.subscription import Subscription as NatsSubscription
 
 from calling import RICHARD
 from factories import Listen
-from local.bus.connection import BusMessage, Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.errors import NoRespondersError, StorageError
-from local.protocol.envelope import Caller, decode, utc_now
-from local.protocol.payloads import ToolResult
-from local.protocol.tool import may_wait
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.errors import NoRespondersError, StorageError
+from local2.protocol.envelope import Caller, decode, utc_now
+from local2.protocol.payloads import ToolResult
+from local2.protocol.tool import may_wait
 from note_tool import Notes
 from waiting import eventually
 

@@ -10,10 +10,10 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
-from local.bus.connection import BusMessage, Connection
-from local.client.tools import call_tool
-from local.protocol.envelope import Sender
-from local.protocol.payloads import ToolResult
+from local2.bus.connection import BusMessage, Connection
+from local2.client.tools import call_tool
+from local2.protocol.envelope import Sender
+from local2.protocol.payloads import ToolResult
 from waiting import eventually
 
 IN_TURN = msgspec.structs.replace(RICHARD, query_id="q1")

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from factories import Listen
-from local.bus import tool_host
-from local.bus.connection import Connection, connect
-from local.bus.tool_host import ToolHost
-from local.client.tools import Toolbox
-from local.logs import logging_to
-from local.protocol.envelope import decode
-from local.protocol.payloads import Function, FunctionSchema, ToolHints, ToolSchema
+from local2.bus import tool_host
+from local2.bus.connection import Connection, connect
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import Toolbox
+from local2.logs import logging_to
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import Function, FunctionSchema, ToolHints, ToolSchema
 from note_tool import Notes
 from waiting import eventually
 
@@ -293,7 +293,7 @@ async def test_a_toolbox_logs_the_reason_for_refusing_an_announcement_once(
 async def test_a_toolbox_holds_a_limited_number_of_tools(
     bus: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.client.tools.MAX_TOOLS", 3)
+    monkeypatch.setattr("local2.client.tools.MAX_TOOLS", 3)
     async with Toolbox(bus, source="test") as toolbox:
         for number in (*range(10), 2):
             described = {"name": f"t{number}", "description": f"{number} of many."}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from local.bus.connection import BusMessage, Connection
-from local.bus.tool_host import ToolHost
-from local.protocol.tool_messages import MAX_HEADER
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.tool_host import ToolHost
+from local2.protocol.tool_messages import MAX_HEADER
 from note_tool import Notes
 from wire import NO_RESPONDERS, wired
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from local.cli.answers import Outcome, show_entry, show_outcomes
-from local.cli.output import Output, printable, styled
-from local.cli.talk import parsed
-from local.errors import InvalidArgumentsError
+from local2.cli.answers import Outcome, show_entry, show_outcomes
+from local2.cli.output import Output, printable, styled
+from local2.cli.talk import parsed
+from local2.errors import InvalidArgumentsError
 
 SCHEMA = {"properties": {"topic": {"type": "string"}, "top_k": {"type": "integer"}}}
 

@@ -9,7 +9,7 @@ from commands import START_SECONDS, Served
 PRINTING_MODULES = """
 import atexit, sys
 atexit.register(lambda: print(*sys.modules, file=sys.stderr))
-from local.__main__ import main
+from local2.__main__ import main
 main()
 """
 HEAVY = {
@@ -52,7 +52,7 @@ def imported(folder: Path, *words: str) -> set[str]:
 def test_the_version_is_printed_without_the_bus(tmp_path: Path) -> None:
     modules = imported(tmp_path, "version")
 
-    assert "local.cli" in modules
+    assert "local2.cli" in modules
     assert modules & {*HEAVY, "nats", "uvloop"} == set()
 
 

@@ -21,13 +21,13 @@ from commands import (
     in_a_process,
     local2,
 )
-from local import __version__
-from local.bus.connection import connect
-from local.bus.server import embedded_server
-from local.bus.streams import publish_durably
-from local.cli import app
-from local.client.maintenance import memory_status
-from local.tools.catalog import TOOLS
+from local2._version import __version__
+from local2.bus.connection import connect
+from local2.bus.server import embedded_server
+from local2.bus.streams import publish_durably
+from local2.cli import app
+from local2.client.maintenance import memory_status
+from local2.tools.catalog import TOOLS
 from pages import python_in
 from waiting import eventually
 

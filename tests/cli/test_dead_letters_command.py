@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from commands import Served, answer, local2
-from local.bus.connection import connect
-from local.bus.streams import publish_durably
+from local2.bus.connection import connect
+from local2.bus.streams import publish_durably
 
 MESSAGE = {"source": "critic", "payload": {"query": "What is gold?", "answer": None}}
 

@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from ledgers import open_ledger, record
-from local import examination
-from local.cli.output import Output
-from local.cli.up import _announce_download
-from local.config_files import load_settings
-from local.examination import installation, stack
-from local.home import folder_lock, home_of
-from local.protocol.answers import ConsolidationStatus
-from local.protocol.envelope import utc_now
-from local.protocol.maintenance import CheckResult, MemoryStatus
-from local.settings import GeneratorSettings, MemorySettings, Settings
-from local.vectors import weights
+from local2 import examination
+from local2.cli.output import Output
+from local2.cli.up import _announce_download
+from local2.config_files import load_settings
+from local2.examination import installation, stack
+from local2.home import folder_lock, home_of
+from local2.protocol.answers import ConsolidationStatus
+from local2.protocol.envelope import utc_now
+from local2.protocol.maintenance import CheckResult, MemoryStatus
+from local2.settings import GeneratorSettings, MemorySettings, Settings
+from local2.vectors import weights
 from stand_ins.ollama_server import OllamaStandIn
 from stand_ins.openai_server import OpenAIStandIn
 from stand_ins.rerank_server import Answer, RerankStandIn

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled, served
-from local.protocol.portable import MAX_LINE_BYTES, MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES
+from local2.protocol.portable import MAX_LINE_BYTES, MAX_LINES_PER_MESSAGE, MESSAGE_LINE_BYTES
 from stacks import settings_in
 
 USER = ("--user", "ada")

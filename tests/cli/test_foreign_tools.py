@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from local.bus.connection import BusMessage, Connection
-from local.cli.output import Output
-from local.cli.recall import history
-from local.cli.talk import call, list_tools
-from local.protocol.envelope import Caller, encode, seal
-from local.protocol.memories import Version, Versions
-from local.protocol.payloads import ToolResult
-from local.settings import BusSettings, Settings
+from local2.bus.connection import BusMessage, Connection
+from local2.cli.output import Output
+from local2.cli.recall import history
+from local2.cli.talk import call, list_tools
+from local2.protocol.envelope import Caller, encode, seal
+from local2.protocol.memories import Version, Versions
+from local2.protocol.payloads import ToolResult
+from local2.settings import BusSettings, Settings
 from recalling import DAY
 
 MINIMAL: dict[str, Any] = {"type": "object"}

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from commands import TALK, Served, answer, lines, local2, recalled
-from local.cli import app
+from local2.cli import app
 
 SESSION = ("--session", "s1")
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from local.bus.connection import BusMessage, Connection, connect
-from local.bus.server import embedded_server
-from local.cli.ingest import BATCH_MESSAGES, MAX_MESSAGE_BYTES, IngestedFile, sessions_in
-from local.errors import BadRequestError
-from local.protocol.conversation import IngestReport, SkippedMessage
-from local.protocol.envelope import encode, seal
-from local.protocol.payloads import ToolResult
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.server import embedded_server
+from local2.cli.ingest import BATCH_MESSAGES, MAX_MESSAGE_BYTES, IngestedFile, sessions_in
+from local2.errors import BadRequestError
+from local2.protocol.conversation import IngestReport, SkippedMessage
+from local2.protocol.envelope import encode, seal
+from local2.protocol.payloads import ToolResult
 
 LOST = "The connection to the stack was lost."
 AGAIN = "Ingest the file again: nothing is stored twice."
@@ -107,7 +107,7 @@ def test_a_date_is_read_as_a_time() -> None:
 
 async def start_ingest(url: str, folder: Path, files: Sequence[str]) -> Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from local.cli import main; main()", "ingest", *files),
+        *(sys.executable, "-c", "from local2.cli import main; main()", "ingest", *files),
         cwd=folder,
         env={**os.environ, "LOCAL2_BUS__URL": url},
         stdout=PIPE,

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from factories import ConnectBus
-from local.bus.tool_host import ToolHost
-from local.memory.tenant import Memories, Memory
-from local.tools import sessions
+from local2.bus.tool_host import ToolHost
+from local2.memory.tenant import Memories, Memory
+from local2.tools import sessions
 
-COMMAND = [sys.executable, "-c", "from local.cli import main; main()", "ingest"]
+COMMAND = [sys.executable, "-c", "from local2.cli import main; main()", "ingest"]
 MESSAGES = [{"role": "user", "content": f"Osmium {n}."} for n in range(3)]
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from commands import TALK, Served, answer, lines, local2, recalled
-from local.cli.answers import SHOWN_LINES
-from local.cli.output import Output
-from local.cli.recall import _show
-from local.memory.recall.ranking import Shares
-from local.protocol.memories import Answer, Explanation, RecalledItem, RecalledItems
+from local2.cli.answers import SHOWN_LINES
+from local2.cli.output import Output
+from local2.cli.recall import _show
+from local2.memory.recall.ranking import Shares
+from local2.protocol.memories import Answer, Explanation, RecalledItem, RecalledItems
 
 PLANTS = "# Plants\n\nWater the ficus on Mondays.\n"
 

@@ -16,7 +16,7 @@ import pytest
 from commands import COMMAND, ROOT, START_SECONDS, answer, in_a_fork
 from harm import locked
 from harm import read_only as made_read_only
-from local.settings import HOME_VARIABLE
+from local2.settings import HOME_VARIABLE
 
 LEDGER = Path(".local2", "ledger.sqlite3")
 ENVIRONMENT = {"COLUMNS": "10000", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -167,7 +167,7 @@ def test_a_ledger_of_another_format_prevents_the_start(
     assert (found["verdict"], found["detail"], found["remedy"]) == ("broken", *refusal)
 
 
-@pytest.mark.parametrize("program", [[ROOT / "run_local.py"], ["-m", "local", "up"]])
+@pytest.mark.parametrize("program", [[ROOT / "run_local.py"], ["-m", "local2", "up"]])
 def test_an_interrupt_during_the_imports_prints_no_traceback(
     tmp_path: Path, program: list[str | Path]
 ) -> None:

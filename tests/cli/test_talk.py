@@ -9,9 +9,9 @@ from prompt_toolkit.output import DummyOutput
 
 from commands import served
 from factories import Listen
-from local.bus.connection import Connection
-from local.cli.output import Output
-from local.cli.talk import HELP, chat, converse
+from local2.bus.connection import Connection
+from local2.cli.output import Output
+from local2.cli.talk import HELP, chat, converse
 from stacks import settings_in
 
 

@@ -7,13 +7,13 @@ from msgspec import Struct
 
 import local2
 from factories import ConnectBus
-from local import errors
-from local.bus.connection import BusMessage
-from local.bus.participant import Participant
-from local.bus.tool_host import ToolHost
-from local.errors import CODES, ErrorCode, Local2Error, error_from_code
-from local.protocol.items import ItemKey
-from local.protocol.payloads import ErrorReply
+from local2 import errors
+from local2.bus.connection import BusMessage
+from local2.bus.participant import Participant
+from local2.bus.tool_host import ToolHost
+from local2.errors import CODES, ErrorCode, Local2Error, error_from_code
+from local2.protocol.items import ItemKey
+from local2.protocol.payloads import ErrorReply
 from note_tool import Notes
 
 CODES_AND_ERRORS = {

@@ -11,11 +11,11 @@ import pytest
 import local2
 from commands import Running, start_in_a_fork
 from factories import ConnectBus
-from local.bus.connection import BusMessage
-from local.client import embedded
-from local.home import RUNTIME_FILE, Runtime, is_alive, runtime_file
-from local.protocol import subjects
-from local.protocol.items import ItemKey
+from local2.bus.connection import BusMessage
+from local2.client import embedded
+from local2.home import RUNTIME_FILE, Runtime, is_alive, runtime_file
+from local2.protocol import subjects
+from local2.protocol.items import ItemKey
 from waiting import eventually
 
 OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}

@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 
 import local2
-from local.app import open_stack
-from local.tenants import credentials, tokens
-from local.tenants.credentials import OwnTokens
+from local2.app import open_stack
+from local2.tenants import credentials, tokens
+from local2.tenants.credentials import OwnTokens
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, token_for, with_tenants
 from turns import turn

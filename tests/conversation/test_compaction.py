@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction import Pipeline, Summarization
-from local.conversation.config import (
+from local2.conversation.compaction import Pipeline, Summarization
+from local2.conversation.config import (
     ActiveContextPolicyConfig,
     BackwardPackingConfig,
     ManagedMemoryConfig,
     SummarizationConfig,
     ToolTruncationConfig,
 )
-from local.conversation.context import estimate, estimate_tokens
-from local.conversation.fitting import ToolTruncation, pack_rounds, shorten
-from local.conversation.images import images_of
-from local.conversation.message import SUMMARY, Message, ToolCallMsg, is_summary, text_of
-from local.conversation.stages import CompactionRuntime, Job
-from local.conversation.summaries import MODEL_SUMMARY_FRACTION
-from local.errors import ConversationError
+from local2.conversation.context import estimate, estimate_tokens
+from local2.conversation.fitting import ToolTruncation, pack_rounds, shorten
+from local2.conversation.images import images_of
+from local2.conversation.message import SUMMARY, Message, ToolCallMsg, is_summary, text_of
+from local2.conversation.stages import CompactionRuntime, Job
+from local2.conversation.summaries import MODEL_SUMMARY_FRACTION
+from local2.errors import ConversationError
 from talks import Writer, assistant, chat, job, runtime_with, system, tool, user, words
 
 LONG = "word " * 500

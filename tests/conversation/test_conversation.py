@@ -2,10 +2,10 @@
 
 import pytest
 
-from local.conversation.conversation import ConversationMemory, Snapshot
-from local.conversation.events import EventContext, MemoryResetEvent
-from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
-from local.errors import ConversationError
+from local2.conversation.conversation import ConversationMemory, Snapshot
+from local2.conversation.events import EventContext, MemoryResetEvent
+from local2.conversation.message import AgentCallMsg, Message, ToolCallMsg
+from local2.errors import ConversationError
 from talks import RecordedEvents, assistant, chat, system, tool, user
 
 PROMPT = {"role": "system", "content": "You help."}

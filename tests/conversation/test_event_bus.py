@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from local.conversation.config import ManagedMemoryConfig
-from local.conversation.events import CompactionEvent, EventBus, MemoryResetEvent
-from local.conversation.manager import MemoryManager
+from local2.conversation.config import ManagedMemoryConfig
+from local2.conversation.events import CompactionEvent, EventBus, MemoryResetEvent
+from local2.conversation.manager import MemoryManager
 from talks import Writer, chat, runtime_with
 from waiting import eventually
 

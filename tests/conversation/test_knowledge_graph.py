@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from local.conversation import knowledge_graph
-from local.conversation.knowledge_graph import MAX_PART_CHARACTERS, PIECE_CHARACTERS, KGMemory
-from local.conversation.message import Message
-from local.errors import ConversationError, ModelError, ModelRefusedError
-from local.llm.ollama import OllamaModel
-from local.protocol.memories import Triplet
+from local2.conversation import knowledge_graph
+from local2.conversation.knowledge_graph import MAX_PART_CHARACTERS, PIECE_CHARACTERS, KGMemory
+from local2.conversation.message import Message
+from local2.errors import ConversationError, ModelError, ModelRefusedError
+from local2.llm.ollama import OllamaModel
+from local2.protocol.memories import Triplet
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 ADA = ("Ada", "works for", "Northwind")

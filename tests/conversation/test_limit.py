@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.config import (
+from local2.conversation.config import (
     ActiveContextPolicyConfig,
     ManagedMemoryConfig,
     ToolTruncationConfig,
 )
-from local.conversation.context import estimate
-from local.conversation.fitting import limit_tokens
-from local.conversation.managed import ManagedConversationMemory
-from local.conversation.manager import MemoryManager
-from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
-from local.conversation.stages import Job, rounds
-from local.protocol.payloads import Json
+from local2.conversation.context import estimate
+from local2.conversation.fitting import limit_tokens
+from local2.conversation.managed import ManagedConversationMemory
+from local2.conversation.manager import MemoryManager
+from local2.conversation.message import AgentCallMsg, Message, ToolCallMsg
+from local2.conversation.stages import Job, rounds
+from local2.protocol.payloads import Json
 from talks import Writer, assistant, chat, config, runtime_with, system, tool, user, words
 
 PROMPT = "You help."

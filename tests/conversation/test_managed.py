@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction import MemoryState
-from local.conversation.config import ManagedMemoryConfig, Mode, SummarizationConfig
-from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
-from local.conversation.managed import ManagedConversationMemory
-from local.conversation.message import Message, is_summary
-from local.conversation.stages import Compaction, Job
+from local2.conversation.compaction import MemoryState
+from local2.conversation.config import ManagedMemoryConfig, Mode, SummarizationConfig
+from local2.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
+from local2.conversation.managed import ManagedConversationMemory
+from local2.conversation.message import Message, is_summary
+from local2.conversation.stages import Compaction, Job
 from talks import RecordedEvents, Writer, assistant, chat, config, runtime_with, tool, user, words
 
 

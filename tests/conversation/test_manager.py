@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from local.conversation.config import ManagedMemoryConfig
-from local.conversation.conversation import ConversationMemory
-from local.conversation.events import CompactionEvent, MemoryResetEvent
-from local.conversation.images import images_of
-from local.conversation.knowledge_graph import KGMemory
-from local.conversation.managed import ManagedConversationMemory
-from local.conversation.manager import MemoryManager, MemoryType
-from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
-from local.errors import ConversationError
-from local.llm.ollama import OllamaModel
-from local.protocol.memories import Triplet
-from local.protocol.payloads import Json
+from local2.conversation.config import ManagedMemoryConfig
+from local2.conversation.conversation import ConversationMemory
+from local2.conversation.events import CompactionEvent, MemoryResetEvent
+from local2.conversation.images import images_of
+from local2.conversation.knowledge_graph import KGMemory
+from local2.conversation.managed import ManagedConversationMemory
+from local2.conversation.manager import MemoryManager, MemoryType
+from local2.conversation.message import AgentCallMsg, Message, ToolCallMsg
+from local2.errors import ConversationError
+from local2.llm.ollama import OllamaModel
+from local2.protocol.memories import Triplet
+from local2.protocol.payloads import Json
 from stand_ins.ollama_server import OllamaStandIn
 from talks import RecordedEvents, Writer, chat, config, runtime_with, user, words
 

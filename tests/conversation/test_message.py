@@ -12,9 +12,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from local.conversation import images
-from local.conversation.images import embedded, with_images
-from local.conversation.message import (
+from local2.conversation import images
+from local2.conversation.images import embedded, with_images
+from local2.conversation.message import (
     AgentCallMsg,
     Message,
     MessageContent,
@@ -22,7 +22,7 @@ from local.conversation.message import (
     ToolCallMsg,
     text_of,
 )
-from local.errors import ConversationError
+from local2.errors import ConversationError
 from talks import assistant, system, tool, user
 
 SEARCH = ToolCallMsg(

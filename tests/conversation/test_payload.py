@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.conversation import compaction
-from local.conversation.compaction import payload_bytes
-from local.conversation.config import SummarizationConfig
-from local.conversation.events import CompactionEvent, EventContext
-from local.conversation.images import images_of
-from local.conversation.managed import ManagedConversationMemory
-from local.conversation.message import Message, is_summary, text_of
+from local2.conversation import compaction
+from local2.conversation.compaction import payload_bytes
+from local2.conversation.config import SummarizationConfig
+from local2.conversation.events import CompactionEvent, EventContext
+from local2.conversation.images import images_of
+from local2.conversation.managed import ManagedConversationMemory
+from local2.conversation.message import Message, is_summary, text_of
 from talks import RecordedEvents, Writer, assistant, chat, config, runtime_with, tool, user
 
 THRESHOLD = 1_000_000

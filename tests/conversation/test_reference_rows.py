@@ -10,20 +10,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.conversation.compaction import MemoryState
-from local.conversation.config import (
+from local2.conversation.compaction import MemoryState
+from local2.conversation.config import (
     ActiveContextPolicyConfig,
     BackwardPackingConfig,
     ManagedMemoryConfig,
     SummarizationConfig,
     ToolTruncationConfig,
 )
-from local.conversation.context import MESSAGE_TOKENS
-from local.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
-from local.conversation.images import images_of
-from local.conversation.knowledge_graph import KGMemory
-from local.conversation.managed import ManagedConversationMemory
-from local.conversation.message import (
+from local2.conversation.context import MESSAGE_TOKENS
+from local2.conversation.events import CompactionEvent, EventContext, MemoryResetEvent
+from local2.conversation.images import images_of
+from local2.conversation.knowledge_graph import KGMemory
+from local2.conversation.managed import ManagedConversationMemory
+from local2.conversation.message import (
     AgentCallMsg,
     Message,
     MessageContent,
@@ -31,10 +31,10 @@ from local.conversation.message import (
     is_summary,
     text_of,
 )
-from local.conversation.stages import Compaction, Job
-from local.errors import ConversationError
-from local.llm.ollama import OllamaModel
-from local.protocol.memories import Triplet
+from local2.conversation.stages import Compaction, Job
+from local2.errors import ConversationError
+from local2.llm.ollama import OllamaModel
+from local2.protocol.memories import Triplet
 from stand_ins.ollama_server import OllamaStandIn
 from talks import (
     RecordedEvents,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.conversation.compaction import PROCESSORS
-from local.conversation.config import Stage, SummarizationConfig, ToolTruncationConfig
-from local.conversation.message import Message, is_from_user
-from local.conversation.stages import protected_from, rounds
+from local2.conversation.compaction import PROCESSORS
+from local2.conversation.config import Stage, SummarizationConfig, ToolTruncationConfig
+from local2.conversation.message import Message, is_from_user
+from local2.conversation.stages import protected_from, rounds
 from talks import assistant, chat, job, system, tool, user
 
 

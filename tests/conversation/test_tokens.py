@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from local.conversation.context import (
+from local2.conversation.context import (
     IMAGE_TOKENS,
     MAX_FACTOR,
     MESSAGE_TOKENS,
@@ -13,7 +13,7 @@ from local.conversation.context import (
     estimate,
     estimate_tokens,
 )
-from local.conversation.message import AgentCallMsg, Message, ToolCallMsg
+from local2.conversation.message import AgentCallMsg, Message, ToolCallMsg
 from talks import user
 
 CALL = ToolCallMsg("1", "1", "function", "look", '{"for": "the answer to everything"}')

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from local.endpoint.address import Endpoint, endpoint_of, status_error
-from local.errors import ConfigError
+from local2.endpoint.address import Endpoint, endpoint_of, status_error
+from local2.errors import ConfigError
 
 URL = "http://127.0.0.1:8080/v1"
 MARK = "sk-mark"

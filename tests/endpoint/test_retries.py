@@ -6,8 +6,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from local.endpoint.address import Endpoint, EndpointError
-from local.endpoint.clients import LONGEST_PAUSE, RateLimit, Retries
+from local2.endpoint.address import Endpoint, EndpointError
+from local2.endpoint.clients import LONGEST_PAUSE, RateLimit, Retries
 
 ENDPOINT = Endpoint(url="http://127.0.0.1:1/v1", settings="config/memory.yaml")
 

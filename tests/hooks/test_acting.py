@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from local.app import Stack, open_stack
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.hooks import acting
-from local.hooks.acting import Hooks
-from local.hooks.clients import CLIENTS
-from local.hooks.delivery import deliver
-from local.hooks.state import Outbox, Situation
-from local.protocol.envelope import Sender
+from local2.app import Stack, open_stack
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.hooks import acting
+from local2.hooks.acting import Hooks
+from local2.hooks.clients import CLIENTS
+from local2.hooks.delivery import deliver
+from local2.hooks.state import Outbox, Situation
+from local2.protocol.envelope import Sender
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
 from waiting import eventually

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.hooks.clients import CLIENTS
-from local.hooks.clients.client import (
+from local2.hooks.clients import CLIENTS
+from local2.hooks.clients.client import (
     Answered,
     Compacting,
     Event,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from commands import answer, local2
-from local.hooks.clients import CLIENTS
+from local2.hooks.clients import CLIENTS
 from recorded_hooks import CLIENT_NAMES
 
 FILES = {
@@ -87,7 +87,7 @@ def uninstall(home: Path, client: str, *options: str) -> None:
 def own_hooks(file: Path, client: str) -> dict[str, int]:
     """Count our hooks of each event."""
     hooks = json.loads(file.read_bytes()).get("hooks", {})
-    mark = f"local.hooks {client} "
+    mark = f"local2.hooks {client} "
     counts = {event: json.dumps(listed).count(mark) for event, listed in hooks.items()}
     return {event: count for event, count in counts.items() if count}
 
@@ -231,7 +231,7 @@ def test_nothing_is_written_without_a_confirmation(client: str, home: Path) -> N
     refused = local2(home, "hooks", "install", client)  # nobody confirms
 
     assert planned["done"] is False
-    assert f"local.hooks {client}" in planned["diff"]
+    assert f"local2.hooks {client}" in planned["diff"]
     assert f"+++ {home / FILES[client]}" in planned["diff"]
     assert refused.returncode == 1
     assert not (home / FILES[client]).exists()
@@ -281,3 +281,18 @@ def test_the_installed_command_runs_a_hook(client: str, home: Path) -> None:
     command = (listed.get("hooks") or [listed])[0]["command"]
 
     assert os.system(f"echo '{{}}' | LOCAL2_BUS__URL=nats://127.0.0.1:1 {command}") == 0  # noqa: S605
+
+
+def test_hooks_of_an_earlier_version_are_outdated_until_they_are_installed_again(
+    client: str, home: Path
+) -> None:
+    local2(home, "hooks", "install", client, "--yes")
+    file = home / FILES[client]
+    current = file.read_text(encoding="utf-8")
+    file.write_text(current.replace("-m local2.hooks ", "-m local.hooks "), encoding="utf-8")
+
+    assert f"`local2 hooks install {client}`" in local2(home, "hooks", "list").stdout
+    local2(home, "hooks", "install", client, "--yes")
+
+    assert file.read_text(encoding="utf-8") == current
+    assert "outdated" not in local2(home, "hooks", "list").stdout

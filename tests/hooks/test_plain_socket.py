@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from factories import ConnectBus
-from local.bus.connection import BusMessage
-from local.bus.server import find_server
-from local.errors import BusError, BusTimeoutError, NoRespondersError, StackNotRunningError
-from local.hooks.wire import Request, Wire
+from local2.bus.connection import BusMessage
+from local2.bus.server import find_server
+from local2.errors import BusError, BusTimeoutError, NoRespondersError, StackNotRunningError
+from local2.hooks.wire import Request, Wire
 from waiting import eventually
 
 LONG = 60.0

@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.app import open_stack
-from local.client.access import connected
-from local.client.tools import call_tool
-from local.config_files import load_settings
-from local.home import RUNTIME_FILE, Runtime, is_alive, is_running, user_name
-from local.hooks.state import Outbox
-from local.protocol.envelope import Sender
+from local2.app import open_stack
+from local2.client.access import connected
+from local2.client.tools import call_tool
+from local2.config_files import load_settings
+from local2.home import RUNTIME_FILE, Runtime, is_alive, is_running, user_name
+from local2.hooks.state import Outbox
+from local2.protocol.envelope import Sender
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
 from waiting import eventually
@@ -31,7 +31,7 @@ from waiting import eventually
 LOG = Path(".local2", "logs", "hooks.log")
 WITHOUT_DEADLINES = """
 import sys
-from local.hooks import acting
+from local2.hooks import acting
 acting.PROMPT_SECONDS = acting.START_SECONDS = acting.HOOK_SECONDS = 60.0
 acting.main(sys.argv[1:])
 """
@@ -42,7 +42,7 @@ LONGEST = 60.0
 
 
 def command(folder: Path, client: str, event: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "local.hooks", client, event, "--home", str(folder)]
+    return [sys.executable, "-P", "-m", "local2.hooks", client, event, "--home", str(folder)]
 
 
 def run(
@@ -96,7 +96,7 @@ def test_the_installed_command_imports_little(tmp_path: Path) -> None:
     done = run(tmp_path, "claude-code", "Stop", b"{}", words=words)
 
     imported = {line.rpartition(b"|")[2].strip() for line in done.stderr.splitlines()}
-    assert b"local.hooks.reminding" in imported
+    assert b"local2.hooks.reminding" in imported
     assert imported.isdisjoint({b"asyncio", b"inspect", b"nats", b"secrets", b"typer"})
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from commands import answer, local2
-from local.errors import BusTimeoutError, StackNotRunningError
-from local.examination.installation import check_hooks
-from local.hooks import acting
-from local.hooks.acting import Hooks, Run
-from local.hooks.clients import CLIENTS
-from local.hooks.state import Situation
-from local.prompt_counts import COUNTED_DAYS, FOLDER, count_prompt, counted_prompts
+from local2.errors import BusTimeoutError, StackNotRunningError
+from local2.examination.installation import check_hooks
+from local2.hooks import acting
+from local2.hooks.acting import Hooks, Run
+from local2.hooks.clients import CLIENTS
+from local2.hooks.state import Situation
+from local2.prompt_counts import COUNTED_DAYS, FOLDER, count_prompt, counted_prompts
 from recorded_hooks import first
 
 CLIENT = "claude-code"
@@ -155,7 +155,7 @@ def test_prompts_of_the_last_days_are_counted_by_client(tmp_path: Path) -> None:
 def test_the_file_of_the_counts_stays_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.prompt_counts.MAX_BYTES", 100)
+    monkeypatch.setattr("local2.prompt_counts.MAX_BYTES", 100)
     for _ in range(50):
         count_prompt(tmp_path, CLIENT)
 

@@ -10,11 +10,11 @@ import pytest
 
 import local2
 from commands import served
-from local.agents.services import ItemKeeper
-from local.bus.connection import Connection
-from local.integrations.langgraph import LocalSaver, LocalStore
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import new_id
+from local2.agents.services import ItemKeeper
+from local2.bus.connection import Connection
+from local2.integrations.langgraph import LocalSaver, LocalStore
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import new_id
 from stacks import settings_in
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from local.client.memory import connect
-from local.protocol.memories import RecalledItem
+from local2.client.memory import connect
+from local2.protocol.memories import RecalledItem
 
 
 async def found_by(home: Path, user: str, query: str) -> list[RecalledItem]:

@@ -14,14 +14,14 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
-from local.app import Stack
-from local.client.memory import connect
-from local.errors import ConfigError, ForbiddenError, StackNotRunningError
-from local.integrations.google_adk import LocalMemoryService
-from local.integrations.langchain import LocalChatMessageHistory, LocalRetriever
-from local.integrations.langgraph import LocalSaver, LocalStore
-from local.integrations.openai_agents import LocalSession
-from local.protocol.items import ItemKey, ItemPut
+from local2.app import Stack
+from local2.client.memory import connect
+from local2.errors import ConfigError, ForbiddenError, StackNotRunningError
+from local2.integrations.google_adk import LocalMemoryService
+from local2.integrations.langchain import LocalChatMessageHistory, LocalRetriever
+from local2.integrations.langgraph import LocalSaver, LocalStore
+from local2.integrations.openai_agents import LocalSession
+from local2.protocol.items import ItemKey, ItemPut
 from tenant_agents import ACCOUNTS, token_for, with_tenants
 from workers import stack_with_worker_here
 

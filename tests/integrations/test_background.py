@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from local.integrations.base import Background
+from local2.integrations.base import Background
 
 
 class Opened:

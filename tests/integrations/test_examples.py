@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from commands import served
-from local.home import RUNTIME_FILE
+from local2.home import RUNTIME_FILE
 from stacks import settings_in
 from waiting import eventually
 

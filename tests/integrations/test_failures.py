@@ -10,10 +10,10 @@ import pytest
 from agents.items import TResponseInputItem
 
 from commands import start_in_a_fork
-from local.client import embedded
-from local.errors import BusError
-from local.home import RUNTIME_FILE, Runtime
-from local.integrations.openai_agents import LocalSession
+from local2.client import embedded
+from local2.errors import BusError
+from local2.home import RUNTIME_FILE, Runtime
+from local2.integrations.openai_agents import LocalSession
 from waiting import eventually
 
 

@@ -19,8 +19,8 @@ from google.genai import types
 from pydantic import PrivateAttr
 
 from integrations.finding import found_by
-from local.errors import InvalidArgumentsError
-from local.integrations.google_adk import LocalMemoryService
+from local2.errors import InvalidArgumentsError
+from local2.integrations.google_adk import LocalMemoryService
 
 APP = "notes"
 UMBRELLA = "The green umbrella stands in the hall."

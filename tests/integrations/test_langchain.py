@@ -29,8 +29,8 @@ from langchain_tests.integration_tests import (
 )
 
 from integrations.finding import found_by
-from local.client.memory import connect
-from local.integrations.langchain import LocalByteStore, LocalChatMessageHistory, LocalRetriever
+from local2.client.memory import connect
+from local2.integrations.langchain import LocalByteStore, LocalChatMessageHistory, LocalRetriever
 
 TEXTS = [
     "The green umbrella stands in the hall.",

@@ -13,13 +13,13 @@ from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 from langgraph.graph import START, StateGraph
 
 import local2
-from local.errors import TooLargeError
-from local.integrations import langgraph_threads
-from local.integrations.langgraph import LocalSaver
-from local.integrations.langgraph_checkpoint import COLLECTION
-from local.ledger.sessions import ItemCollection
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local2.errors import TooLargeError
+from local2.integrations import langgraph_threads
+from local2.integrations.langgraph import LocalSaver
+from local2.integrations.langgraph_checkpoint import COLLECTION
+from local2.ledger.sessions import ItemCollection
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
 
 
 async def test_the_conformance_suite_passes_with_every_capability(saver: LocalSaver) -> None:

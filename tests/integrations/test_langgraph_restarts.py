@@ -15,7 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Command, interrupt
 
-from local.integrations.langgraph import LocalSaver, LocalStore
+from local2.integrations.langgraph import LocalSaver, LocalStore
 from stack_process import stack_process
 from stacks import settings_in
 from waiting import eventually

@@ -24,12 +24,12 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 import local2
-from local.errors import BadRequestError, InvalidArgumentsError, TooLargeError
-from local.integrations.langgraph import LocalStore
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller, new_id
-from local.protocol.items import ITEM_BYTES
+from local2.errors import BadRequestError, InvalidArgumentsError, TooLargeError
+from local2.integrations.langgraph import LocalStore
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller, new_id
+from local2.protocol.items import ITEM_BYTES
 from waiting import eventually
 
 LABELS = st.sampled_from(

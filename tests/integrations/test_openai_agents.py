@@ -32,9 +32,9 @@ from agents import (
     function_tool,
 )
 from integrations.finding import found_by
-from local.errors import TooLargeError
-from local.integrations.openai_agents import LocalSession
-from local.protocol.envelope import new_id
+from local2.errors import TooLargeError
+from local2.integrations.openai_agents import LocalSession
+from local2.protocol.envelope import new_id
 
 PNG = "data:image/png;base64," + "iVBORw0KGgo" * 40
 ITEMS = cast(

@@ -11,11 +11,11 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 
 import local2
-from local.client import access
-from local.integrations.google_adk import LocalMemoryService
-from local.integrations.langchain import LocalByteStore, LocalChatMessageHistory, LocalRetriever
-from local.integrations.langgraph import LocalSaver, LocalStore
-from local.integrations.openai_agents import LocalSession
+from local2.client import access
+from local2.integrations.google_adk import LocalMemoryService
+from local2.integrations.langchain import LocalByteStore, LocalChatMessageHistory, LocalRetriever
+from local2.integrations.langgraph import LocalSaver, LocalStore
+from local2.integrations.openai_agents import LocalSession
 
 UMBRELLA = "The green umbrella stands in the hall."
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.language.words import density, stems, terms, words
+from local2.language.words import density, stems, terms, words
 
 
 def test_only_the_first_and_last_words_of_a_long_text_count() -> None:

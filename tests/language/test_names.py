@@ -2,8 +2,8 @@
 
 import pytest
 
-from local.keys import entity_key
-from local.language.names import MAX_NAME_WORDS, MAX_WORDS, name_candidates, states_alias
+from local2.keys import entity_key
+from local2.language.names import MAX_NAME_WORDS, MAX_WORDS, name_candidates, states_alias
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import local
+import local2
 
-PACKAGE = Path(local.__file__).parent
+PACKAGE = Path(local2.__file__).parent
 ALTERNATIVES = re.compile(r"(?<![\\\w])[a-z]{2,}(?:\([^()]*\)\??|[a-z' ?])*\|[a-z]{2,}")
 """Two words between which a pattern chooses."""
 NO_ENGLISH = {  # and why its patterns are not of a natural language

@@ -2,8 +2,8 @@
 
 import pytest
 
-from local.language.features import pairs_of
-from local.language.words import characters_and_pairs, informative_words, words
+from local2.language.features import pairs_of
+from local2.language.words import characters_and_pairs, informative_words, words
 
 
 @pytest.mark.parametrize(

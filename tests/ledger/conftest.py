@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 import pytest
 
-from local.content_key import ContentKey
-from local.ledger.door import Ledger
-from local.ledger.sqlite import working_sets
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.sql import migrations
+from local2.content_key import ContentKey
+from local2.ledger.door import Ledger
+from local2.ledger.sqlite import working_sets
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.sql import migrations
 
 KEY = ContentKey(bytes(range(32)))
 OfTenant = Callable[[str], Ledger]

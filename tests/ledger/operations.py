@@ -12,17 +12,17 @@ import msgspec
 
 from exporting import IMPORTER, lines, parsed
 from ledgers import DAY, EMBEDDER, ITEMS, OWNER, angle, fact, find, item, message, record, searching
-from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Record, Task, TripletFact
-from local.ledger.search import Place
-from local.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionKey
-from local.ledger.transfer import Erased, ErasureOptions, ExportFilter, Selection, combined
-from local.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
-from local.protocol.answers import Note
-from local.protocol.envelope import Caller
-from local.protocol.memories import Triplet
-from local.protocol.payloads import OutputPart
-from local.protocol.portable import RecordLine
+from local2.ledger.door import Ledger
+from local2.ledger.records import NewRecord, Record, Task, TripletFact
+from local2.ledger.search import Place
+from local2.ledger.sessions import FactSelection, ItemSelection, ItemWriter, Rating, SessionKey
+from local2.ledger.transfer import Erased, ErasureOptions, ExportFilter, Selection, combined
+from local2.ledger.upkeep import Access, Actor, Change, ExtractedFact, FactRelation, Relation
+from local2.protocol.answers import Note
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import Triplet
+from local2.protocol.payloads import OutputPart
+from local2.protocol.portable import RecordLine
 
 Operation = Callable[[Ledger, str], Awaitable[object]]
 OPERATIONS: dict[str, Operation] = {}

@@ -7,14 +7,14 @@ import pytest
 
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, find, index, message, record, searching, to_index
-from local.ledger.door import Ledger
-from local.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Task
-from local.ledger.search import Place
-from local.ledger.sessions import Rating
-from local.ledger.sqlite import erasures
-from local.ledger.transfer import Anonymised, Erased, ErasureOptions, Selection, combined
-from local.ledger.upkeep import Actor, Change
-from local.protocol.envelope import utc_now
+from local2.ledger.door import Ledger
+from local2.ledger.records import DERIVED_FROM, EXTRACTED_FROM, NewRecord, Task
+from local2.ledger.search import Place
+from local2.ledger.sessions import Rating
+from local2.ledger.sqlite import erasures
+from local2.ledger.transfer import Anonymised, Erased, ErasureOptions, Selection, combined
+from local2.ledger.upkeep import Actor, Change
+from local2.protocol.envelope import utc_now
 
 SESSION = Selection(owner=OWNER, session_id="s1")
 HOW = ErasureOptions(at=DAY)

@@ -6,13 +6,13 @@ import pytest
 
 from exporting import fill, lines, parsed
 from ledgers import DAY, OWNER, fact, find, record, searching
-from local.errors import QuotaError
-from local.ledger.door import Ledger
-from local.ledger.records import Quota
-from local.ledger.sessions import SessionKey
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.transfer import ErasureOptions, Importing, Selection
-from local.protocol.payloads import OutputPart
+from local2.errors import QuotaError
+from local2.ledger.door import Ledger
+from local2.ledger.records import Quota
+from local2.ledger.sessions import SessionKey
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.transfer import ErasureOptions, Importing, Selection
+from local2.protocol.payloads import OutputPart
 
 KEY = "tout_" + "a" * 24
 USAGE = """

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.errors import InvalidArgumentsError
-from local.keys import checked_topic, fold_topic, is_topic
-from local.ledger.records import place_of_topic
-from local.protocol.envelope import content_id
-from local.protocol.reading import in_utc, time_of, written_time
+from local2.errors import InvalidArgumentsError
+from local2.keys import checked_topic, fold_topic, is_topic
+from local2.ledger.records import place_of_topic
+from local2.protocol.envelope import content_id
+from local2.protocol.reading import in_utc, time_of, written_time
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from ledgers import (
     searching,
     vector_result,
 )
-from local.errors import StorageError
-from local.ledger.door import Ledger
-from local.ledger.records import DERIVED_FROM
-from local.ledger.search import (
+from local2.errors import StorageError
+from local2.ledger.door import Ledger
+from local2.ledger.records import DERIVED_FROM
+from local2.ledger.search import (
     Choice,
     DetailRequest,
     Matches,

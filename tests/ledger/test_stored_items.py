@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from ledgers import DAY, ITEMS, OWNER, find, item, searching
-from local.errors import QuotaError
-from local.ledger.door import Ledger
-from local.ledger.records import Quota
-from local.ledger.search import Place
-from local.ledger.sessions import ItemSelection, ItemWriter, NewItem
-from local.ledger.sqlite.database import Database
-from local.ledger.transfer import ErasureOptions, Selection
-from local.protocol.items import ItemPut
+from local2.errors import QuotaError
+from local2.ledger.door import Ledger
+from local2.ledger.records import Quota
+from local2.ledger.search import Place
+from local2.ledger.sessions import ItemSelection, ItemWriter, NewItem
+from local2.ledger.sqlite.database import Database
+from local2.ledger.transfer import ErasureOptions, Selection
+from local2.protocol.items import ItemPut
 
 OF_ITEMS = (Place("user", OWNER, "episode"),)
 STORING = ItemWriter(at=DAY, agent="test", user=OWNER)

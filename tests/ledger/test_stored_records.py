@@ -5,9 +5,9 @@ import pytest
 
 from ledger.conftest import OpenLedger
 from ledgers import DAY, fact, message, record
-from local.errors import StorageError
-from local.ledger.door import Ledger
-from local.ledger.records import DERIVED_FROM, NewRecord, Record
+from local2.errors import StorageError
+from local2.ledger.door import Ledger
+from local2.ledger.records import DERIVED_FROM, NewRecord, Record
 
 WHOLE = NewRecord(
     id="r1",

@@ -6,12 +6,12 @@ import pytest
 
 from ledger.conftest import OpenLedger
 from ledgers import DAY, OWNER, fact, message
-from local.ledger.door import Ledger
-from local.ledger.sessions import FactSelection, SessionKey, StoredSession
-from local.ledger.upkeep import Relation
-from local.protocol.answers import Note
-from local.protocol.memories import MemoryType, OwnerScope
-from local.protocol.payloads import OutputPart
+from local2.ledger.door import Ledger
+from local2.ledger.sessions import FactSelection, SessionKey, StoredSession
+from local2.ledger.upkeep import Relation
+from local2.protocol.answers import Note
+from local2.protocol.memories import MemoryType, OwnerScope
+from local2.protocol.payloads import OutputPart
 
 SESSION = SessionKey(OWNER, "s1")
 TYPES: tuple[MemoryType, ...] = ("fact",)

@@ -18,10 +18,10 @@ import ledgers
 from ledger.conftest import LEDGERS, OfTenant
 from ledger.operations import OPERATIONS
 from ledgers import DAY
-from local.ledger.door import Ledger
-from local.ledger.records import stamp
-from local.ledger.sqlite.database import SqlConnection
-from local.ledger.upkeep import AuditPage, AuditRow
+from local2.ledger.door import Ledger
+from local2.ledger.records import stamp
+from local2.ledger.sqlite.database import SqlConnection
+from local2.ledger.upkeep import AuditPage, AuditRow
 from statement_scopes import WITH_TENANT
 
 Opener = Callable[[Path], AbstractAsyncContextManager[OfTenant]]

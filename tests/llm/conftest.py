@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.endpoint import clients
+from local2.endpoint import clients
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-from local.errors import ConfigError, ModelError
-from local.llm.choice import choose_chat_model, open_structured_model
-from local.llm.models import ChatModel, StructuredModel
-from local.settings import ChatChoice, GeneratorSettings
+from local2.errors import ConfigError, ModelError
+from local2.llm.choice import choose_chat_model, open_structured_model
+from local2.llm.models import ChatModel, StructuredModel
+from local2.settings import ChatChoice, GeneratorSettings
 from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from local.errors import ConfigError
-from local.llm.choice import choose_chat_model, open_structured_model
-from local.settings import ChatChoice, GeneratorSettings
+from local2.errors import ConfigError
+from local2.llm.choice import choose_chat_model, open_structured_model
+from local2.settings import ChatChoice, GeneratorSettings
 from own_logs import own_logs
 from stand_ins.openai_server import OpenAIStandIn
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from ollama import AsyncClient
 
-from local.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError
-from local.llm import ollama as adapter
-from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
-from local.llm.ollama import OllamaModel, installed_models
+from local2.errors import ConfigError, ModelError, ModelRefusedError, PromptTooLargeError
+from local2.llm import ollama as adapter
+from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local2.llm.ollama import OllamaModel, installed_models
 from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn, Reply
 

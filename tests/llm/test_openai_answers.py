@@ -8,9 +8,9 @@ from typing import Literal
 import pytest
 from msgspec import Struct
 
-from local.endpoint.address import Endpoint
-from local.errors import ModelError, ModelRefusedError, PromptTooLargeError
-from local.llm.openai import OpenAIModel
+from local2.endpoint.address import Endpoint
+from local2.errors import ModelError, ModelRefusedError, PromptTooLargeError
+from local2.llm.openai import OpenAIModel
 from own_logs import own_logs
 from stand_ins.ollama_server import Reply
 from stand_ins.openai_server import Failure, OpenAIStandIn

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from local.endpoint.address import Endpoint
-from local.errors import ModelError, ModelRefusedError, PromptTooLargeError
-from local.llm import openai as adapter
-from local.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
-from local.llm.openai import OpenAIModel
+from local2.endpoint.address import Endpoint
+from local2.errors import ModelError, ModelRefusedError, PromptTooLargeError
+from local2.llm import openai as adapter
+from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local2.llm.openai import OpenAIModel
 from own_logs import own_logs
 from stand_ins.ollama_server import Reply
 from stand_ins.openai_server import Failure, OpenAIStandIn, event

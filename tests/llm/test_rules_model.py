@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local.keys import is_topic
-from local.llm.models import ChatMessage, ToolCall, ToolDefinition
-from local.llm.rules import HELP, HINT, KEPT, MAX_CALLS, NOTHING, RulesModel
-from local.protocol.envelope import utc_now
+from local2.keys import is_topic
+from local2.llm.models import ChatMessage, ToolCall, ToolDefinition
+from local2.llm.rules import HELP, HINT, KEPT, MAX_CALLS, NOTHING, RulesModel
+from local2.protocol.envelope import utc_now
 
 MEMORY_TOOLS = ("save_topic", "save_memory", "recall")
 NONE_FOUND = "No memories found."

@@ -8,9 +8,9 @@ from typing import Literal
 import pytest
 from msgspec import Struct
 
-from local.errors import ModelError, ModelRefusedError
-from local.llm.framing import schema_of, user_prompt
-from local.llm.ollama import OllamaModel
+from local2.errors import ModelError, ModelRefusedError
+from local2.llm.framing import schema_of, user_prompt
+from local2.llm.ollama import OllamaModel
 from own_logs import own_logs
 from stand_ins.ollama_server import OllamaStandIn, Reply
 

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local.agents.services import OutputKeeper
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.mcp import bridge
-from local.memory.tenant import Memories, Memory
-from local.settings import BusSettings, McpSettings, Settings
-from local.tools import long_texts
+from local2.agents.services import OutputKeeper
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.mcp import bridge
+from local2.memory.tenant import Memories, Memory
+from local2.settings import BusSettings, McpSettings, Settings
+from local2.tools import long_texts
 from note_tool import Notes
 
 

@@ -9,12 +9,12 @@ import anyio
 import msgspec
 import pytest
 
-from local.bus.connection import BusMessage, Connection
-from local.bus.tool_host import ToolHost
-from local.protocol.envelope import Caller, Envelope, decode, encode, seal
-from local.protocol.payloads import Json, ToolProgress, ToolRequest
-from local.protocol.tool import ToolOutput
-from local.settings import Settings
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.tool_host import ToolHost
+from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
+from local2.protocol.payloads import Json, ToolProgress, ToolRequest
+from local2.protocol.tool import ToolOutput
+from local2.settings import Settings
 from mcp_clients import ERAS, client_of
 from note_tool import Note, Noted, Notes
 from waiting import eventually

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.mcp.server import agent_of, user_of
-from local.protocol.envelope import Caller
-from local.settings import McpSettings, Settings
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.mcp.server import agent_of, user_of
+from local2.protocol.envelope import Caller
+from local2.settings import McpSettings, Settings
 from mcp_clients import ERAS, client_of, text_of
 from note_tool import Notes
 

@@ -7,9 +7,9 @@ import mcp_types as types
 import msgspec
 from mcp.client.subscriptions import ToolsListChanged
 
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.settings import Settings
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.settings import Settings
 from mcp_clients import client_of
 from note_tool import Notes
 from waiting import eventually

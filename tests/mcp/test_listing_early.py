@@ -7,13 +7,13 @@ import mcp_types as types
 import msgspec
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import Toolbox
-from local.mcp import bridge
-from local.mcp.bridge import DEFAULT_TOOLS
-from local.protocol.payloads import ToolSchema
-from local.settings import Settings
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import Toolbox
+from local2.mcp import bridge
+from local2.mcp.bridge import DEFAULT_TOOLS
+from local2.protocol.payloads import ToolSchema
+from local2.settings import Settings
 from mcp_clients import ERAS, NOBODY, client_of
 from note_tool import Notes
 

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.errors import ToolFailedError
-from local.mcp.bridge import DEFAULT_TOOLS
-from local.settings import Settings
-from local.tools.catalog import TOOLS
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.errors import ToolFailedError
+from local2.mcp.bridge import DEFAULT_TOOLS
+from local2.settings import Settings
+from local2.tools.catalog import TOOLS
 from mcp_clients import ERAS, client_of, text_of
 from note_tool import Notes
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.protocol.envelope import Caller
-from local.protocol.tool import Tool, ToolOutput
-from local.settings import McpSettings, Settings
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.protocol.envelope import Caller
+from local2.protocol.tool import Tool, ToolOutput
+from local2.settings import McpSettings, Settings
 from mcp import Client
 from mcp_clients import client_of, text_of
 

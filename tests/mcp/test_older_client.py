@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.protocol.payloads import ToolHints
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.protocol.payloads import ToolHints
 from note_tool import Notes
 
 INSTALL_SECONDS = 90

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from local.mcp import opening
-from local.mcp.opening import _result
+from local2.mcp import opening
+from local2.mcp.opening import _result
 from mcp_clients import NOBODY, asking
 
 META = {
@@ -28,9 +28,9 @@ def initialize(version: str = "2025-11-25") -> dict[str, Any]:
 DISCOVER = {"jsonrpc": "2.0", "id": "d", "method": "server/discover", "params": {"_meta": META}}
 IMPORTED = """
 import sys
-from local.__main__ import main
+from local2.__main__ import main
 sys.argv = ["local2", "mcp"]
-from local.mcp import opening
+from local2.mcp import opening
 write = opening._write
 def seen(outgoing, data):
     write(outgoing, data)
@@ -73,7 +73,7 @@ def test_the_first_answer_is_given_before_anything_heavy_is_imported(
 
     assert json.loads(done.stdout)["id"] == request_["id"]
     imported = set(done.stderr.split())
-    assert "local.mcp.opening" in imported
+    assert "local2.mcp.opening" in imported
     heavy = {"mcp", "nats", "click", "rich", "pydantic", "asyncio", "msgspec", "chromadb"}
     assert imported & heavy == set()
 
@@ -99,7 +99,7 @@ def test_a_line_that_is_not_a_handshake_is_left_to_the_sdk(first: bytes) -> None
         [
             sys.executable,
             "-c",
-            "from local.mcp.opening import answer_initialize; print(answer_initialize())",
+            "from local2.mcp.opening import answer_initialize; print(answer_initialize())",
         ],
         input=first,
         capture_output=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local.home import RUNTIME_FILE, Runtime, is_alive
+from local2.home import RUNTIME_FILE, Runtime, is_alive
 from mcp import Client
 from mcp_clients import command, text_of
 from mcp_killing import kill_clients

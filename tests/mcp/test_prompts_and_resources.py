@@ -6,7 +6,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import GetPromptResult
 
-from local.settings import Settings
+from local2.settings import Settings
 from mcp import Client
 from mcp_clients import ERAS, client_of
 

@@ -55,7 +55,7 @@ async def test_half_an_emoji_is_replaced(ask: Ask) -> None:
 
 async def test_a_file_in_place_of_a_client_is_refused_with_an_error(tmp_path: Path) -> None:
     server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "local", "mcp", "--home", str(tmp_path)),
+        *(sys.executable, "-m", "local2", "mcp", "--home", str(tmp_path)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -70,7 +70,7 @@ async def test_a_file_in_place_of_a_client_is_refused_with_an_error(tmp_path: Pa
 async def test_closed_standard_streams_are_refused_with_an_error(
     tmp_path: Path, closed: str
 ) -> None:
-    command = f'exec "$0" -m local mcp --home "$1" {closed}'
+    command = f'exec "$0" -m local2 mcp --home "$1" {closed}'
     server = await asyncio.create_subprocess_exec(
         *("sh", "-c", command, sys.executable, str(tmp_path)), stderr=asyncio.subprocess.PIPE
     )

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local.llm.choice import open_structured_model
-from local.llm.models import StructuredModel
-from local.settings import GeneratorSettings
+from local2.llm.choice import open_structured_model
+from local2.llm.models import StructuredModel
+from local2.settings import GeneratorSettings
 from stand_ins.ollama_server import OllamaStandIn
 
 

@@ -9,15 +9,15 @@ import pytest
 
 from calling import RICHARD, call
 from ledgers import OWNER, fact
-from local.bus.connection import Connection
-from local.errors import StorageError
-from local.ledger.search import Place
-from local.ledger.sqlite.upkeep import Upkeep
-from local.ledger.upkeep import Access
-from local.memory import shown
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import utc_now
+from local2.bus.connection import Connection
+from local2.errors import StorageError
+from local2.ledger.search import Place
+from local2.ledger.sqlite.upkeep import Upkeep
+from local2.ledger.upkeep import Access
+from local2.memory import shown
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import utc_now
 from waiting import eventually
 
 HERE = Place("user", OWNER, "fact")

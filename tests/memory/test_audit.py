@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from calling import RICHARD, ask, call, ingest
-from local.bus.connection import Connection
-from local.protocol.envelope import Caller, utc_now
+from local2.bus.connection import Connection
+from local2.protocol.envelope import Caller, utc_now
 
 EVE = msgspec.structs.replace(RICHARD, user="eve")
 NOBODY = msgspec.structs.replace(RICHARD, user=None)

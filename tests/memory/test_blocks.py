@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from calling import RICHARD, call, ingest
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.protocol.messages import messages_of
-from local.protocol.payloads import Json
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.protocol.messages import messages_of
+from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 

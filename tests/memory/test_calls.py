@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.intake.conversations import Turn
-from local.memory.intake.intake import Result
-from local.memory.service import MemoryService
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import ToolCallRecord
-from local.tools import sessions
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.intake.conversations import Turn
+from local2.memory.intake.intake import Result
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import ToolCallRecord
+from local2.tools import sessions
 from recalling import DAY, chat_message, recall
 from turns import rows
 

@@ -11,19 +11,19 @@ import pytest
 
 from calling import RICHARD, ask, call
 from ledgers import EMBEDDER, OWNER, angle, fact, message, record, to_index
-from local.bus.connection import Connection
-from local.errors import OverloadedError, StorageError
-from local.ledger.records import EXTRACTED_FROM, NewRecord, Record
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.upkeep import Upkeep
-from local.ledger.upkeep import Access, Actor, Change
-from local.memory.tenant import Memory
-from local.memory.upkeep import consolidation
-from local.memory.upkeep.consolidation import Consolidation
-from local.memory.upkeep.supersession import Judge, Verdict
-from local.protocol.envelope import Caller
-from local.protocol.payloads import MemoryChange
-from local.settings import MemorySettings
+from local2.bus.connection import Connection
+from local2.errors import OverloadedError, StorageError
+from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.upkeep import Upkeep
+from local2.ledger.upkeep import Access, Actor, Change
+from local2.memory.tenant import Memory
+from local2.memory.upkeep import consolidation
+from local2.memory.upkeep.consolidation import Consolidation
+from local2.memory.upkeep.supersession import Judge, Verdict
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import MemoryChange
+from local2.settings import MemorySettings
 from waiting import eventually
 
 LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)

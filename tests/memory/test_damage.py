@@ -6,14 +6,14 @@ from contextlib import suppress
 import pytest
 
 from indexed import indexed, indexing_of
-from local.bus.connection import Connection
-from local.bus.vector_client import VectorClient
-from local.errors import IndexDamagedError
-from local.memory import vectors
-from local.memory.tenant import Memory
-from local.memory.vectors import FIRST_PAUSE, LAST_PAUSE, STABLE_SECONDS, Damage
-from local.protocol.envelope import Caller
-from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
+from local2.bus.connection import Connection
+from local2.bus.vector_client import VectorClient
+from local2.errors import IndexDamagedError
+from local2.memory import vectors
+from local2.memory.tenant import Memory
+from local2.memory.vectors import FIRST_PAUSE, LAST_PAUSE, STABLE_SECONDS, Damage
+from local2.protocol.envelope import Caller
+from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from waiting import eventually
 
 RICHARD = Caller(tenant="default", user="richard")

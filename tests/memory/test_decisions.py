@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ledgers import DAY, OWNER
-from local.ledger.upkeep import ActiveFact
-from local.memory.upkeep import decisions
-from local.memory.upkeep.decisions import Limits, Survey, changes_of
-from local.protocol.envelope import new_id
+from local2.ledger.upkeep import ActiveFact
+from local2.memory.upkeep import decisions
+from local2.memory.upkeep.decisions import Limits, Survey, changes_of
+from local2.protocol.envelope import new_id
 
 OLD = DAY - timedelta(days=2_000)
 

@@ -9,13 +9,13 @@ import pytest
 
 from factories import ConnectBus, StartWorker
 from indexed import indexed, paused_indexing
-from local.errors import BadRequestError
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller, utc_now
-from local.protocol.tool import caller_waits_until
-from local.protocol.vectors import VectorHits, VectorStatus
-from local.vectors.minilm import MiniLM
+from local2.errors import BadRequestError
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.tool import caller_waits_until
+from local2.protocol.vectors import VectorHits, VectorStatus
+from local2.vectors.minilm import MiniLM
 from waiting import eventually
 from workers import vector_worker
 

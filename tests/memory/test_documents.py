@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calling import RICHARD
-from local.errors import InvalidArgumentsError, StorageError, TooLargeError
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.intake.documents import (
+from local2.errors import InvalidArgumentsError, StorageError, TooLargeError
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.intake.documents import (
     CHUNK,
     MAX_LABEL,
     MAX_SHORT_SECTIONS,
@@ -20,11 +20,11 @@ from local.memory.intake.documents import (
     Document,
     _records,
 )
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller, decode
-from local.protocol.memories import MAX_DOCUMENT
-from local.protocol.payloads import Json, MemoryChange, ToolRequest
-from local.tools.long_texts import ADD_DOCUMENT, AddDocument
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.memories import MAX_DOCUMENT
+from local2.protocol.payloads import Json, MemoryChange, ToolRequest
+from local2.tools.long_texts import ADD_DOCUMENT, AddDocument
 from recalling import DAY, recall
 
 EVE = Caller(tenant="default", user="eve")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from local.ledger.records import Shown
-from local.memory.intake.echoes import find_echo, statements
+from local2.ledger.records import Shown
+from local2.memory.intake.echoes import find_echo, statements
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")
 BREAD = Shown(id="bread", content="Richard bakes sourdough bread every Saturday morning.")

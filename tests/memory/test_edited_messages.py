@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from calling import call, ingest
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.protocol.envelope import Caller
-from local.protocol.payloads import Json, MemoryChange
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import Json, MemoryChange
 
 pytestmark = pytest.mark.usefixtures("tools")
 

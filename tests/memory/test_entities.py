@@ -2,11 +2,11 @@
 
 import pytest
 
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import OwnerScope, Triplet
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import OwnerScope, Triplet
 from recalling import recall
 
 WORKS = ("Robert Smith", "works for", "Northwind")

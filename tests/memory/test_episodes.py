@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from indexed import indexed
-from local.errors import InvalidArgumentsError
-from local.language.words import terms
-from local.memory.service import MemoryService, SearchResult
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import MemoryChange
+from local2.errors import InvalidArgumentsError
+from local2.language.words import terms
+from local2.memory.service import MemoryService, SearchResult
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import MemoryChange
 
 GOLD = "Q: What is the chemical symbol of gold?\nA: The chemical symbol of gold is Au."
 CAPITAL = "Q: What is the capital of Australia?\nA: The capital of Australia is Canberra."

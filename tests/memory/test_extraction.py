@@ -10,24 +10,24 @@ import msgspec
 import pytest
 
 from calling import RICHARD
-from local.bus.connection import Connection
-from local.bus.vector_client import VectorClient
-from local.errors import ModelError
-from local.ledger.door import Ledger
-from local.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.upkeep import ExtractedFact
-from local.memory.extraction.items import USER, Item, Passage
-from local.memory.intake.conversations import Turn
-from local.memory.intake.intake import Question
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory, Models
-from local.memory.upkeep import extraction
-from local.protocol.envelope import utc_now
-from local.protocol.memories import Kind
-from local.protocol.payloads import MemoryChange
-from local.settings import MemorySettings
+from local2.bus.connection import Connection
+from local2.bus.vector_client import VectorClient
+from local2.errors import ModelError
+from local2.ledger.door import Ledger
+from local2.ledger.records import EXTRACTED_FROM, NewRecord, Record, sources_of
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.upkeep import ExtractedFact
+from local2.memory.extraction.items import USER, Item, Passage
+from local2.memory.intake.conversations import Turn
+from local2.memory.intake.intake import Question
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory, Models
+from local2.memory.upkeep import extraction
+from local2.protocol.envelope import utc_now
+from local2.protocol.memories import Kind
+from local2.protocol.payloads import MemoryChange
+from local2.settings import MemorySettings
 from recalling import DAY, chat_message, recall, remember
 from waiting import eventually
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from ledgers import unjudged
-from local.errors import InvalidArgumentsError
-from local.ledger.records import Fact, Written
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import OwnerScope
-from local.protocol.payloads import MemoryChange
+from local2.errors import InvalidArgumentsError
+from local2.ledger.records import Fact, Written
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import OwnerScope
+from local2.protocol.payloads import MemoryChange
 from recalling import chat_message, recall
 
 EDITOR = "user.editor"

@@ -8,20 +8,20 @@ import pytest
 
 from indexed import indexing_of
 from ledgers import to_index
-from local.bus.connection import Connection
-from local.bus.vector_client import VectorClient
-from local.ledger.records import NewRecord
-from local.ledger.sqlite.backlog import MAX_PLACES
-from local.memory.tenant import Memory
-from local.memory.vectors import (
+from local2.bus.connection import Connection
+from local2.bus.vector_client import VectorClient
+from local2.ledger.records import NewRecord
+from local2.ledger.sqlite.backlog import MAX_PLACES
+from local2.memory.tenant import Memory
+from local2.memory.vectors import (
     BATCH_RECORDS,
     BATCH_SECONDS,
     MAX_BATCHES,
     MIN_BATCH_RECORDS,
     next_batch_size,
 )
-from local.protocol.envelope import new_id
-from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus
+from local2.protocol.envelope import new_id
+from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus
 from recalling import DAY
 from waiting import eventually
 

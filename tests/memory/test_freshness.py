@@ -8,19 +8,19 @@ import pytest
 from calling import RICHARD
 from factories import ConnectBus
 from indexed import indexed, paused_indexing
-from local.errors import VectorError
-from local.ledger.records import Fact
-from local.ledger.sqlite import searches, working_sets
-from local.memory.recall.recaller import RecallRequest, RecallResult
-from local.memory.scopes import Weights
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import Kind, Scope
-from local.protocol.vectors import VectorHits
-from local.settings import MemorySettings
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.errors import VectorError
+from local2.ledger.records import Fact
+from local2.ledger.sqlite import searches, working_sets
+from local2.memory.recall.recaller import RecallRequest, RecallResult
+from local2.memory.scopes import Weights
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import Kind, Scope
+from local2.protocol.vectors import VectorHits
+from local2.settings import MemorySettings
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 from recalling import chat_message, contents
 from waiting import eventually
 from workers import vector_worker

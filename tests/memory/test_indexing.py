@@ -12,28 +12,28 @@ import pytest
 
 from indexed import indexed, indexing_of, paused_indexing
 from ledgers import to_index
-from local.bus.connection import Connection
-from local.bus.vector_client import VectorClient
-from local.errors import VectorError
-from local.ledger.door import Ledger
-from local.ledger.records import NewRecord
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.upkeep import Waiting
-from local.logs import logging_to
-from local.memory.tenant import Memory
-from local.memory.upkeep.backlog import Backlog
-from local.memory.upkeep.indexing import Indexer
-from local.memory.vectors import (
+from local2.bus.connection import Connection
+from local2.bus.vector_client import VectorClient
+from local2.errors import VectorError
+from local2.ledger.door import Ledger
+from local2.ledger.records import NewRecord
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.upkeep import Waiting
+from local2.logs import logging_to
+from local2.memory.tenant import Memory
+from local2.memory.upkeep.backlog import Backlog
+from local2.memory.upkeep.indexing import Indexer
+from local2.memory.vectors import (
     BATCH_BYTES,
     BATCH_RECORDS,
     BYTES_A_DIMENSION,
     batches,
     vector_items,
 )
-from local.protocol.envelope import Caller, encode, new_id, seal
-from local.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MiniLM
+from local2.protocol.envelope import Caller, encode, new_id, seal
+from local2.protocol.vectors import VectorItem, VectorsStored, VectorStatus, VectorUpsert
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MiniLM
 from recalling import DAY
 from waiting import eventually
 

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.errors import InvalidArgumentsError
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.records import RECORDS_PER_TRANSACTION
-from local.memory.intake.conversations import Conversation, records_of
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.conversation import ConversationMessage
-from local.protocol.envelope import Caller
-from local.protocol.payloads import MemoryChange, ToolCallRecord
-from local.tools.catalog import TOOLS
+from local2.errors import InvalidArgumentsError
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.records import RECORDS_PER_TRANSACTION
+from local2.memory.intake.conversations import Conversation, records_of
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.conversation import ConversationMessage
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import MemoryChange, ToolCallRecord
+from local2.tools.catalog import TOOLS
 from recalling import DAY, chat_message, recall
 
 TALK = [

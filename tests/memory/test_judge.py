@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from local.errors import ModelError, ModelRefusedError
-from local.ledger.records import Record
-from local.llm.models import StructuredModel
-from local.memory.upkeep.supersession import MAX_FACT, Judge
+from local2.errors import ModelError, ModelRefusedError
+from local2.ledger.records import Record
+from local2.llm.models import StructuredModel
+from local2.memory.upkeep.supersession import MAX_FACT, Judge
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

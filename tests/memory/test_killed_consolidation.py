@@ -10,7 +10,7 @@ import consolidation_process
 from backlog_process import open_memory, wait_until_done
 from consolidation_process import FACTS, STEPS
 from forking import exit_code
-from local.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database, SqlConnection
 
 
 async def count_audited_retirements(database: Database) -> int:

@@ -21,8 +21,8 @@ from backlog_process import (
     wait_until_done,
 )
 from forking import exit_code
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.tenant import Memory
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.tenant import Memory
 from waiting import eventually
 
 

@@ -3,16 +3,16 @@
 import pytest
 
 from indexed import indexed
-from local.errors import InvalidArgumentsError
-from local.ledger.records import SHARES_ENTITY, Fact, Written
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.relations import LINKED_PER_ROLE, MAX_LINKS
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import OwnerScope, Triplet
-from local.protocol.payloads import MemoryChange
+from local2.errors import InvalidArgumentsError
+from local2.ledger.records import SHARES_ENTITY, Fact, Written
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.relations import LINKED_PER_ROLE, MAX_LINKS
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import OwnerScope, Triplet
+from local2.protocol.payloads import MemoryChange
 from recalling import contents, recall
 
 ADA = ("Ada", "works for", "Northwind")

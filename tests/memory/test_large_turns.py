@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from local.ledger.records import Written
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.turns import RECORDS_PER_TRANSACTION
-from local.memory.intake.conversations import Turn
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import ToolCallRecord
+from local2.ledger.records import Written
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.turns import RECORDS_PER_TRANSACTION
+from local2.memory.intake.conversations import Turn
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import ToolCallRecord
 from recalling import DAY
 
 RICHARD, EVE = (

@@ -4,14 +4,14 @@ import threading
 
 import pytest
 
-from local.language.features import features
-from local.ledger import records
-from local.ledger.records import LONG_TEXT, NewRecord
-from local.ledger.sqlite import record_rows
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.intake.conversations import Turn
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local2.language.features import features
+from local2.ledger import records
+from local2.ledger.records import LONG_TEXT, NewRecord
+from local2.ledger.sqlite import record_rows
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.intake.conversations import Turn
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
 from recalling import DAY, chat_message
 
 RICHARD = Caller(tenant="default", user="richard", session_id="s1")

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from indexed import indexed
-from local.bus.connection import connect
-from local.bus.server import embedded_server
-from local.bus.vector_client import VectorClient
-from local.errors import VectorError
-from local.ledger.door import Ledger
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.sql import migrations
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import MemoryChange
-from local.protocol.vectors import VectorsStored, VectorUpsert
-from local.settings import MemorySettings
-from local.vectors.minilm import MiniLM
-from local.vectors.store import VectorStore
+from local2.bus.connection import connect
+from local2.bus.server import embedded_server
+from local2.bus.vector_client import VectorClient
+from local2.errors import VectorError
+from local2.ledger.door import Ledger
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.sql import migrations
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import MemoryChange
+from local2.protocol.vectors import VectorsStored, VectorUpsert
+from local2.settings import MemorySettings
+from local2.vectors.minilm import MiniLM
+from local2.vectors.store import VectorStore
 from waiting import eventually
 from workers import vector_worker
 
@@ -45,7 +45,7 @@ async def test_batches_under_way_when_the_server_dies_are_resent(
         return await upsert(store, ask)
 
     monkeypatch.setattr(VectorStore, "upsert", busy_at_first)
-    monkeypatch.setattr("local.bus.participant.STOP_GRACE", 0.1)
+    monkeypatch.setattr("local2.bus.participant.STOP_GRACE", 0.1)
     async with AsyncExitStack() as running:
         server = await running.enter_async_context(
             embedded_server(tmp_path / "nats", host="127.0.0.1", port=-1)

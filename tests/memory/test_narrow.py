@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from indexed import indexed
-from local.errors import InvalidArgumentsError
-from local.ledger.records import Fact
-from local.ledger.sqlite import fulltext, searches
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local2.errors import InvalidArgumentsError
+from local2.ledger.records import Fact
+from local2.ledger.sqlite import fulltext, searches
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
 from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")

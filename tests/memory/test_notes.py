@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from local.errors import InvalidArgumentsError
-from local.ledger.door import Ledger
-from local.ledger.sessions import SessionKey
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.sql import migrations
-from local.memory.service import MemoryService
-from local.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
-from local.memory.tenant import Memory
-from local.protocol.answers import Note, SessionNotes
-from local.protocol.envelope import Caller
+from local2.errors import InvalidArgumentsError
+from local2.ledger.door import Ledger
+from local2.ledger.sessions import SessionKey
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.sql import migrations
+from local2.memory.service import MemoryService
+from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
+from local2.memory.tenant import Memory
+from local2.protocol.answers import Note, SessionNotes
+from local2.protocol.envelope import Caller
 from recalling import DAY
 
 
@@ -139,7 +139,7 @@ async def test_a_failed_merge_leaves_the_notes_unchanged(
     def fail(_: object) -> Note:
         raise InvalidArgumentsError("No.")
 
-    monkeypatch.setattr("local.memory.sessions.merge", fail)
+    monkeypatch.setattr("local2.memory.sessions.merge", fail)
     with pytest.raises(InvalidArgumentsError):
         await richard.sessions.note("One more.")
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from local.errors import ForbiddenError, InvalidArgumentsError
-from local.ledger.records import Fact
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.answers import Receipt
-from local.protocol.conversation import ConversationMessage
-from local.protocol.envelope import Caller
-from local.protocol.memories import OwnerScope
+from local2.errors import ForbiddenError, InvalidArgumentsError
+from local2.ledger.records import Fact
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.answers import Receipt
+from local2.protocol.conversation import ConversationMessage
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import OwnerScope
 
 OWN = frozenset({"session", "user", "agent"})
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.ledger.records import NewRecord
-from local.memory.intake.conversations import Conversation, records_of
-from local.protocol.conversation import ConversationMessage, numbered
-from local.protocol.payloads import ToolCallRecord
+from local2.ledger.records import NewRecord
+from local2.memory.intake.conversations import Conversation, records_of
+from local2.protocol.conversation import ConversationMessage, numbered
+from local2.protocol.payloads import ToolCallRecord
 from recalling import DAY, chat_message
 
 NAMES = st.sampled_from([None, "Ann"])

@@ -10,19 +10,19 @@ import pytest
 
 from calling import RICHARD
 from indexed import indexed
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.ledger.records import Fact
-from local.ledger.sqlite.searches import Searches
-from local.memory.intake.conversations import Turn
-from local.memory.recall.ranking import shown_scores
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memories, Memory
-from local.protocol.payloads import Json, ToolCallRecord, ToolResult
-from local.protocol.vectors import VectorHits
-from local.tools import recall as recall_tool
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.ledger.records import Fact
+from local2.ledger.sqlite.searches import Searches
+from local2.memory.intake.conversations import Turn
+from local2.memory.recall.ranking import shown_scores
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.payloads import Json, ToolCallRecord, ToolResult
+from local2.protocol.vectors import VectorHits
+from local2.tools import recall as recall_tool
 from recalling import DAY, chat_message, recall
 
 

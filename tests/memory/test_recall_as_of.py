@@ -8,13 +8,13 @@ import pytest
 
 from calling import RICHARD
 from indexed import indexed
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.ledger.records import Fact
-from local.memory.service import MemoryService
-from local.memory.tenant import Memories, Memory
-from local.tools import recall as recall_tool
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.ledger.records import Fact
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memories, Memory
+from local2.tools import recall as recall_tool
 from recalling import chat_message
 
 DAYS = (1, 8, 15, 22)

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from calling import RICHARD, answer, ask, call
-from local.bus.connection import Connection
-from local.ledger import upkeep as ledger_relations
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.recall.items import RecallItem
-from local.memory.recall.ranking import STATED
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import ItemRelation, RelationType
+from local2.bus.connection import Connection
+from local2.ledger import upkeep as ledger_relations
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.recall.items import RecallItem
+from local2.memory.recall.ranking import STATED
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import ItemRelation, RelationType
 from recalling import chat_message, recall, remember
 
 EVE = Caller(tenant="default", user="eve", agent="robot", session_id="s9")
@@ -187,7 +187,7 @@ async def test_a_memory_has_a_bounded_number_of_relations(
     richard: MemoryService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("local.ledger.sqlite.relations.MAX_RELATIONS", 2)
+    monkeypatch.setattr("local2.ledger.sqlite.relations.MAX_RELATIONS", 2)
     assert ledger_relations.MAX_RELATIONS == 100
     ids = [await remember(richard, f"Part {n}.") for n in range(4)]
     edges = [{"source": id_, "type": "part_of", "target": ids[0]} for id_ in ids[1:]]

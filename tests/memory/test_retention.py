@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from calling import RICHARD, answer
-from local.app import open_stack
-from local.examination import run_checks
-from local.ledger.records import Record
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.memory.upkeep import retention
-from local.memory.upkeep.retention import Retention
-from local.protocol.envelope import Caller, utc_now
-from local.protocol.payloads import MemoryChange
-from local.settings import Anonymising
+from local2.app import open_stack
+from local2.examination import run_checks
+from local2.ledger.records import Record
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.memory.upkeep import retention
+from local2.memory.upkeep.retention import Retention
+from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.payloads import MemoryChange
+from local2.settings import Anonymising
 from stacks import settings_in, status
 from waiting import eventually
 

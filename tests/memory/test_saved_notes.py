@@ -8,16 +8,16 @@ import pytest
 
 from calling import RICHARD
 from indexed import indexed
-from local.memory.intake.conversations import Turn
-from local.memory.intake.episodes import new_episode
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.maintenance import ExportRequest
-from local.protocol.memories import RecalledItem, RecalledItems
-from local.protocol.portable import RecordLine, stored_line
-from local.tools.recall import Recall
-from local.tools.recall import recall as recall_tool
+from local2.memory.intake.conversations import Turn
+from local2.memory.intake.episodes import new_episode
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.maintenance import ExportRequest
+from local2.protocol.memories import RecalledItem, RecalledItems
+from local2.protocol.portable import RecordLine, stored_line
+from local2.tools.recall import Recall
+from local2.tools.recall import recall as recall_tool
 from recalling import DAY, chat_message, recall
 
 POSTGRES = "We chose Postgres for the orders."

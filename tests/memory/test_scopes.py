@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from local.errors import InvalidArgumentsError
-from local.ledger.records import Fact, NewRecord
-from local.memory.scopes import Weights
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import Kind, Scope
-from local.protocol.payloads import ToolCallRecord
-from local.settings import MemorySettings
+from local2.errors import InvalidArgumentsError
+from local2.ledger.records import Fact, NewRecord
+from local2.memory.scopes import Weights
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import Kind, Scope
+from local2.protocol.payloads import ToolCallRecord
+from local2.settings import MemorySettings
 from recalling import DAY, chat_message, recall
 
 RICHARD = Caller(tenant="default", user="richard", agent="shell", session_id="now")

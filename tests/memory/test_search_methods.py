@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from local.errors import InvalidArgumentsError
-from local.ledger.records import Fact
-from local.memory.recall.recaller import RecallModels
-from local.memory.recall.reranker import RerankedDocument, RerankError
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import OwnerScope
+from local2.errors import InvalidArgumentsError
+from local2.ledger.records import Fact
+from local2.memory.recall.recaller import RecallModels
+from local2.memory.recall.reranker import RerankedDocument, RerankError
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import OwnerScope
 from recalling import chat_message, contents, remember
 
 CTO = Caller(tenant="default", user="richard", agent="cto", session_id="s1")

@@ -3,13 +3,13 @@
 import pytest
 
 from calling import RICHARD
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.memory import shown
-from local.memory.shown import AnswerLog
-from local.memory.tenant import Memory
-from local.protocol.envelope import utc_now
-from local.protocol.payloads import ToolResult
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.memory import shown
+from local2.memory.shown import AnswerLog
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import utc_now
+from local2.protocol.payloads import ToolResult
 
 
 async def call(bus: Connection, tool: str, **args: object) -> ToolResult:

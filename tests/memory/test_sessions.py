@@ -7,20 +7,20 @@ import msgspec
 import pytest
 
 from calling import RICHARD
-from local.errors import InvalidArgumentsError
-from local.ledger.door import Ledger
-from local.ledger.records import Fact
-from local.ledger.sessions import SESSION_CHARACTERS
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.sql import statements
-from local.memory.intake.conversations import Turn
-from local.memory.service import MemoryService
-from local.memory.sessions import Sessions
-from local.memory.tenant import Memory
-from local.protocol.answers import SessionContent, SessionMessage
-from local.protocol.envelope import Caller
-from local.protocol.payloads import ToolCallRecord
-from local.settings import MemorySettings
+from local2.errors import InvalidArgumentsError
+from local2.ledger.door import Ledger
+from local2.ledger.records import Fact
+from local2.ledger.sessions import SESSION_CHARACTERS
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.sql import statements
+from local2.memory.intake.conversations import Turn
+from local2.memory.service import MemoryService
+from local2.memory.sessions import Sessions
+from local2.memory.tenant import Memory
+from local2.protocol.answers import SessionContent, SessionMessage
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import ToolCallRecord
+from local2.settings import MemorySettings
 from recalling import DAY, chat_message
 
 WEATHER = ToolCallRecord(

@@ -10,17 +10,17 @@ import pytest
 
 from indexed import indexed, paused_indexing
 from ledgers import unjudged
-from local.errors import ModelError, VectorError
-from local.ledger.records import Record
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.recall.recaller import Closeness, Retrieval
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.memory.upkeep.supersession import Judge, Supersession, Verdict
-from local.protocol.envelope import Caller
-from local.protocol.payloads import MemoryChange
-from local.protocol.vectors import VectorHits
-from local.vectors.minilm import MiniLM
+from local2.errors import ModelError, VectorError
+from local2.ledger.records import Record
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.recall.recaller import Closeness, Retrieval
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.memory.upkeep.supersession import Judge, Supersession, Verdict
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import MemoryChange
+from local2.protocol.vectors import VectorHits
+from local2.vectors.minilm import MiniLM
 from recalling import remember
 from waiting import eventually
 

@@ -6,36 +6,36 @@ from typing import Any
 
 import pytest
 
-import local
+import local2
 from calling import RICHARD
 from indexed import indexed
 from ledgers import to_index
-from local.bus.connection import Connection
-from local.bus.vector_client import VectorClient
-from local.ledger.door import Ledger
-from local.ledger.records import Fact, NewRecord, Task
-from local.ledger.sessions import Rating
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.memory.intake.conversations import Turn, records_of_turn
-from local.memory.intake.waiting_turns import WaitingTurns
-from local.memory.recall.recaller import (
+from local2.bus.connection import Connection
+from local2.bus.vector_client import VectorClient
+from local2.ledger.door import Ledger
+from local2.ledger.records import Fact, NewRecord, Task
+from local2.ledger.sessions import Rating
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.intake.conversations import Turn, records_of_turn
+from local2.memory.intake.waiting_turns import WaitingTurns
+from local2.memory.recall.recaller import (
     Recaller,
     RecallModels,
     RecallRequest,
     RecallResult,
     Retrieval,
 )
-from local.memory.scopes import EQUAL_WEIGHTS
-from local.memory.tenant import Memory
-from local.memory.upkeep.backlog import Backlog
-from local.memory.upkeep.indexing import Indexer
-from local.protocol.envelope import Caller, new_id
-from local.protocol.vectors import VectorHits
-from local.settings import MemorySettings
+from local2.memory.scopes import EQUAL_WEIGHTS
+from local2.memory.tenant import Memory
+from local2.memory.upkeep.backlog import Backlog
+from local2.memory.upkeep.indexing import Indexer
+from local2.protocol.envelope import Caller, new_id
+from local2.protocol.vectors import VectorHits
+from local2.settings import MemorySettings
 from recalling import DAY, chat_message, contents
 
 NAMESAKE = Caller(tenant="other", user="richard", agent="shell", session_id="s1")
-SOURCE = Path(local.__file__).parent
+SOURCE = Path(local2.__file__).parent
 QUESTION = "project.deadline user.metal osmium iridium Friday densest metal"
 
 

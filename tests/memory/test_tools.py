@@ -6,19 +6,19 @@ import msgspec
 import pytest
 
 from indexed import indexed
-from local import __version__
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.errors import InvalidArgumentsError
-from local.memory.tenant import Memories, Memory
-from local.protocol.answers import Hit
-from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import Json, ToolRequest
-from local.protocol.tool import Tool, ToolOutput
-from local.tools.base import MAX_CONTENT, shortened
-from local.tools.catalog import memory_tools
-from local.tools.episodes import formatted
+from local2._version import __version__
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.errors import InvalidArgumentsError
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.answers import Hit
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.payloads import Json, ToolRequest
+from local2.protocol.tool import Tool, ToolOutput
+from local2.tools.base import MAX_CONTENT, shortened
+from local2.tools.catalog import memory_tools
+from local2.tools.episodes import formatted
 from waiting import eventually
 
 RICHARD = Caller(tenant="default", user="richard", agent="shell")

@@ -3,10 +3,10 @@
 import pytest
 
 from calling import RICHARD, answer
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.protocol.envelope import Caller
-from local.protocol.payloads import MemoryChange
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import MemoryChange
 
 pytestmark = pytest.mark.usefixtures("tools")
 

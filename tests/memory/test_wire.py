@@ -3,10 +3,10 @@
 import pytest
 
 from calling import ask, call
-from local.bus.connection import Connection
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import Json
+from local2.bus.connection import Connection
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 

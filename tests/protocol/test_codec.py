@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local.errors import BadRequestError, InvalidArgumentsError, RequestError
-from local.protocol.envelope import decode, encode, header_of, is_past, seal, utc_now
-from local.protocol.maintenance import Reindex
-from local.protocol.payloads import Feedback, Generation, Query, ToolRequest, ToolResult, ToolSchema
-from local.protocol.vectors import VectorItem, VectorUpsert
+from local2.errors import BadRequestError, InvalidArgumentsError, RequestError
+from local2.protocol.envelope import decode, encode, header_of, is_past, seal, utc_now
+from local2.protocol.maintenance import Reindex
+from local2.protocol.payloads import (
+    Feedback,
+    Generation,
+    Query,
+    ToolRequest,
+    ToolResult,
+    ToolSchema,
+)
+from local2.protocol.vectors import VectorItem, VectorUpsert
 
 PAYLOADS: list[type[Any]] = [
     ToolRequest[dict[str, Any]],

@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.errors import BadRequestError
-from local.protocol.generation import Reading, read_feedback, read_generation, read_query, source_of
-from local.protocol.payloads import Feedback, Generation, Query, ToolCallRecord
-from local.protocol.reading import as_text
+from local2.errors import BadRequestError
+from local2.protocol.generation import (
+    Reading,
+    read_feedback,
+    read_generation,
+    read_query,
+    source_of,
+)
+from local2.protocol.payloads import Feedback, Generation, Query, ToolCallRecord
+from local2.protocol.reading import as_text
 
 
 def read(payload: dict[str, Any], **envelope: Any) -> Reading[Generation]:

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.protocol.envelope import Envelope, decode
-from local.protocol.generation import Reading, read_feedback, read_generation
-from local.protocol.maintenance import MemoryStatus, TasksSetAside
-from local.protocol.payloads import (
+from local2.protocol.envelope import Envelope, decode
+from local2.protocol.generation import Reading, read_feedback, read_generation
+from local2.protocol.maintenance import MemoryStatus, TasksSetAside
+from local2.protocol.payloads import (
     DeadLetter,
     Delta,
     Empty,
@@ -34,8 +34,8 @@ from local.protocol.payloads import (
     ToolResult,
     ToolSchema,
 )
-from local.protocol.tool_messages import read_schema
-from local.protocol.vectors import (
+from local2.protocol.tool_messages import read_schema
+from local2.protocol.vectors import (
     TenantOnly,
     VectorCheck,
     VectorDelete,

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.errors import BadRequestError
-from local.protocol.portable import stored_line
+from local2.errors import BadRequestError
+from local2.protocol.portable import stored_line
 from valid import LINES
 
 BY_TYPE = {line["type"]: line for line in LINES}

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from local.errors import BadRequestError
-from local.protocol.envelope import encode, seal
-from local.protocol.payloads import ErrorReply, ToolResult
-from local.protocol.tool_messages import read_result
+from local2.errors import BadRequestError
+from local2.protocol.envelope import encode, seal
+from local2.protocol.payloads import ErrorReply, ToolResult
+from local2.protocol.tool_messages import read_result
 
 SUNNY = ToolResult(ok=True, content="Sunny.")
 DEGREES = {"degrees": 21}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.errors import BadRequestError
-from local.protocol import subjects
+from local2.errors import BadRequestError
+from local2.protocol import subjects
 
 
 def test_a_tool_has_a_subject_for_requests_and_one_for_results() -> None:

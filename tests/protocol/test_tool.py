@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from local.errors import InvalidArgumentsError
-from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import ToolRequest
-from local.protocol.tool import Tool, ToolOutput, parameters_of
+from local2.errors import InvalidArgumentsError
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.payloads import ToolRequest
+from local2.protocol.tool import Tool, ToolOutput, parameters_of
 
 
 class Part(msgspec.Struct, forbid_unknown_fields=True):

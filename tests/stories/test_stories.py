@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from local.cli.stories import results_table
-from local.protocol.payloads import Json
-from local.settings import ChatChoice, GeneratorSettings, MemorySettings, Settings
-from local.stories.bench import FreshBench
-from local.stories.runner import run_story
-from local.stories.script import load_story
+from local2.cli.stories import results_table
+from local2.protocol.payloads import Json
+from local2.settings import ChatChoice, GeneratorSettings, MemorySettings, Settings
+from local2.stories.bench import FreshBench
+from local2.stories.runner import run_story
+from local2.stories.script import load_story
 from stand_ins.ollama_server import OllamaStandIn, Reply
 
 pytestmark = pytest.mark.usefixtures("worker_here")

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.protocol.payloads import ErrorReply, Generation, ToolCallRecord, ToolResult
-from local.stories.checks import (
+from local2.protocol.payloads import ErrorReply, Generation, ToolCallRecord, ToolResult
+from local2.stories.checks import (
     ANSWER_CHECKS,
     CHECKS,
     DISCOVERY_CHECKS,
@@ -15,7 +15,7 @@ from local.stories.checks import (
     Outcome,
     problems,
 )
-from local.stories.script import Call
+from local2.stories.script import Call
 
 TURN = Generation(
     query="Where?",

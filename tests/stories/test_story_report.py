@@ -2,9 +2,9 @@
 
 from rich.console import Console
 
-from local.cli.stories import results_table
-from local.stories.checks import Problem
-from local.stories.runner import StepResult, StoryResult
+from local2.cli.stories import results_table
+from local2.stories.checks import Problem
+from local2.stories.runner import StepResult, StoryResult
 
 
 def shown(*steps: StepResult) -> str:

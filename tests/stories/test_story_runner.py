@@ -7,19 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.bus.connection import BusMessage, connect
-from local.bus.server import embedded_server
-from local.bus.streams import ensure_streams, turns_stream
-from local.bus.tool_host import ToolHost
-from local.protocol import subjects
-from local.protocol.envelope import Caller, decode, encode, seal
-from local.protocol.payloads import ErrorReply, Generation, Json, Query, ToolResult
-from local.protocol.tool import Tool, ToolOutput
-from local.settings import Settings
-from local.stories.bench import Bench, FreshBench, StoryTool
-from local.stories.checks import Check, ExpectedCall, Problem
-from local.stories.runner import StepResult, run_story
-from local.stories.script import (
+from local2.bus.connection import BusMessage, connect
+from local2.bus.server import embedded_server
+from local2.bus.streams import ensure_streams, turns_stream
+from local2.bus.tool_host import ToolHost
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller, decode, encode, seal
+from local2.protocol.payloads import ErrorReply, Generation, Json, Query, ToolResult
+from local2.protocol.tool import Tool, ToolOutput
+from local2.settings import Settings
+from local2.stories.bench import Bench, FreshBench, StoryTool
+from local2.stories.checks import Check, ExpectedCall, Problem
+from local2.stories.runner import StepResult, run_story
+from local2.stories.script import (
     Call,
     Discover,
     Publish,

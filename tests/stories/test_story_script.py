@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from local.errors import ConfigError
-from local.stories.bench import RepeatedText, StoryTool
-from local.stories.checks import Check, ExpectedCall
-from local.stories.script import (
+from local2.errors import ConfigError
+from local2.stories.bench import RepeatedText, StoryTool
+from local2.stories.checks import Check, ExpectedCall
+from local2.stories.script import (
     Call,
     Discover,
     Rate,

@@ -8,8 +8,8 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from local.settings import Settings, TelemetrySettings
-from local.telemetry import spans as telemetry_spans
+from local2.settings import Settings, TelemetrySettings
+from local2.telemetry import spans as telemetry_spans
 from stacks import settings_in
 
 Spans = Callable[[], list[ReadableSpan]]

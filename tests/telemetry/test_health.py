@@ -6,18 +6,18 @@ import msgspec
 import pytest
 
 from factories import ConnectBus, StartWorker
-from local.agents import health
-from local.agents.health import NOT_SERVED, HealthAgent
-from local.app import open_stack
-from local.bus import lease as leases
-from local.bus.connection import BusMessage, Connection, connect
-from local.bus.lease import Holder, Lease
-from local.bus.server import EmbeddedServer
-from local.ledger.sqlite.database import Database
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import decode
-from local.protocol.maintenance import Health, Readiness
-from local.settings import BusSettings
+from local2.agents import health
+from local2.agents.health import NOT_SERVED, HealthAgent
+from local2.app import open_stack
+from local2.bus import lease as leases
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.lease import Holder, Lease
+from local2.bus.server import EmbeddedServer
+from local2.ledger.sqlite.database import Database
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import decode
+from local2.protocol.maintenance import Health, Readiness
+from local2.settings import BusSettings
 from stacks import in_step, settings_in
 from waiting import eventually
 

@@ -11,19 +11,19 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 
 from factories import Listen
-from local import telemetry
-from local.app import Stack, open_stack
-from local.bus.connection import connect
-from local.bus.receiving import instrument
-from local.client.queries import QueryClient
-from local.client.tools import call_tool
-from local.errors import ConfigError
-from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import ToolResult
-from local.settings import GeneratorSettings, Settings, TelemetrySettings
-from local.telemetry import spans as telemetry_spans
-from local.telemetry import tracing
-from local.telemetry.spans import span_exporter
+from local2 import telemetry
+from local2.app import Stack, open_stack
+from local2.bus.connection import connect
+from local2.bus.receiving import instrument
+from local2.client.queries import QueryClient
+from local2.client.tools import call_tool
+from local2.errors import ConfigError
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.payloads import ToolResult
+from local2.settings import GeneratorSettings, Settings, TelemetrySettings
+from local2.telemetry import spans as telemetry_spans
+from local2.telemetry import tracing
+from local2.telemetry.spans import span_exporter
 from stacks import CALLER, in_step, save, search, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.otlp_server import OtlpStandIn
@@ -224,7 +224,11 @@ def test_switched_off_telemetry_imports_neither_library() -> None:
     heavy = "{'opentelemetry', 'prometheus_client'} & {name.split('.')[0] for name in sys.modules}"
 
     subprocess.run(
-        [sys.executable, "-c", f"import sys, local.app, local.cli.up; assert not {heavy}, {heavy}"],
+        [
+            sys.executable,
+            "-c",
+            f"import sys, local2.app, local2.cli.up; assert not {heavy}",
+        ],
         check=True,
     )
 
@@ -262,7 +266,7 @@ async def test_without_the_extra_a_start_that_needs_it_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(sys.modules, f"local.telemetry.{importing}", raising=False)
+    monkeypatch.delitem(sys.modules, f"local2.telemetry.{importing}", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
     chosen = msgspec.structs.replace(settings_in(tmp_path), telemetry=settings)
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from local.bus.tool_host import RunningCalls
-from local.protocol.envelope import Caller
+from local2.bus.tool_host import RunningCalls
+from local2.protocol.envelope import Caller
 from tenant_agents import Agent
 from waiting import eventually
 

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from local.errors import InvalidArgumentsError
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import Json, ToolRequest
-from local.protocol.tool import ToolOutput, parameters_of
-from local.tools.relations import ADD_KNOWLEDGE, MAX_FACTS, MAX_PART, AddKnowledge
+from local2.errors import InvalidArgumentsError
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.payloads import Json, ToolRequest
+from local2.protocol.tool import ToolOutput, parameters_of
+from local2.tools.relations import ADD_KNOWLEDGE, MAX_FACTS, MAX_PART, AddKnowledge
 
 RICHARD = Caller(tenant="default", user="richard")
 ADA = {"subject": "Ada", "predicate": "works for", "object": "Northwind"}

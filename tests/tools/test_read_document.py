@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from calling import RICHARD, ask, call
-from local.bus.connection import Connection
+from local2.bus.connection import Connection
 
 PARAGRAPH = "Osmium is the densest of the metals that are found on Earth, and it is rare. " * 9
 TEXT = "\n\n".join(f"# Part {number}\n\n{PARAGRAPH}" for number in range(12))

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from local.errors import InvalidArgumentsError
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller, decode
-from local.protocol.payloads import Json, OutputPart, ToolRequest
-from local.protocol.tool import ToolOutput, parameters_of
-from local.tools.long_texts import READ_TOOL_OUTPUT, ReadToolOutput
+from local2.errors import InvalidArgumentsError
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller, decode
+from local2.protocol.payloads import Json, OutputPart, ToolRequest
+from local2.protocol.tool import ToolOutput, parameters_of
+from local2.tools.long_texts import READ_TOOL_OUTPUT, ReadToolOutput
 
 RICHARD = Caller(tenant="default", user="richard")
 KEY = "tout_" + "a" * 24

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from calling import RICHARD
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.client.tools import call_tool
-from local.memory.intake.episodes import MAX_METADATA
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import Json, ToolResult
-from local.tools import episodes
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.client.tools import call_tool
+from local2.memory.intake.episodes import MAX_METADATA
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import Json, ToolResult
+from local2.tools import episodes
 
 GOLD = "The chemical symbol of gold is Au."
 

@@ -6,17 +6,17 @@ from contextlib import AsyncExitStack
 import pytest
 
 from calling import ask
-from local.bus.connection import Connection
-from local.bus.tool_host import ToolHost
-from local.ledger.records import Fact
-from local.memory.intake.conversations import Turn
-from local.memory.service import MemoryService
-from local.memory.tenant import Memories, Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import Json, ToolCallRecord
-from local.protocol.tool import parameters_of
-from local.tools import sessions
-from local.tools.sessions import MAX_LIMIT, MAX_NOTE, MAX_ROLE, LoadSession, MakeNote
+from local2.bus.connection import Connection
+from local2.bus.tool_host import ToolHost
+from local2.ledger.records import Fact
+from local2.memory.intake.conversations import Turn
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memories, Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import Json, ToolCallRecord
+from local2.protocol.tool import parameters_of
+from local2.tools import sessions
+from local2.tools.sessions import MAX_LIMIT, MAX_NOTE, MAX_ROLE, LoadSession, MakeNote
 from recalling import DAY, chat_message
 
 WIDE = "\x01"

@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local.errors import ConfigError, VectorError
-from local.settings import EmbedderChoice, MemorySettings, Settings
-from local.vectors.choice import choose_embedder
-from local.vectors.config import WorkerConfig
-from local.vectors.embedder import Embedder
-from local.vectors.minilm import MiniLM
-from local.vectors.served import OllamaEmbedder, OpenAIEmbedder
+from local2.errors import ConfigError, VectorError
+from local2.settings import EmbedderChoice, MemorySettings, Settings
+from local2.vectors.choice import choose_embedder
+from local2.vectors.config import WorkerConfig
+from local2.vectors.embedder import Embedder
+from local2.vectors.minilm import MiniLM
+from local2.vectors.served import OllamaEmbedder, OpenAIEmbedder
 from stand_ins.ollama_server import OllamaStandIn
 
 NOMIC = "nomic-embed-text"

@@ -15,23 +15,23 @@ import pytest
 from chromadb.config import Settings
 from chromadb.errors import InternalError
 
-from local.errors import (
+from local2.errors import (
     EmbedderMismatchError,
     FolderLockedError,
     IndexDamagedError,
     StorageError,
     VectorError,
 )
-from local.vectors import folder as index_folder
-from local.vectors.embedder import FloatMatrix, unit_rows
-from local.vectors.folder import translated
-from local.vectors.index import VectorIndex
+from local2.vectors import folder as index_folder
+from local2.vectors.embedder import FloatMatrix, unit_rows
+from local2.vectors.folder import translated
+from local2.vectors.index import VectorIndex
 
 DIMENSIONS = 8
 EMBEDDER = "some-model"
 KILLED_WHILE_OPEN = """
 import os, pathlib, signal, sys
-from local.vectors.index import VectorIndex
+from local2.vectors.index import VectorIndex
 VectorIndex.open(pathlib.Path(sys.argv[1]), "local2.memory")
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -254,7 +254,7 @@ def test_failing_to_create_the_folder_is_a_storage_error(tmp_path: Path) -> None
 def test_a_dying_predecessor_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     predecessor = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(predecessor, fcntl.LOCK_EX)
-    monkeypatch.setattr("local.vectors.folder.time.sleep", lambda _: os.close(predecessor))
+    monkeypatch.setattr("local2.vectors.folder.time.sleep", lambda _: os.close(predecessor))
     opened(tmp_path).close()
 
 

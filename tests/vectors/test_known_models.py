@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from local.settings import MemorySettings, Settings
-from local.vectors.config import WorkerConfig
-from local.vectors.embedder import DEFAULT_MIN_SCORE, KNOWN_MODELS, known
+from local2.settings import MemorySettings, Settings
+from local2.vectors.config import WorkerConfig
+from local2.vectors.embedder import DEFAULT_MIN_SCORE, KNOWN_MODELS, known
 
 
 @pytest.mark.parametrize(

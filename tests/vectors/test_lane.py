@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from local.errors import VectorError
-from local.vectors.worker_thread import Batcher, WorkerThread
+from local2.errors import VectorError
+from local2.vectors.worker_thread import Batcher, WorkerThread
 from waiting import eventually
 
 PATIENT = 60.0

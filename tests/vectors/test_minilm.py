@@ -11,10 +11,10 @@ import pytest
 from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 from tokenizers import Tokenizer
 
-from local.errors import VectorError
-from local.vectors import minilm, weights
-from local.vectors.embedder import FloatMatrix
-from local.vectors.minilm import MAX_TOKENS, MiniLM
+from local2.errors import VectorError
+from local2.vectors import minilm, weights
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.minilm import MAX_TOKENS, MiniLM
 from own_logs import own_logs
 from shared_minilm import original
 

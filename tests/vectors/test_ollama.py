@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from local.errors import VectorError
-from local.vectors.served import OllamaEmbedder, probe
+from local2.errors import VectorError
+from local2.vectors.served import OllamaEmbedder, probe
 from stand_ins.ollama_server import OllamaStandIn, embed
 
 MODEL = "nomic-embed-text"

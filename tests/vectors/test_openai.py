@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from local.endpoint import clients
-from local.endpoint.address import Endpoint
-from local.errors import VectorError, VectorFaultError
-from local.vectors import served as adapter
-from local.vectors.embedder import KnownModel
-from local.vectors.served import OpenAIEmbedder
+from local2.endpoint import clients
+from local2.endpoint.address import Endpoint
+from local2.errors import VectorError, VectorFaultError
+from local2.vectors import served as adapter
+from local2.vectors.embedder import KnownModel
+from local2.vectors.served import OpenAIEmbedder
 from stand_ins.ollama_server import embed
 from stand_ins.openai_server import Failure, OpenAIStandIn
 

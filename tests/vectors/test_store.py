@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from backlog_process import ToyEmbedder
-from local.errors import VectorError
-from local.protocol.vectors import TenantOnly, VectorItem, VectorSearch, VectorUpsert
-from local.vectors.embedder import FloatMatrix
-from local.vectors.index import VectorIndex
-from local.vectors.store import VectorStore
+from local2.errors import VectorError
+from local2.protocol.vectors import TenantOnly, VectorItem, VectorSearch, VectorUpsert
+from local2.vectors.embedder import FloatMatrix
+from local2.vectors.index import VectorIndex
+from local2.vectors.store import VectorStore
 
 
 class LosesTheLast(ToyEmbedder):

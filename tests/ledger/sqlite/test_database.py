@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from local.errors import BadRequestError, StorageError
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.database.lanes import BATCH_LIMIT
-from local.ledger.sqlite.sql import migrations
+from local2.errors import BadRequestError, StorageError
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database.lanes import BATCH_LIMIT
+from local2.ledger.sqlite.sql import migrations
 from waiting import eventually
 
 

@@ -4,21 +4,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local.ledger.records import Fact
-from local.ledger.search import Search
-from local.ledger.sqlite import fulltext
-from local.ledger.sqlite.candidates import Filter
-from local.ledger.sqlite.database import SqlConnection
-from local.ledger.sqlite.fulltext import FullText
-from local.ledger.sqlite.working_sets import Budgets
-from local.memory.intake.documents import Document
-from local.memory.recall.query import analyse
-from local.memory.recall.recaller import RECALLED_KINDS
-from local.memory.scopes import EQUAL_WEIGHTS, reach
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import ToolCallRecord
+from local2.ledger.records import Fact
+from local2.ledger.search import Search
+from local2.ledger.sqlite import fulltext
+from local2.ledger.sqlite.candidates import Filter
+from local2.ledger.sqlite.database import SqlConnection
+from local2.ledger.sqlite.fulltext import FullText
+from local2.ledger.sqlite.working_sets import Budgets
+from local2.memory.intake.documents import Document
+from local2.memory.recall.query import analyse
+from local2.memory.recall.recaller import RECALLED_KINDS
+from local2.memory.scopes import EQUAL_WEIGHTS, reach
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import ToolCallRecord
 from recalling import chat_message, recall
 
 RICHARD = Caller(tenant="default", user="richard")

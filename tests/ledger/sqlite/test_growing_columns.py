@@ -21,12 +21,12 @@ from ledgers import (
     searching,
     vector_result,
 )
-from local.language.features import features
-from local.ledger.columns import INITIAL_SIZE, Columns, View
-from local.ledger.entries import Candidate, Link
-from local.ledger.records import stamp
-from local.ledger.search import VectorResult, WordMatches
-from local.protocol.envelope import utc_now
+from local2.language.features import features
+from local2.ledger.columns import INITIAL_SIZE, Columns, View
+from local2.ledger.entries import Candidate, Link
+from local2.ledger.records import stamp
+from local2.ledger.search import VectorResult, WordMatches
+from local2.protocol.envelope import utc_now
 
 METALS = ("osmium", "gold", "iridium")
 ROWS = range(1, 41)

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from local.bus.connection import Connection
-from local.bus.vector_client import VectorClient
-from local.ledger.door import Ledger
-from local.ledger.records import Counts, TaskKind
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.sql import migrations
-from local.memory.intake.conversations import Turn
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller, utc_now
-from local.protocol.payloads import MemoryChange, ToolCallRecord
-from local.settings import MemorySettings
+from local2.bus.connection import Connection
+from local2.bus.vector_client import VectorClient
+from local2.ledger.door import Ledger
+from local2.ledger.records import Counts, TaskKind
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.sql import migrations
+from local2.memory.intake.conversations import Turn
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller, utc_now
+from local2.protocol.payloads import MemoryChange, ToolCallRecord
+from local2.settings import MemorySettings
 from recalling import recall
 
 ROWS = [

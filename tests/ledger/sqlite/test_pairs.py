@@ -3,10 +3,10 @@
 from functools import partial
 from pathlib import Path
 
-from local.language.features import Features
-from local.ledger.door import Ledger
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.sql import migrations
+from local2.language.features import Features
+from local2.ledger.door import Ledger
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.sql import migrations
 
 CHINESE, ENGLISH = "我喜欢深色主题。", "Richard prefers dark themes — in every editor."
 FEATURES = Features(" 主题=1 ", 8, 0.5, 0, timed=False, wish=False)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from local.ledger.records import NewRecord
-from local.ledger.sqlite import working_sets
-from local.ledger.sqlite.database import Row, SqlConnection
-from local.ledger.sqlite.working_sets import Budget, PlaceRows
-from local.memory.tenant import Memory
-from local.protocol.envelope import new_id
+from local2.ledger.records import NewRecord
+from local2.ledger.sqlite import working_sets
+from local2.ledger.sqlite.database import Row, SqlConnection
+from local2.ledger.sqlite.working_sets import Budget, PlaceRows
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import new_id
 from recalling import DAY
 
 

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local.errors import StorageError
-from local.ledger.door import Ledger
-from local.ledger.records import NewRecord, Record
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.records import LARGEST_HELD, RecentTopics
-from local.ledger.sqlite.working_sets import Budget
-from local.protocol.envelope import new_id
-from local.protocol.memories import OwnerScope
+from local2.errors import StorageError
+from local2.ledger.door import Ledger
+from local2.ledger.records import NewRecord, Record
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.records import LARGEST_HELD, RecentTopics
+from local2.ledger.sqlite.working_sets import Budget
+from local2.protocol.envelope import new_id
+from local2.protocol.memories import OwnerScope
 from waiting import eventually
 
 OWNER = "richard"

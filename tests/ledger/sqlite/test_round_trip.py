@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from exporting import copy, fill
-from local.ledger.door import Ledger
-from local.ledger.sqlite.database import Database, SqlConnection
-from local.ledger.sqlite.sql import migrations
-from local.ledger.transfer import ExportFilter
+from local2.ledger.door import Ledger
+from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.sql import migrations
+from local2.ledger.transfer import ExportFilter
 
 DERIVED = {"index_state", "unjudged", "revision", "retired_noted_at"}
 """Columns: the first two are no longer read, the third is only compared with itself, and retention

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import local
-from local.ledger.door import Ledger
-from local.ledger.sqlite.database import Database
-from local.ledger.sqlite.rows import TenantRows
-from local.ledger.sqlite.sql import statements
+import local2
+from local2.ledger.door import Ledger
+from local2.ledger.sqlite.database import Database
+from local2.ledger.sqlite.rows import TenantRows
+from local2.ledger.sqlite.sql import statements
 from statement_scopes import unfiltered
 
 STATEMENTS = statements()
@@ -47,7 +47,7 @@ EXEMPT_MODULES = {
     "ledger/sqlite/copies.py": "what a copy of the whole file holds",
 }
 """Modules that execute SQL on a connection, and which connection."""
-SOURCE = Path(local.__file__).parent
+SOURCE = Path(local2.__file__).parent
 
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS))

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from local.errors import ModelError
-from local.llm.models import StructuredModel
-from local.memory.extraction.items import Item, Passage, Utterance
-from local.memory.extraction.model import (
+from local2.errors import ModelError
+from local2.llm.models import StructuredModel
+from local2.memory.extraction.items import Item, Passage, Utterance
+from local2.memory.extraction.model import (
     CALL_CHARACTERS,
     MAX_ITEM,
     MESSAGE_CHARACTERS,

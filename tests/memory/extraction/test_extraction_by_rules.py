@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local.keys import is_topic
-from local.memory.extraction.items import Item, Passage, Utterance
-from local.memory.extraction.rules import RulesExtractor, extract
+from local2.keys import is_topic
+from local2.memory.extraction.items import Item, Passage, Utterance
+from local2.memory.extraction.rules import RulesExtractor, extract
 
 FRIDAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from local.llm.models import StructuredModel
-from local.memory.recall.query import (
+from local2.llm.models import StructuredModel
+from local2.memory.recall.query import (
     KEYWORD_CHARACTERS,
     MAX_KEYWORDS,
     MAX_TOPICS,

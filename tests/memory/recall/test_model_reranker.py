@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from local.llm.models import StructuredModel
-from local.memory.recall.model import DOCUMENT_CHARACTERS, ModelReranker
-from local.memory.recall.reranker import (
+from local2.llm.models import StructuredModel
+from local2.memory.recall.model import DOCUMENT_CHARACTERS, ModelReranker
+from local2.memory.recall.reranker import (
     FAILURES_TO_OPEN,
     OPEN_SECONDS,
     QUERY_CHARACTERS,

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from indexed import indexed
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
 from recalling import chat_message
 
 QUERIES = (

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from local.memory.recall.query import analyse
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local2.memory.recall.query import analyse
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
 from recalling import chat_message, recall
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -49,7 +49,7 @@ def test_a_very_long_question_has_a_bounded_number_of_terms() -> None:
     [
         pytest.param('Who said "the moon is cheese"?', "the moon is cheese", id="quoted"),
         pytest.param("Who said “moon cheese”?", "moon cheese", id="other quotes"),
-        pytest.param("What is in src/local/app.py?", "src local app py", id="path"),
+        pytest.param("What is in src/local2/app.py?", "src local app py", id="path"),
         pytest.param("Why v1.2.3?", "v1 2 3", id="version"),
         pytest.param('Is the "cafe\u0301 noir" open?', "café noir", id="accents"),
         pytest.param("mail ann@example.org", "ann example org", id="address"),

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from local.memory.intake.conversations import Turn
-from local.memory.recall.items import RecallItem
-from local.memory.recall.ranking import Shares
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
+from local2.memory.intake.conversations import Turn
+from local2.memory.recall.items import RecallItem
+from local2.memory.recall.ranking import Shares
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
 from recalling import chat_message, remember
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -3,8 +3,8 @@
 import pytest
 
 from calling import RICHARD, call, ingest
-from local.bus.connection import Connection
-from local.protocol.payloads import Json
+from local2.bus.connection import Connection
+from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from local.errors import ConfigError
-from local.memory.recall.reranker import (
+from local2.errors import ConfigError
+from local2.memory.recall.reranker import (
     DOCUMENT_CHARACTERS,
     FAILURES_TO_OPEN,
     OPEN_SECONDS,

@@ -12,23 +12,23 @@ import msgspec
 import numpy as np
 import pytest
 
-from local.language.features import features
-from local.ledger.columns import Columns
-from local.ledger.door import Ledger
-from local.ledger.entries import ECHO, UNANSWERED, Candidate
-from local.ledger.records import stamp
-from local.ledger.search import DetailRequest, Details, Matches, Related, Source, run_choice
-from local.ledger.sqlite.database import Database
-from local.memory.intake.conversations import Turn
-from local.memory.recall import closer, dialogue, likeness, precedence, ranking
-from local.memory.recall.query import analyse
-from local.memory.recall.ranking import Draft, RankedRecord, Shares, rank
-from local.memory.recall.recaller import RecallRequest
-from local.memory.scopes import EQUAL_WEIGHTS, Reach, Weights
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import MemoryChange
-from local.settings import MemorySettings
+from local2.language.features import features
+from local2.ledger.columns import Columns
+from local2.ledger.door import Ledger
+from local2.ledger.entries import ECHO, UNANSWERED, Candidate
+from local2.ledger.records import stamp
+from local2.ledger.search import DetailRequest, Details, Matches, Related, Source, run_choice
+from local2.ledger.sqlite.database import Database
+from local2.memory.intake.conversations import Turn
+from local2.memory.recall import closer, dialogue, likeness, precedence, ranking
+from local2.memory.recall.query import analyse
+from local2.memory.recall.ranking import Draft, RankedRecord, Shares, rank
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.scopes import EQUAL_WEIGHTS, Reach, Weights
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import MemoryChange
+from local2.settings import MemorySettings
 
 DOCS = Path(__file__).parents[3] / "docs" / "recall.md"
 MINUS = "\N{MINUS SIGN}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from local.memory.recall.precedence import _spread_sessions
+from local2.memory.recall.precedence import _spread_sessions
 
 
 def spread(

@@ -6,12 +6,12 @@ import pytest
 
 from calling import RICHARD, call, ingest
 from indexed import indexed
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.ledger.records import NewRecord
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller, new_id, utc_now
-from local.protocol.payloads import Json
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.ledger.records import NewRecord
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller, new_id, utc_now
+from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")
 

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local.ledger.records import Fact
-from local.llm.models import StructuredModel
-from local.memory.recall.model import ALL_CHARACTERS, ITEM_CHARACTERS, Synthesis, SynthesisItem
-from local.memory.recall.recaller import RecallRequest
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.memories import Answer
-from local.protocol.payloads import ToolCallRecord
+from local2.ledger.records import Fact
+from local2.llm.models import StructuredModel
+from local2.memory.recall.model import ALL_CHARACTERS, ITEM_CHARACTERS, Synthesis, SynthesisItem
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import Answer
+from local2.protocol.payloads import ToolCallRecord
 from own_logs import own_logs
 from recalling import chat_message
 from stand_ins.ollama_server import OllamaStandIn, Reply

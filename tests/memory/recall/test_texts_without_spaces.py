@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from calling import RICHARD, answer
-from local.bus.connection import Connection
-from local.client.tools import call_tool
-from local.ledger.sqlite.database import Database, SqlConnection
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.ledger.sqlite.database import Database, SqlConnection
 
 pytestmark = pytest.mark.usefixtures("either_size", "tools")
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from local.language.time import LONGEST_QUESTION, find_window
-from local.language.wording import dated
+from local2.language.time import LONGEST_QUESTION, find_window
+from local2.language.wording import dated
 
 NOW = datetime(2024, 5, 15, 10, 30, tzinfo=UTC)  # a Wednesday
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.language.statements import differ_in_value
+from local2.language.statements import differ_in_value
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@
 import pytest
 
 from indexed import indexed
-from local.ledger.door import Ledger
-from local.ledger.sqlite.database import Database
-from local.memory.recall.recaller import RecallRequest
-from local.memory.service import MemoryService
-from local.memory.tenant import Memory
-from local.protocol.envelope import Caller
-from local.protocol.payloads import MemoryChange
-from local.settings import MemorySettings
+from local2.ledger.door import Ledger
+from local2.ledger.sqlite.database import Database
+from local2.memory.recall.recaller import RecallRequest
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+from local2.protocol.payloads import MemoryChange
+from local2.settings import MemorySettings
 from recalling import chat_message, recall
 
 pytestmark = pytest.mark.usefixtures("either_size")

@@ -1,0 +1,26 @@
+"""The entry point of `local2` and of `python -m local2`.
+
+`local2 mcp` answers its client's first message before the other commands are imported.
+"""
+
+import sys
+
+OPTIONS_WITHOUT_CLIENT = frozenset({"--help", "--http"})
+"""Options of `local2 mcp` with which no client waits at the other end of standard input."""
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["mcp"] and not OPTIONS_WITHOUT_CLIENT.intersection(arguments):
+        from local2.mcp.opening import answer_initialize  # noqa: PLC0415 - nothing else is needed yet
+
+        answer_initialize()
+    try:
+        from local2.cli import main as commands  # noqa: PLC0415 - it is slower than the answer
+    except KeyboardInterrupt:  # afterwards the commands handle it
+        sys.exit(130)
+    commands()
+
+
+if __name__ == "__main__":
+    main()

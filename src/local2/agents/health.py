@@ -1,0 +1,264 @@
+"""The status, health and readiness of a tenant's memory, on the bus and as gauges.
+
+The agent also answers while the stack does not serve, for example after it has lost its lease; the
+answer then contains the reason.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import get_args
+
+import msgspec
+
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.participant import Participant
+from local2.bus.stream_messages import count_letters, count_turns
+from local2.errors import BusError, IndexDamagedError, StorageError, VectorError
+from local2.ledger.records import Counts, TaskCounts, TaskKind
+from local2.memory.intake.waiting_turns import why_incomplete
+from local2.memory.tenant import Memories, Memory
+from local2.protocol import subjects
+from local2.protocol.answers import ConsolidationStatus
+from local2.protocol.envelope import encode, seal, utc_now
+from local2.protocol.maintenance import Health, MemoryStatus, NextIndex, Readiness, TasksSetAside
+from local2.protocol.vectors import VectorStatus
+from local2.telemetry import GaugeReading
+
+WORKER_PATIENCE = 3.0
+"""Seconds to wait for the vector worker's part of the status; the caller waits ten for all."""
+
+NOT_SERVING_DELAY = 0.5
+"""Seconds that a stack which does not serve waits before it answers. Another stack may serve the
+bus, and the caller uses the first answer."""
+GAUGES_PATIENCE = 5.0
+"""Seconds that gauges wait for the vector worker and JetStream; Prometheus waits ten by default."""
+NOT_SERVED = "Nothing is served: the stack starts, or has lost its lease on the bus; see its log."
+GAUGES: Mapping[str, str] = {
+    "local2_ready": "1 if tools are served and the ledger is readable.",
+    "local2_degraded": "1 if memory.health reports a reason.",
+    "local2_records": "Records in the ledger.",
+    "local2_index_waiting": "Records waiting for their vectors.",
+    "local2_index_lag_seconds": "Seconds that records have waited without any being indexed.",
+    "local2_index_vectors": "Vectors in the index.",
+    "local2_tasks_waiting": "Tasks waiting in the backlog, by kind.",
+    "local2_tasks_set_aside": "Tasks set aside after repeated failures, by kind.",
+    "local2_turns_waiting": "Turns and ratings that are not in the ledger yet.",
+    "local2_dead_letters": "Messages that could not be stored.",
+}
+
+TurnsProblem = Callable[[], str | None]
+"""Returns why JetStream stores no turns, or None."""
+
+
+class LedgerStatus(msgspec.Struct, kw_only=True):
+    """The ledger's part of the status."""
+
+    counts: Counts = Counts(records=0, indexed=0, waiting=0)
+    to_anonymise: int = 0
+    tasks: Sequence[TaskCounts] = ()
+    consolidation: ConsolidationStatus | None = None
+    next_index: NextIndex | None = None
+
+    @property
+    def unread(self) -> int:
+        """The number of messages waiting for extraction."""
+        return sum(each.waiting for each in self.tasks if each.kind == "extract")
+
+    @property
+    def set_aside(self) -> list[TasksSetAside]:
+        return [
+            TasksSetAside(kind=each.kind, aside=each.aside, errors=list(each.errors))
+            for each in self.tasks
+            if each.aside
+        ]
+
+
+def degradations(status: MemoryStatus) -> list[str]:
+    """Return what is broken or delayed, as text for people."""
+    aside = [
+        f"{tasks.aside} tasks of kind {tasks.kind} are set aside: {', '.join(tasks.errors)}"
+        for tasks in status.set_aside
+    ]
+    waiting = [why_incomplete(status.turns_waiting)] if status.turns_waiting else []
+    return [*filter(None, (status.problem, status.turns_problem)), *waiting, *aside]
+
+
+class StatusReader:
+    """Reads the status of one memory from its ledger, its vector worker and JetStream."""
+
+    def __init__(
+        self, bus: Connection, memory: Memory, turns_problem: TurnsProblem = lambda: None
+    ) -> None:
+        self._bus = bus
+        self._memory = memory
+        self._turns_problem = turns_problem
+
+    async def read(self, problem: str | None = None) -> MemoryStatus:
+        """Return the whole status; `problem` is reported unless a more serious one is found."""
+        indexer = self._memory.indexer
+        read, failure = await self._read_ledger()
+        problem = failure or problem
+        dead_letters = turns = 0
+        try:
+            dead_letters = await count_letters(self._bus, self._memory.tenant)
+            turns = await count_turns(self._bus, self._memory.tenant)
+        except BusError as error:
+            problem = problem or str(error)
+        worker, failure = await self._read_worker()
+        problem = problem or failure or (worker.problem if worker else None)
+        return MemoryStatus(
+            records=read.counts.records,
+            indexed=read.counts.indexed,
+            waiting=read.counts.waiting,
+            vectors_available=indexer.problem is None,
+            in_index=worker.count if worker else None,
+            embedder=worker.embedder if worker else None,
+            problem=problem
+            or indexer.refilling
+            or (indexer.delay if read.counts.waiting else None),
+            dead_letters=dead_letters,
+            turns_problem=self._turns_problem(),
+            turns_waiting=await self._memory.turns.count(),
+            unread=read.unread + turns,
+            waiting_since=indexer.last_progress if read.counts.waiting else None,
+            set_aside=read.set_aside,
+            consolidation=read.consolidation,
+            next=read.next_index,
+            to_anonymise=read.to_anonymise,
+        )
+
+    async def _read_ledger(self) -> tuple[LedgerStatus, str | None]:
+        """Return the readable part of the ledger's status, and the reason if it is incomplete."""
+        read = LedgerStatus()
+        try:
+            read.counts = await self._memory.ledger.counts()
+            read.to_anonymise = await self._memory.retention.due()
+            read.tasks = await self._memory.ledger.backlog.counts()
+            read.consolidation = await self._memory.consolidation.status()
+            read.next_index = await self._memory.reembedding.status()
+        except StorageError as error:
+            return read, str(error)
+        return read, None
+
+    async def _read_worker(self) -> tuple[VectorStatus | None, str | None]:
+        """Return the vector worker's status, or why it is missing; repair a damaged index."""
+        worker: VectorStatus | None = None
+        try:
+            async with asyncio.timeout(WORKER_PATIENCE):
+                worker = await self._memory.vectors.status(tenant=self._memory.tenant)
+            await self._memory.indexer.check_count(worker.count)
+        except IndexDamagedError as error:
+            self._memory.indexer.report_damage(str(error))
+        except (StorageError, VectorError) as error:
+            return worker, str(error)
+        except TimeoutError:
+            silent = f"The vector worker did not answer within {WORKER_PATIENCE:g} s"
+            return worker, f"{silent}: it is busy, or hangs."
+        return worker, None
+
+
+class HealthAgent(Participant):
+    """Serves `memory.health` and `memory.ready`; `gauges` returns their figures for Prometheus."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        memories: Memories,
+        *,
+        serves: Callable[[], bool],
+        turns_problem: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        super().__init__(
+            bus, name="health", description="Reports whether the memory serves, and its state."
+        )
+        self._memories = memories
+        self._serves = serves
+        self._turns_problem = turns_problem
+        self.serve(subjects.MEMORY_READY, self._reply_ready)
+        self.serve(subjects.MEMORY_HEALTH, self._reply_health)
+
+    async def readiness(self, tenant: str) -> Readiness:
+        """Return whether the memory's tools are served and its ledger is readable."""
+        if not self._serves():
+            return Readiness(ready=False, reasons=[NOT_SERVED])
+        try:
+            await self._memories.tenant(tenant).ledger.counts()
+        except StorageError as error:
+            return Readiness(ready=False, reasons=[str(error)])
+        return Readiness(ready=True)
+
+    async def health(self, tenant: str) -> Health:
+        """Return the health of a tenant's memory."""
+        readiness = await self.readiness(tenant)
+        if not readiness.ready:
+            return Health(status="unavailable", reasons=readiness.reasons)
+        reasons = degradations(await self._status(self._memories.tenant(tenant)))
+        return Health(status="degraded" if reasons else "ok", reasons=reasons)
+
+    async def gauges(self) -> list[GaugeReading]:
+        """Return the gauges that GAUGES documents, for each tenant."""
+        return list(chain(*await asyncio.gather(*map(self._gauges_of, self._memories))))
+
+    async def _gauges_of(self, memory: Memory) -> list[GaugeReading]:
+        labels = {"tenant": memory.tenant}
+        ready = (await self.readiness(memory.tenant)).ready
+        readings = [GaugeReading(name="local2_ready", value=ready, labels=labels)]
+        if not ready:
+            return readings
+        readings += await _task_readings(memory, labels)
+        try:
+            async with asyncio.timeout(GAUGES_PATIENCE):
+                status = await self._status(memory)
+                turns = await count_turns(self.bus, memory.tenant)
+        except (BusError, TimeoutError):
+            return [*readings, GaugeReading(name="local2_degraded", value=1, labels=labels)]
+        return [
+            *readings,
+            *_status_readings(status, labels),
+            GaugeReading(name="local2_turns_waiting", value=turns, labels=labels),
+        ]
+
+    async def _status(self, memory: Memory) -> MemoryStatus:
+        return await StatusReader(self.bus, memory, self._turns_problem).read()
+
+    async def _reply_ready(self, message: BusMessage) -> None:
+        await self._answer(message, await self.readiness(message.tenant))
+
+    async def _reply_health(self, message: BusMessage) -> None:
+        await self._answer(message, await self.health(message.tenant))
+
+    async def _answer(self, message: BusMessage, answer: Readiness | Health) -> None:
+        if not self._serves():
+            await asyncio.sleep(NOT_SERVING_DELAY)
+        await self.bus.answer(message, encode(seal(answer, type="health", source="health")))
+
+
+def _status_readings(status: MemoryStatus, labels: Mapping[str, str]) -> list[GaugeReading]:
+    since = status.waiting_since
+    values = {
+        "local2_degraded": bool(degradations(status)),
+        "local2_records": status.records,
+        "local2_index_waiting": status.waiting,
+        "local2_index_lag_seconds": (utc_now() - since).total_seconds() if since else 0,
+        "local2_index_vectors": status.in_index,
+        "local2_dead_letters": status.dead_letters,
+    }
+    return [
+        GaugeReading(name=name, value=value, labels=labels)
+        for name, value in values.items()
+        if value is not None
+    ]
+
+
+async def _task_readings(memory: Memory, labels: Mapping[str, str]) -> list[GaugeReading]:
+    """Return the gauges of every kind of task, including kinds without tasks."""
+    tasks = {each.kind: each for each in await memory.ledger.backlog.counts()}
+    return [
+        GaugeReading(name=name, value=value, labels={**labels, "kind": kind})
+        for kind in get_args(TaskKind)
+        for name, value in (
+            ("local2_tasks_waiting", tasks[kind].waiting if kind in tasks else 0),
+            ("local2_tasks_set_aside", tasks[kind].aside if kind in tasks else 0),
+        )
+    ]

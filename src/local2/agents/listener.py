@@ -1,0 +1,125 @@
+"""The Listener stores questions and tool results as soon as they appear on the bus.
+
+A question is stored even if its turn fails, and a tool's result regardless of the caller. These
+messages are not acknowledged; if one is missed, the turn that JetStream delivers contains it. See
+decision 0027.
+"""
+
+import msgspec
+import structlog
+
+from local2.agents.memory_agent import UnreadLog
+from local2.bus.connection import BusMessage, Connection, has_other_subscribers
+from local2.bus.outputs import preview_of
+from local2.bus.participant import Participant
+from local2.errors import Local2Error, NoRespondersError, RequestError
+from local2.memory.intake.intake import Question, Result
+from local2.memory.tenant import Memories
+from local2.protocol import subjects
+from local2.protocol.envelope import Envelope, decode, utc_now
+from local2.protocol.generation import read_query
+from local2.protocol.payloads import Json, ToolCallRecord, ToolResult
+from local2.protocol.reading import in_utc
+from local2.protocol.tool_messages import read_result
+from local2.settings import TOOL_OUTPUT_LIMIT
+
+NAME = "listener"
+ACTION = "turn"
+"""The action that the sender's role must permit."""
+
+log = structlog.get_logger()
+
+
+class CallArguments(msgspec.Struct):
+    """The arguments of a call, which some tools repeat in their result."""
+
+    args: Json = {}
+
+
+class Listener(Participant):
+    """Listens to `query.received` and `tool.result.*` without answering either."""
+
+    def __init__(self, bus: Connection, memories: Memories) -> None:
+        super().__init__(bus, name=NAME, description="Remembers questions and results at once.")
+        self._memories = memories
+        self._unread = UnreadLog()
+        self.serve(subjects.QUERY_RECEIVED, self._receive_question)
+        self.serve(subjects.TOOL_RESULTS, self._receive_result)
+
+    async def _receive_question(self, message: BusMessage) -> None:
+        try:
+            await self._remember_question(message)
+        except Local2Error as error:
+            log.warning("question_not_remembered", reason=error.logged)
+        if message.reply and not await has_other_subscribers(self.bus, subjects.QUERY_RECEIVED):
+            await self._reply_no_responders(message)
+
+    async def _remember_question(self, message: BusMessage) -> None:
+        reading = read_query(message.data)
+        envelope, query = reading.envelope, reading.envelope.payload
+        self._unread.warn(message.subject, envelope.source, reading.unread)
+        question = Question(
+            text=query.query,
+            at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
+            session_id=query.session_id,
+            query_id=query.query_id or envelope.id or None,
+            named=query.query_id is not None,
+        )
+        caller = self.bus.identity.caller_of(message, envelope)
+        memory = await self._memories.admit(caller, ACTION)
+        written = await memory.intake.store_question(question)
+        log.debug("question_remembered", id=written.id, was_new=written.was_new)
+
+    async def _reply_no_responders(self, message: BusMessage) -> None:
+        """Report that nobody answers; our subscription hides the server's own "no responders"."""
+        error = NoRespondersError(
+            "Nobody on the bus answers queries; the question is stored.",
+            remedy="Start a generator, for example with `local2 up`.",
+        )
+        await self.acknowledge(message, ToolResult.failed(error))
+
+    async def _receive_result(self, message: BusMessage) -> None:
+        tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))
+        try:
+            envelope = read_result(message.data, message.headers)
+            if envelope.session_id:
+                await self._remember_result(tool, message, envelope)
+        except Local2Error as error:
+            log.warning("result_not_remembered", tool=tool, reason=error.logged)
+
+    async def _remember_result(
+        self, tool: str, message: BusMessage, envelope: Envelope[ToolResult]
+    ) -> None:
+        caller, result = self.bus.identity.caller_of(message, envelope), envelope.payload
+        memory = await self._memories.admit(caller, ACTION)
+        intake = memory.intake
+        at = in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc")
+        call = ToolCallRecord(
+            id=envelope.correlation_id or envelope.id or None,
+            name=tool,
+            args=_arguments_of(message.data),
+            ok=result.ok,
+            content=result.content,
+        )
+        if intake.skip_reason(call) or not result.content.strip():
+            return
+        shown = await preview_of(result, memory.outputs.store, limit=TOOL_OUTPUT_LIMIT)
+        call = msgspec.structs.replace(
+            call, content=shown.content, tool_output_key=shown.tool_output_key
+        )
+        written = await intake.store_result(
+            Result(
+                call=call,
+                at=at,
+                session_id=envelope.session_id or "",
+                query_id=envelope.query_id,
+            )
+        )
+        log.debug("result_remembered", tool=tool, id=written.id, was_new=written.was_new)
+
+
+def _arguments_of(data: bytes) -> Json:
+    try:
+        return decode(data, CallArguments).payload.args
+    except RequestError:
+        return {}

@@ -1,0 +1,236 @@
+"""The MemoryAgent stores every turn, and the ratings of answers.
+
+JetStream delivers the turns; each is acknowledged after the ledger has committed it. So a stack
+that is killed in between loses none, and the ledger's ids prevent duplicates. A message that can
+never be stored becomes a dead letter.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.identity import user_of
+from local2.bus.participant import Participant
+from local2.bus.receiving import is_redirected
+from local2.bus.stream_messages import stream_state, turns_stored
+from local2.bus.streams import (
+    UNACKNOWLEDGED_BYTES,
+    acknowledge,
+    delivery_of,
+    delivery_subject,
+    ensure_streams,
+    many_at_a_time,
+    redeliver,
+    restart_turns_consumer,
+    store_dead_letter,
+    turns_stream,
+)
+from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
+from local2.memory.intake.conversations import Turn
+from local2.memory.intake.echoes import UNANSWERED, find_echo
+from local2.memory.intake.episodes import storable_metadata
+from local2.memory.service import MemoryService
+from local2.memory.tenant import Memories
+from local2.protocol import subjects
+from local2.protocol.envelope import Envelope, utc_now
+from local2.protocol.generation import Reading, read_feedback, read_generation, source_of
+from local2.protocol.memories import incomplete_reason, is_nothing
+from local2.protocol.payloads import DeadLetter, Generation
+from local2.telemetry import memory_operation
+
+NAME = "memory_agent"
+ACTION = "turn"
+"""The action that the sender's role must permit."""
+ATTEMPTS = 3
+"""Deliveries of a failing message before it becomes a dead letter; some failures are temporary."""
+MAX_LOGGED_SOURCES = 1_000
+"""Maximum number of sources in UnreadLog: it bounds the set, because senders choose the names."""
+MAX_LOGGED_PATHS = 10
+"""Maximum number of unreadable fields listed in one log line."""
+
+log = structlog.get_logger()
+
+
+class MemoryAgent(Participant):
+    """Consumes `response.generation` and `response.feedback` of every tenant."""
+
+    def __init__(self, bus: Connection, memories: Memories, *, turn_timeout: float) -> None:
+        """`turn_timeout`: maximum seconds for handling one message."""
+        super().__init__(bus, name=NAME, description="Remembers every turn and every rating.")
+        self._memories = memories
+        self._turn_timeout = turn_timeout
+        self._unread = UnreadLog()
+        self.serve(delivery_subject(NAME), self._receive, tenant=None)
+
+    async def _receive(self, message: BusMessage) -> None:
+        try:
+            with self._memories.storing_turn(message.tenant):
+                await self._handle(message)
+        except Local2Error as error:
+            log.warning("message_postponed", subject=message.subject, reason=error.logged)
+            await redeliver(self.bus, message)
+        else:
+            await acknowledge(self.bus, message)
+
+    async def _handle(self, message: BusMessage) -> None:
+        """Store the message, or turn it into a dead letter if it can never be stored."""
+        seconds = self._turn_timeout
+        try:
+            async with asyncio.timeout(seconds):
+                await self._dispatch(message)
+        except RequestError as error:
+            await self._give_up(message, error)
+        except TimeoutError:
+            late = DeadlineError(
+                f"The message was not handled within {seconds:g} s (turn_timeout)."
+            )
+            await self._retry_or_give_up(message, late)
+        except Local2Error:
+            raise
+        except Exception:
+            log.exception("message_failed", subject=message.subject)
+            fault = Local2Error("The message could not be handled; the server's log says where.")
+            await self._retry_or_give_up(message, fault)
+
+    async def _retry_or_give_up(self, message: BusMessage, error: Local2Error) -> None:
+        """Raise the error, so that the message is redelivered; give up after ATTEMPTS."""
+        delivery = delivery_of(self.bus, message)
+        if delivery is not None and delivery.deliveries < ATTEMPTS:
+            raise error
+        await self._give_up(message, error)
+
+    async def _dispatch(self, message: BusMessage) -> None:
+        if is_redirected(message):
+            log.warning("answer_ignored", subject=message.subject)
+        elif message.subject == subjects.RESPONSE_FEEDBACK:
+            await self._store_rating(message)
+        elif message.subject != subjects.MEMORY_PROBE:
+            await self._store_turn(message)
+
+    async def _store_turn(self, message: BusMessage) -> None:
+        reading, unsure = await asyncio.to_thread(_read_turn, message.data)
+        envelope, turn = reading.envelope, reading.envelope.payload
+        self._unread.warn(message.subject, envelope.source, reading.unread)
+        answered = bool(turn.answer.strip() or turn.error is None) and not unsure
+        remembered = Turn(
+            query=turn.query,
+            answer=turn.answer if answered else None,
+            at=self._sent_at(message, envelope),
+            tool_calls=turn.tool_calls,
+            session_id=turn.session_id,
+            query_id=turn.query_id,
+            metadata=storable_metadata(turn.metadata),
+        )
+        memory = await self._memory_of(message, envelope)
+        with memory_operation("upsert_memory", memory.caller.tenant):
+            written = await memory.intake.store_turn(remembered)
+        log.info(
+            "turn_remembered",
+            id=written.id,
+            was_new=written.was_new,
+            answered=answered,
+            session_id=remembered.session_id,
+            query_id=remembered.query_id,
+        )
+
+    async def _store_rating(self, message: BusMessage) -> None:
+        reading = read_feedback(message.data)
+        envelope, rating = reading.envelope, reading.envelope.payload
+        self._unread.warn(message.subject, envelope.source, reading.unread)
+        memory = await self._memory_of(message, envelope)
+        await memory.intake.store_rating(
+            rating.query_id,
+            rating.score,
+            rating.comment,
+            session_id=rating.session_id,
+            at=self._sent_at(message, envelope),
+        )
+        log.info("answer_rated", query_id=rating.query_id, score=rating.score)
+
+    async def _memory_of(self, message: BusMessage, envelope: Envelope[Any]) -> MemoryService:
+        """Return the sender's memory; the token must have been valid when the stream stored it."""
+        delivery = delivery_of(self.bus, message)
+        at = delivery.at if delivery else None
+        caller = self.bus.identity.caller_of(message, envelope, at)
+        return await self._memories.admit(caller, ACTION)
+
+    def _sent_at(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
+        """Return when the message was sent, or stored: the same time for every delivery."""
+        if envelope.timestamp_utc is not None:
+            return envelope.timestamp_utc
+        delivery = delivery_of(self.bus, message)
+        return delivery.at if delivery else utc_now()
+
+    async def _give_up(self, message: BusMessage, error: Local2Error) -> None:
+        log.warning("message_refused", subject=message.subject, reason=error.logged)
+        delivery = delivery_of(self.bus, message)
+        text = message.data.decode("utf-8", "replace")
+        letter = DeadLetter(
+            subject=message.subject,
+            reason=error.message,
+            message=text,
+            source=source_of(message.data),
+            cut=text.encode() != message.data,
+            user=user_of(self.bus.identity, message, None, delivery.at if delivery else None),
+        )
+        message_id = f"{delivery.sequence}" if delivery else None
+        await store_dead_letter(
+            self.bus, letter, source=NAME, message_id=message_id, tenant=message.tenant
+        )
+
+
+async def deliver_turns(bus: Connection, tenant: str) -> None:
+    """Start the delivery of a tenant's turns, with those that an earlier stack left.
+
+    Creates the streams if necessary.
+
+    Raises:
+        BusError: JetStream refuses a stream or the consumer.
+    """
+    await ensure_streams(bus, tenant)
+    await restart_turns_consumer(bus, NAME, tenant)
+
+
+async def catch_up(bus: Connection, tenant: str) -> None:
+    """Have the turns that an earlier stack left delivered many at a time, if they are small."""
+    try:
+        left = await stream_state(bus, turns_stream(tenant))
+        if left.messages and left.bytes <= UNACKNOWLEDGED_BYTES:
+            async with many_at_a_time(bus, NAME, tenant):
+                await turns_stored(bus, tenant)
+    except BusError as error:  # they are stored all the same, a few at a time
+        log.warning("not_caught_up", tenant=tenant, reason=error.message)
+
+
+def _read_turn(data: bytes) -> tuple[Reading[Generation], bool]:
+    """Return the turn, and whether its answer is unsure; slow for long turns."""
+    reading = read_generation(data)
+    return reading, is_unsure(reading.envelope.payload)
+
+
+def is_unsure(turn: Generation) -> bool:
+    """Return whether the answer only says that an incomplete search found nothing."""
+    results = [call.content for call in turn.tool_calls]
+    if not (any(map(incomplete_reason, results)) and all(map(is_nothing, results))):
+        return False
+    return UNANSWERED in find_echo(turn.query, turn.answer, (), results).of_answer
+
+
+class UnreadLog:
+    """Logs unreadable fields once per source, because a source repeats its mistakes."""
+
+    def __init__(self) -> None:
+        self._sources: set[str] = set()
+
+    def warn(self, subject: str, source: str, unread: Sequence[str]) -> None:
+        """Log the paths of unreadable fields, unless this source was logged before."""
+        if unread and source not in self._sources and len(self._sources) < MAX_LOGGED_SOURCES:
+            self._sources.add(source)
+            first = [abridged(line) for line in unread[:MAX_LOGGED_PATHS]]
+            log.warning(
+                "read_in_part", subject=subject, source=source, unread=first, count=len(unread)
+            )

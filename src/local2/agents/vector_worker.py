@@ -1,0 +1,192 @@
+"""The vector worker: Chroma and the embedder, in a separate process.
+
+The supervisor sends the configuration as the first line of standard input, which stays open. When
+it closes, the parent has exited, and the worker exits, too. The embedder and Chroma have a thread
+each, so that one batch is embedded while the previous one is stored. In both threads, searches have
+priority.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+
+from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.identity import signed
+from local2.bus.participant import Participant
+from local2.errors import Local2Error, VectorError
+from local2.home import PRIVATE_UMASK
+from local2.logs import logging_to
+from local2.protocol import subjects
+from local2.protocol.envelope import decode, encode, seal
+from local2.protocol.vectors import (
+    TenantOnly,
+    VectorCheck,
+    VectorDelete,
+    VectorIds,
+    VectorNext,
+    VectorReset,
+    VectorSearch,
+    VectorUpsert,
+    WorkerReady,
+)
+from local2.telemetry import tracing
+from local2.vectors.choice import choose_embedder, fixed_embedder, named_embedder
+from local2.vectors.config import WorkerConfig
+from local2.vectors.embedder import Embedder, MissingEmbedder
+from local2.vectors.index import VectorIndex
+from local2.vectors.store import Guard, VectorStore
+
+NAME = "vector_worker"
+HANG_TIMEOUT = 60
+"""Seconds after which a call of Chroma counts as hanging; on the largest index, one takes a few."""
+M_PERTURB = -6
+"""The option of `mallopt` that fills freed memory with a byte."""
+RETRY_EMBEDDER_AFTER = 60.0
+"""Seconds for which a worker without an embedder answers with that error, before it exits and the
+next worker tries again. A failed download may succeed later, but a restart loop would occupy a
+core."""
+
+log = structlog.get_logger()
+
+
+class VectorWorker(Participant):
+    """Serves `vector.*` from one index and one embedder."""
+
+    def __init__(self, bus: Connection, store: VectorStore) -> None:
+        super().__init__(bus, name=NAME, description="Embeds texts and searches their vectors.")
+        self._store = store
+        self._answer_with(subjects.VECTOR_SEARCH, VectorSearch, store.search)
+        self._answer_with(subjects.VECTOR_UPSERT, VectorUpsert, store.upsert)
+        self._answer_with(subjects.VECTOR_DELETE, VectorDelete, store.delete)
+        self._answer_with(subjects.VECTOR_IDS, VectorIds, store.ids)
+        self._answer_with(subjects.VECTOR_LOST, VectorCheck, store.lost)
+        self._answer_with(subjects.VECTOR_STATUS, TenantOnly, store.status)
+        self._answer_with(subjects.VECTOR_RESET, VectorReset, store.reset)
+        self._answer_with(subjects.VECTOR_NEXT, VectorNext, store.change)
+
+    async def started(self) -> None:
+        ready = encode(seal(WorkerReady(worker=self._store.id), type="event", source=NAME))
+        headers = signed(self.bus.secret, subjects.VECTOR_READY, ready)
+        await self.bus.publish(subjects.VECTOR_READY, ready, headers=headers)
+
+    def _answer_with(
+        self,
+        subject: str,
+        payload: type[Any],
+        function: Callable[[Any], Awaitable[msgspec.Struct]],
+    ) -> None:
+        async def handle(message: BusMessage) -> msgspec.Struct:
+            return await function(decode(message.data, payload).payload)
+
+        self.answer(subject, handle, inner=True)
+
+
+@contextmanager
+def exit_if_hanging() -> Iterator[None]:
+    """Let the kernel end this process with SIGALRM if the body takes longer than HANG_TIMEOUT.
+
+    Chroma may deadlock, for example after a full disk, while holding the interpreter's lock, so no
+    other thread could react. The supervisor then starts another process.
+    """
+    signal.alarm(HANG_TIMEOUT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
+    """Run the vector worker until standard input closes or SIGTERM arrives."""
+    stop = _stop_event()
+    _overwrite_freed_memory()
+    async with AsyncExitStack() as resources:
+        await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
+        index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
+        resources.callback(index.close)
+        recorded = next(filter(None, map(index.recorded_embedder, index.tenants())), None)
+        embedder = await asyncio.to_thread(_choose_embedder, config, recorded)
+        store = VectorStore(index, embedder, partial(_embedder_named, config), guard)
+        resources.callback(store.close)
+        if stop.is_set():
+            return
+        bus = await resources.enter_async_context(
+            connect(config.bus_url, name=NAME, secret=config.secret, credentials=config.credentials)
+        )
+        await resources.enter_async_context(VectorWorker(bus, store))
+        log.info("vector_worker_ready", embedder=embedder.name, clean=index.opened_clean)
+        patience = RETRY_EMBEDDER_AFTER if isinstance(embedder, MissingEmbedder) else None
+        with suppress(TimeoutError):  # then the supervisor restarts the worker
+            async with asyncio.timeout(patience):
+                await stop.wait()
+
+
+def _overwrite_freed_memory() -> None:
+    """Make glibc overwrite freed memory.
+
+    Chroma writes memory that it never filled to its files, where forgotten or encrypted words would
+    survive.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_PERTURB, 1)
+
+
+def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
+    try:
+        return choose_embedder(config, recorded)
+    except VectorError as error:
+        log.warning("embedder_missing", reason=str(error))
+        return MissingEmbedder(recorded or config.embedder, error)
+
+
+def _embedder_named(config: WorkerConfig, name: str) -> Embedder:
+    """Return the embedder of this name, if the next start would choose it for an index of it."""
+    embedder = named_embedder(config, name)
+    wanted = fixed_embedder(config)
+    if wanted not in {None, embedder.name}:
+        embedder.close()
+        raise VectorError(
+            f"config/memory.yaml requires `embedder: {config.embedder}`, which is {wanted}: the "
+            f"next start would not serve an index of {embedder.name}.",
+            remedy="Set `embedder: auto` there, restart the stack, and then reindex.",
+        )
+    return embedder
+
+
+def _stop_event() -> asyncio.Event:
+    """Return an event set by SIGTERM or the parent's exit, so that an opening index is closed."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+
+    def closed() -> None:
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
+
+    loop.add_reader(sys.stdin.fileno(), closed)  # it becomes readable only when it closes
+    return stop
+
+
+def main() -> None:
+    """Run the child process."""
+    os.umask(PRIVATE_UMASK)
+    config = WorkerConfig.from_line(sys.stdin.readline())
+    with logging_to(config.log_file, process=NAME), suppress(KeyboardInterrupt):
+        try:
+            asyncio.run(work(config, exit_if_hanging))
+        except Local2Error as error:
+            log.error("vector_worker_failed", reason=str(error))  # noqa: TRY400 - the message suffices
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

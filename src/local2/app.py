@@ -1,0 +1,296 @@
+"""The composition root: open everything, wire it together, close it in reverse order.
+
+`open_stack` is for commands, `open_memory` for programs that use the memory as a library.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from local2 import telemetry
+from local2.admission import Admission
+from local2.agents.health import GAUGES, HealthAgent
+from local2.agents.listener import Listener
+from local2.agents.memory_agent import MemoryAgent, deliver_turns
+from local2.agents.services import (
+    Archivist,
+    Housekeeper,
+    ItemKeeper,
+    LetterKeeper,
+    OutputKeeper,
+    Porter,
+)
+from local2.agents.stream_keeper import StreamKeeper
+from local2.background import in_background
+from local2.backup.files import with_keys
+from local2.backup.schedule import Backups
+from local2.bus.connection import Connection
+from local2.bus.lease import Serving
+from local2.bus.participant import Participant
+from local2.bus.stream_messages import turns_stored
+from local2.bus.tool_host import ToolHost
+from local2.bus.vector_client import VectorClient
+from local2.config_files import load_settings
+from local2.home import runtime_file
+from local2.joining import Joined, join, lock_data_folder
+from local2.ledger.records import Quota
+from local2.llm.choice import choose_chat_model, open_structured_model
+from local2.llm.models import ChatModel, StructuredModel
+from local2.logs import is_configured, logging_to
+from local2.memory.extraction.items import Extractor
+from local2.memory.extraction.model import ModelExtractor
+from local2.memory.extraction.rules import RulesExtractor
+from local2.memory.recall.model import ModelReranker
+from local2.memory.recall.query import Expander
+from local2.memory.recall.recaller import RecallModels
+from local2.memory.recall.reranker import HttpReranker, Reranker
+from local2.memory.tenant import Memories, Models
+from local2.memory.upkeep.supersession import Judge
+from local2.opening import content_keys, open_ledgers
+from local2.protocol.envelope import utc_now
+from local2.settings import MemorySettings, Settings, TelemetrySettings
+from local2.supervisor import Child, vector_worker
+from local2.tenancy import Parts, SharedTools, Tenancy
+from local2.tools.catalog import memory_tools
+from local2.vectors.config import WorkerConfig
+
+log = structlog.get_logger()
+
+
+class Stack(msgspec.Struct, frozen=True, kw_only=True):
+    """A running stack, as `open_stack` yields it."""
+
+    bus: Connection
+    url: str
+    memories: Memories
+    model: ChatModel | None
+    vector_worker: Child
+
+
+@asynccontextmanager
+async def open_stack(
+    settings: Settings,
+    *,
+    log_folder: Path | None = None,
+    with_generator: bool = True,
+    with_models: bool = True,
+    for_clients: bool = False,
+) -> AsyncIterator[Stack]:
+    """Start everything, and stop it cleanly when the context ends.
+
+    Args:
+        settings: The data folder, bus, embedder and models to use.
+        log_folder: The folder that child processes log to; None means standard error.
+        with_generator: Whether to answer queries.
+        with_models: Whether to open models besides the embedder; an offline reindex needs none.
+        for_clients: Whether clients started it; it then stops when a user starts a stack on the
+            same folder, and never stops another one.
+
+    Raises:
+        ConfigError: The server would listen beyond loopback without accounts, or they are invalid.
+        FolderLockedError: Another stack runs on this data folder.
+        BusError: The NATS server did not start, or has no JetStream.
+        LeaseHeldError: Another stack serves the bus.
+        LedgerKeyError: The ledger is encrypted, and its key is missing or wrong.
+        StorageError: The ledger cannot be opened.
+        ModelError: The configured chat model is not available.
+    """
+    data_dir = settings.memory.data_dir
+    async with AsyncExitStack() as resources:
+        locked = lock_data_folder(data_dir, for_clients=for_clients)
+        lock = await resources.enter_async_context(locked)
+        await _open_telemetry(resources, settings.telemetry)
+        joined = await join(resources, settings, lock)
+        bus, register = joined.bus, joined.register
+        parts = await _open_parts(
+            resources, joined, settings, with_generator=with_generator, with_models=with_models
+        )
+        memories = Memories(roles=register.directory.roles if register else None)
+        tenancy = Tenancy(parts, memories)
+        await resources.enter_async_context(tenancy.opened())
+        config = WorkerConfig.of(settings, joined.url, bus.secret, log_folder, joined.credentials)
+        worker = await vector_worker(resources, memories, parts.vectors, config.to_line(), lock)
+        await _start_serving(resources, parts, memories, tenancy)
+        resources.enter_context(runtime_file(data_dir, joined.url, for_clients=for_clients))
+        log.info("stack_ready", url=bus.url, data=str(data_dir))
+        resources.callback(log.info, "stack_stopping")
+        yield Stack(
+            bus=bus, url=joined.url, memories=memories, model=parts.chat, vector_worker=worker
+        )
+
+
+@asynccontextmanager
+async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
+    """Open or create the memory of a folder; `of(caller)` returns a MemoryService.
+
+    This starts the whole stack except for the generator, so other processes can reach the memory
+    over the bus. Settings are read from `config` in the folder. Logs go to `.local2/logs`, unless
+    the program has configured structlog itself.
+
+    Raises:
+        FolderLockedError: A stack runs on this folder: connect to it (`client.memory.connect`).
+        ConfigError: A file in `config/` or an environment override is wrong.
+        BusError: The NATS server did not start.
+        StorageError: The ledger cannot be opened.
+    """
+    settings = load_settings(home=Path(folder))
+    logs = settings.memory.data_dir / "logs"
+    async with AsyncExitStack() as resources:
+        if not is_configured():
+            resources.enter_context(logging_to(logs / "library.log"))
+        stack = await resources.enter_async_context(
+            open_stack(settings, log_folder=logs, with_generator=False)
+        )
+        yield stack.memories
+
+
+async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
+    """Open the configured models that rerank, extract, judge, synthesize and analyse queries."""
+    memory = settings.memory
+    extraction_model = memory.extraction_model if memory.extractor == "model" else ""
+    opened: dict[str, StructuredModel | None] = {}
+    recalling = memory.query_model, memory.reranker_chat_model
+    for name in (memory.judge_model, memory.synthesis_model, *recalling, extraction_model):
+        if name not in opened:
+            opened[name] = await _open_structured_model(resources, settings, name)
+    judge, query = opened[memory.judge_model], opened[memory.query_model]
+    expander = Expander(query, within=memory.query_timeout) if query else None
+    reranker = await _open_reranker(resources, memory, opened[memory.reranker_chat_model])
+    return Models(
+        recall=RecallModels(reranker=reranker, expander=expander),
+        extractor=_make_extractor(memory, opened[extraction_model]),
+        judge=Judge(judge, within=memory.judge_timeout) if judge else None,
+        synthesizer=opened[memory.synthesis_model],
+    )
+
+
+async def _open_telemetry(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
+    """Switch on the configured traces and metrics, before anything that reports to them exists."""
+    await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
+    resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
+
+
+async def _open_parts(
+    resources: AsyncExitStack,
+    joined: Joined,
+    settings: Settings,
+    *,
+    with_generator: bool,
+    with_models: bool,
+) -> Parts:
+    """Open what all tenants share: ledgers, vector client and models."""
+    quota = Quota(records=settings.limits.tenant_records, bytes=settings.limits.tenant_bytes)
+    opened = open_ledgers(settings.memory, content_keys(settings), quota)
+    ledgers = await resources.enter_async_context(opened)
+    await ledgers.prepare(joined.tenants)
+    return Parts(
+        joined=joined,
+        settings=settings,
+        ledgers=ledgers,
+        vectors=VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout),
+        chat=await _open_chat_model(resources, settings) if with_generator else None,
+        models=await open_models(resources, settings) if with_models else Models(),
+    )
+
+
+async def _start_serving(
+    resources: AsyncExitStack, parts: Parts, memories: Memories, tenancy: Tenancy
+) -> None:
+    """Put all participants on the bus, and start the background tasks."""
+    joined, settings = parts.joined, parts.settings
+    keeper = StreamKeeper(joined.bus, joined.server, lambda: joined.tenants)
+    await resources.enter_async_context(keeper)
+    backups = _make_backups(settings, joined.bus, memories)
+    serving = Serving(joined.lease, partial(_make_participants, parts, memories, keeper, backups))
+    health = HealthAgent(
+        joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
+    )
+    await resources.enter_async_context(health)
+    await resources.enter_async_context(serving)
+    await in_background(
+        resources, stream_keeper=keeper.run(), lease=serving.keep(), backups=backups.run()
+    )
+    await resources.enter_async_context(tenancy.running())
+    await in_background(resources, tenants=tenancy.follow())
+    if telemetry.meter is not None:
+        await resources.enter_async_context(
+            telemetry.meter.serve(settings.telemetry, GAUGES, health.gauges)
+        )
+
+
+def _make_backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
+    """Return the backups, which cover every tenant's memories."""
+
+    async def wait_for_turns() -> int:
+        return await turns_stored(bus, *(memory.tenant for memory in memories))
+
+    ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
+    return Backups(settings.memory, ledgers, wait_for_turns, utc_now)
+
+
+async def _make_participants(
+    parts: Parts, memories: Memories, keeper: StreamKeeper, backups: Backups
+) -> list[Participant]:
+    """Return the participants that serve the memory on the bus."""
+    bus, register = parts.joined.bus, parts.joined.register
+    admission = Admission(parts.settings.limits)
+    tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
+    for memory in memories:
+        await deliver_turns(bus, memory.tenant)
+    sharing = [SharedTools(bus, register.shares)] if register else []
+    return [
+        *tools,
+        *sharing,
+        Housekeeper(bus, memories, lambda: keeper.problem),
+        OutputKeeper(bus, memories, admission),
+        LetterKeeper(bus, memories),
+        Listener(bus, memories),
+        Porter(bus, memories, admission),
+        ItemKeeper(bus, memories, admission),
+        MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
+        Archivist(bus, backups),
+    ]
+
+
+async def _open_chat_model(resources: AsyncExitStack, settings: Settings) -> ChatModel:
+    model = await choose_chat_model(settings.generator)
+    resources.push_async_callback(model.close)
+    return model
+
+
+async def _open_reranker(
+    resources: AsyncExitStack, settings: MemorySettings, model: StructuredModel | None
+) -> Reranker | None:
+    """Return the configured cross-encoder, else a reranker based on the chat model, else None."""
+    if settings.reranker_url:
+        reranker = await HttpReranker.open(
+            settings.reranker_url,
+            key=settings.reranker_key,
+            model=settings.reranker_model,
+            timeout=settings.reranker_timeout,
+        )
+        resources.push_async_callback(reranker.close)
+        return reranker
+    return ModelReranker(model, within=settings.reranker_chat_timeout) if model else None
+
+
+def _make_extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:
+    """Return the extractor of facts: a model if one is configured, else the rules, or None."""
+    if settings.extractor == "none":
+        return None
+    if model is None:
+        return RulesExtractor()
+    return ModelExtractor(model, within=settings.extraction_timeout)
+
+
+async def _open_structured_model(
+    resources: AsyncExitStack, settings: Settings, name: str
+) -> StructuredModel | None:
+    model = await open_structured_model(settings.generator, name)
+    if model is not None:
+        resources.push_async_callback(model.close)
+    return model

@@ -1,0 +1,74 @@
+"""Run tasks in the background of a context, and stop them without losing a cancellation.
+
+Awaiting a cancelled task and suppressing its CancelledError would also suppress the cancellation of
+the task that awaits it: that one would go on as if nothing had happened.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+from local2.logs import get_logger
+
+T = TypeVar("T")
+_going_on = set[asyncio.Task[Any]]()
+"""The event loop itself keeps only weak references to its tasks."""
+
+log = get_logger()
+
+
+@asynccontextmanager
+async def running_task(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Run work in a task while the context lasts; log a failure at once, raise it at the end."""
+
+    def report(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            log.error("background_task_failed", task=name, exc_info=error)
+
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(report)
+    try:
+        yield
+    finally:
+        await stop(task)
+
+
+async def in_background(resources: AsyncExitStack, **jobs: Coroutine[Any, Any, None]) -> None:
+    """Run each job in a named task until the resources are closed."""
+    for name, job in jobs.items():
+        await resources.enter_async_context(running_task(job, name))
+
+
+def go_on(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start work that goes on to its end, whether or not somebody waits for it."""
+    task = asyncio.create_task(work)
+    _going_on.add(task)
+    task.add_done_callback(_going_on.discard)
+    return task
+
+
+async def completed(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for work that must not be left half done: cancelling this does not cancel the work."""
+    return await asyncio.shield(go_on(work))
+
+
+@contextmanager
+def cancellation_kept() -> Iterator[None]:
+    """Raise CancelledError at the end if the body has lost a cancellation of the current task.
+
+    `wait_for` of Python 3.11 loses one that arrives with the result, and nats-py loses others.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    yield
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    """Cancel a task, and wait until it has ended; raise its error if it failed."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()

@@ -1,0 +1,130 @@
+"""Finds and replaces the ledgers of a data folder, and writes the files of a backup.
+
+When ledgers are replaced, the former files are moved first and their commit counts last. Until
+then, no stack starts on the folder (decision 0035), so a kill in between never leaves a folder that
+looks complete. Files of a backup are readable by their owner only, and named by hashes.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from local2.content_key import ContentKey, KeyOf
+from local2.errors import LedgerKeyError, UnwritableError
+
+MAIN = "ledger.sqlite3"
+_PATTERNS = (MAIN, f"tenants/*/{MAIN}")
+_NAME = re.compile(rf"(?:tenants/(?!\.)[^/]+/)?{re.escape(MAIN)}")
+
+log = structlog.get_logger()
+
+
+class LedgerFile(NamedTuple):
+    """A ledger's file, and the key that decrypts it; None if it is not encrypted."""
+
+    path: Path
+    key: ContentKey | None
+
+
+def is_ledger(name: str) -> bool:
+    """Return whether a path in a data folder is that of a ledger."""
+    return _NAME.fullmatch(name) is not None
+
+
+def ledger_files(data_dir: Path) -> dict[str, Path]:
+    """Return all ledgers by path in the data folder; the one shared by tenants is first."""
+    found = [path for pattern in _PATTERNS for path in sorted(data_dir.glob(pattern))]
+    return {path.relative_to(data_dir).as_posix(): path for path in found if path.stat().st_size}
+
+
+def with_keys(data_dir: Path, key_of: KeyOf) -> dict[str, LedgerFile]:
+    """Return all ledgers with their keys.
+
+    Raises:
+        LedgerKeyError: A ledger is encrypted, and its key is missing or unusable.
+    """
+    files = ledger_files(data_dir).items()
+    return {name: LedgerFile(path, key_of_ledger(name, key_of)) for name, path in files}
+
+
+def key_of_ledger(name: str, key_of: KeyOf) -> ContentKey | None:
+    """Return the key of the ledger at a path in the data folder; the shared ledger has none.
+
+    Raises:
+        LedgerKeyError: The ledger is one tenant's, and its key is missing or unusable.
+    """
+    if name == MAIN:
+        return None
+    tenant = Path(name).parent.name
+    if (key := key_of(tenant)) is None:
+        raise LedgerKeyError(
+            f"{name} is encrypted, and the key of the tenant {tenant} is missing.",
+            remedy="Put the key back. If it was deleted to erase the tenant's data, delete "
+            f"{Path(name).parent} in the data folder, too.",
+        )
+    return key
+
+
+def replace_ledgers(
+    data_dir: Path, new: Mapping[str, Path], former: Collection[str], at: datetime
+) -> Path | None:
+    """Move the former ledgers aside and the new ones into place; return the folder of the former.
+
+    Raises:
+        UnwritableError: A file cannot be moved; calling this again continues.
+    """
+    every = sorted({*former, *new}, key=lambda name: name == MAIN)  # the shared one last
+    aside = data_dir / f"aside-{at:%Y%m%dT%H%M%S%fZ}"
+    try:
+        for name in every:
+            for ending in ("", "-wal", "-shm"):
+                _move(data_dir / f"{name}{ending}", aside / f"{name}{ending}")
+        for name in (name for name in every if name in new):
+            (data_dir / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new[name].rename(data_dir / name)
+            sync((data_dir / name).parent)
+        for name in every:
+            tally = Path(name).with_suffix(".tally")
+            _move(data_dir / tally, aside / tally)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
+    log.info("ledgers_replaced", data=str(data_dir), new=len(new), former=len(former))
+    return aside if aside.exists() else None
+
+
+def _move(file: Path, aside: Path) -> None:
+    if file.exists():
+        aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.rename(aside)
+        sync(file.parent)
+
+
+def sync(path: Path) -> None:
+    """Sync a file, or the entries of a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write(file: Path, data: bytes, *, synced: bool = True) -> None:
+    with open(file, "xb", opener=private) as opened:
+        opened.write(data)
+        if synced:
+            opened.flush()
+            os.fsync(opened.fileno())
+
+
+def private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def digest(data: bytes, key: bytes) -> str:
+    return hashlib.blake2b(data, key=key, digest_size=32, person=b"local2-backup").hexdigest()

@@ -1,0 +1,275 @@
+"""Restores ledgers while no stack runs: from a backup, or from the copy before a migration.
+
+A backup is extracted beside the existing files and read completely, and what was erased since it
+was made is erased from it. Only then does it replace them. The copy that a migration leaves
+(decision 0059) is complete already, and replaces the ledger at once.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from local2.backup.files import LedgerFile, key_of_ledger, ledger_files, replace_ledgers
+from local2.backup.generations import BackupFolder, CopiedFile, Generation, Manifest
+from local2.backup.sealing import Decrypter
+from local2.content_key import ContentKey, KeyOf
+from local2.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
+from local2.home import folder_lock
+from local2.ledger.door import (
+    Contents,
+    contents_of,
+    copies_before_migrations,
+    counts_of,
+    ensure_schema_known,
+    forget_again,
+)
+from local2.vectors.config import distrust_index
+
+SCRATCH = "restore.part"
+"""Name of the folder in the data folder that a backup is extracted to."""
+
+Keys = Mapping[str, ContentKey | None]
+"""Keys by path of the ledger; encrypted ledgers whose keys are missing are left out."""
+
+
+class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to restore, and where.
+
+    `generation` is the name of the backup; None means the newest. `key_of` returns the keys of
+    encrypted ledgers. `chroma_path` is the index of the data folder; None if it is elsewhere.
+    `replace` moves the existing files aside. `dry_run` only reads the backup, completely.
+    """
+
+    folder: Path
+    data_dir: Path
+    chroma_path: Path | None
+    opener: Decrypter
+    key_of: KeyOf
+    generation: str | None = None
+    replace: bool = False
+    dry_run: bool = False
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a restoration.
+
+    `forgotten` counts records that were erased since the backup, and are erased again. `aside` is
+    the folder of the former files.
+    """
+
+    generation: str
+    at: datetime
+    ledgers: int
+    records: int
+    forgotten: int = 0
+    warnings: list[str] = []
+    aside: str | None = None
+
+
+async def restore(request: RestoreRequest) -> Restored:
+    """Restore a backup, all or nothing.
+
+    Raises:
+        BackupError: The backup is missing, is damaged, or needs another key; or a ledger exists
+            and must not be replaced.
+        LedgerKeyError: A ledger in the backup is encrypted with another key than the present one.
+        FolderLockedError: A stack runs on the data folder.
+        StorageError: There is not enough space, or the backup is from a newer local2.
+    """
+    generation = await asyncio.to_thread(_chosen, request)
+    manifest = await asyncio.to_thread(generation.manifest, request.opener)
+    keys, unread = _keys_of(manifest, request.key_of)
+    with folder_lock(request.data_dir):
+        former = ledger_files(request.data_dir)
+        if former and not (request.replace or request.dry_run):
+            raise BackupError(
+                f"{request.data_dir} holds a memory.",
+                remedy="--replace moves it aside; --data-dir names another folder.",
+            )
+        with _scratch_folder(request.data_dir) as scratch:
+            new = await asyncio.to_thread(
+                _extract, generation, manifest, scratch, request.opener, keys
+            )
+            forgotten, warnings = 0, [*_turns_warning(manifest), *unread]
+            aside = None
+            if not request.dry_run:
+                forgotten, missed = await _forget_again(new, former, keys, manifest.at)
+                warnings += missed
+                aside = replace_ledgers(request.data_dir, new, former, datetime.now(UTC))
+                distrust_index(request.chroma_path)
+    return Restored(
+        generation=generation.path.name,
+        at=manifest.at,
+        ledgers=len(manifest.ledgers),
+        records=manifest.records,
+        forgotten=forgotten,
+        warnings=warnings,
+        aside=str(aside) if aside else None,
+    )
+
+
+def _chosen(request: RestoreRequest) -> Generation:
+    generations = BackupFolder(request.folder).generations()
+    names = [one.path.name for one in generations]
+    if not generations:
+        raise BackupError(f"{request.folder} holds no complete backup.")
+    if request.generation is None:
+        return generations[-1]
+    if request.generation not in names:
+        raise BackupError(
+            f"{request.folder} holds no backup {request.generation}.",
+            remedy=f"It holds {', '.join(names)}.",
+        )
+    return generations[names.index(request.generation)]
+
+
+@contextmanager
+def _scratch_folder(data_dir: Path) -> Iterator[Path]:
+    """Yield an empty folder on the same disk, which is deleted at the end."""
+    scratch = data_dir / SCRATCH
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(mode=0o700)
+    except OSError as error:
+        raise UnwritableError(data_dir, error) from error
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
+    """Return the keys of the ledgers, and warnings about missing ones, which may be added later."""
+    keys, unread = {}, []
+    for ledger in manifest.ledgers:
+        try:
+            keys[ledger.path] = key_of_ledger(ledger.path, key_of)
+        except LedgerKeyError as error:
+            unread.append(
+                f"{ledger.path} is unchanged, but its pages and records were not checked: "
+                f"{error.message}"
+            )
+    return keys, unread
+
+
+def _extract(
+    generation: Generation, manifest: Manifest, scratch: Path, opener: Decrypter, keys: Keys
+) -> dict[str, Path]:
+    """Extract every ledger of the backup to a file, and read it completely if its key exists."""
+    files: dict[str, Path] = {}
+    for ledger in manifest.ledgers:
+        file = scratch / ledger.path
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ensure_schema_known(file, ledger.schema)
+        generation.extract(ledger, file, opener)
+        if ledger.path in keys:
+            _compare(ledger, contents_of(file, keys[ledger.path]))
+        files[ledger.path] = file
+    return files
+
+
+def _compare(ledger: CopiedFile, found: Contents) -> None:
+    if (found.schema, found.rows) != (ledger.schema, ledger.records):
+        raise BackupError(
+            f"{ledger.path} has {found.rows} records, but the backup should have {ledger.records}."
+        )
+
+
+async def _forget_again(
+    new: Mapping[str, Path], former: Mapping[str, Path], keys: Keys, at: datetime
+) -> tuple[int, list[str]]:
+    """Erase what was erased since; return the number of records, and warnings."""
+    forgotten, unknown = 0, []
+    for name, file in new.items():
+        why = "There is no former ledger that records it."
+        try:
+            if name in former and name in keys:
+                forgotten += await forget_again(file, former[name], keys[name])
+                continue
+            if name in former:
+                why = "It cannot be read without its key."
+        except StorageError as error:
+            why = error.message
+        finally:
+            file.with_suffix(".tally").unlink(missing_ok=True)
+        unknown.append(
+            f"What was forgotten after {at:%Y-%m-%d %H:%M} UTC may be back in {name}: forget it "
+            f"again. {why}"
+        )
+    return forgotten, unknown
+
+
+def _turns_warning(manifest: Manifest) -> list[str]:
+    if not manifest.turns_waiting:
+        return []
+    waiting = f"{manifest.turns_waiting} turns waited to be stored when the backup was made"
+    return [f"{waiting}: they are not in it."]
+
+
+class EarlierLedger(msgspec.Struct, frozen=True, kw_only=True):
+    """A ledger from before a migration that can replace the current one.
+
+    `lost` is the number of records that only the current ledger has; None if that cannot be read.
+    """
+
+    name: str
+    kept: str
+    schema: int
+    records: int
+    kept_at: datetime
+    lost: int | None
+
+
+def earlier_ledgers(data_dir: Path, key_of: KeyOf) -> list[EarlierLedger]:
+    """Read the ledgers from before the last migration; the caller holds the folder's lock.
+
+    Raises:
+        BackupError: There is no earlier ledger.
+        LedgerKeyError: It is encrypted, and its key is missing or belongs to another ledger.
+        StorageError: The earlier ledger is damaged.
+    """
+    found = []
+    for name, ledger in ledger_files(data_dir).items():
+        if copies := copies_before_migrations(ledger):
+            schema, file = max(copies.items())
+            current = LedgerFile(ledger, key_of_ledger(name, key_of))
+            found.append(_earlier_ledger(name, current, schema, file))
+    if not found:
+        raise BackupError(
+            f"{data_dir} holds no ledger from before a migration.",
+            remedy="`local2 restore DIR` restores a backup.",
+        )
+    return found
+
+
+def go_back(data_dir: Path, chroma_path: Path, earlier: list[EarlierLedger]) -> Path | None:
+    """Replace the current ledgers by earlier ones; return the folder of the replaced ones.
+
+    Raises:
+        UnwritableError: A file cannot be moved.
+    """
+    copies = {ledger.name: Path(ledger.kept) for ledger in earlier}
+    aside = replace_ledgers(data_dir, copies, list(copies), datetime.now(UTC))
+    distrust_index(chroma_path)
+    return aside
+
+
+def _earlier_ledger(name: str, current: LedgerFile, schema: int, file: Path) -> EarlierLedger:
+    contents = contents_of(file, current.key)
+    try:
+        now: Contents | None = counts_of(*current)
+    except StorageError:
+        now = None
+    return EarlierLedger(
+        name=name,
+        kept=str(file),
+        schema=schema,
+        records=contents.records,
+        kept_at=datetime.fromtimestamp(file.stat().st_mtime, UTC),
+        lost=max(now.rows - contents.rows, 0) if now else None,
+    )

@@ -1,0 +1,218 @@
+"""Makes one backup, from copying each ledger to storing its pieces; runs in a thread.
+
+Each ledger is first copied within the data folder, and the copy is read completely: damaged content
+never becomes a generation, and so never displaces a good one. A piece that the previous generation
+has is linked and not written again.
+"""
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from local2._version import __version__
+from local2.backup.files import LedgerFile, digest, sync, write
+from local2.backup.generations import FORMAT, PIECES, BackupFolder, CopiedFile, Generation, Manifest
+from local2.backup.sealing import Seal
+from local2.errors import BackupError, UnwritableError
+from local2.ledger.door import (
+    Contents,
+    contents_of,
+    copy,
+    counts_of,
+    ledger_key,
+    refuse_without_room,
+)
+
+SCRATCH = "backup.part"
+"""Folder for copies, within the data folder because they are as secret as the ledger."""
+PIECE_BYTES = 64 * 1024
+"""Size of a piece in bytes: 16 pages. More of the smaller pieces could be linked, but there would
+be more files."""
+
+
+class Pieces:
+    """Stores files piece by piece in a generation that is being written."""
+
+    def __init__(self, folder: Path, earlier: Generation | None, seal: Seal) -> None:
+        self._folder = folder
+        self._earlier = earlier.path / PIECES if earlier else None
+        self._seal = seal
+        self._new: list[Path] = []
+        self.written = 0
+        """Number of bytes that the previous generation did not have."""
+
+    def key_of(self, ledger: bytes) -> bytes:
+        """Derive the key of the pieces' names; pieces encrypted to other keys get other names."""
+        return bytes.fromhex(digest("\n".join(self._seal.recipients).encode(), ledger))
+
+    def store(self, piece: bytes, key: bytes) -> str:
+        """Store or link a piece; return its name."""
+        name = digest(piece, key)
+        target = self._folder / PIECES / name
+        if not target.exists() and not self._link_if_stored(name, piece, target):
+            closed = self._seal.encrypt(piece)
+            refuse_without_room(self._folder, len(closed))
+            write(target, closed, synced=False)
+            self._new.append(target)
+            self.written += len(closed)
+        return name
+
+    def finish(self, manifest: Manifest) -> None:
+        """Sync all pieces to the disk, then write the manifest."""
+        for piece in self._new:
+            sync(piece)
+        name = "manifest.age" if self._seal.encrypts else "manifest.json"
+        data = self._seal.encrypt(msgspec.json.encode(manifest))
+        write(self._folder / name, data)
+        self.written += len(data)
+
+    def _link_if_stored(self, name: str, piece: bytes, target: Path) -> bool:
+        """Link a piece if the previous generation has it, undamaged as far as it can be read."""
+        if self._earlier is None:
+            return False
+        former = self._earlier / name
+        with suppress(OSError):  # no such piece, or a file system without links
+            if self._seal.encrypts or former.read_bytes() == piece:
+                os.link(former, target)
+                return True
+        return False
+
+
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The stack is stopping; the backup will be made another time."""
+
+
+class Progress:
+    """Counts processed bytes; each byte of a ledger counts twice, when copied and when stored."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.total = 0
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def advance(self, size: int) -> None:
+        """Count processed bytes.
+
+        Raises:
+            Stopped: A stop was requested.
+        """
+        self.done += size
+        if self._stopping.is_set():
+            raise Stopped
+
+
+class BackupPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledgers to back up, by path in the data folder, and where and how to store them."""
+
+    data_dir: Path
+    ledgers: Mapping[str, LedgerFile]
+    folder: Path
+    seal: Seal
+    keep: int
+    at: datetime
+    turns_waiting: int = 0
+
+
+class FinishedBackup(msgspec.Struct, frozen=True, kw_only=True):
+    """The backup that was made.
+
+    `written` is the number of new bytes, `removed` the number of generations that were deleted.
+    """
+
+    generation: str
+    manifest: Manifest
+    written: int
+    removed: int
+
+
+def make_backup(plan: BackupPlan, progress: Progress) -> FinishedBackup:
+    """Make a backup.
+
+    Raises:
+        BackupError: The folder holds something else, a copy lacks records, or there is no ledger.
+        LedgerKeyError: A ledger is encrypted with another key.
+        StorageError: A ledger cannot be read, or the backup cannot be written.
+        Stopped: `progress` was stopped.
+    """
+    if not plan.ledgers:
+        raise BackupError(f"{plan.data_dir} holds no ledger: nothing is remembered yet.")
+    folder = BackupFolder(plan.folder)
+    folder.claim([ledger_key(*ledger) for ledger in plan.ledgers.values()])
+    earlier = folder.generations()
+    progress.total = 2 * sum(ledger.path.stat().st_size for ledger in plan.ledgers.values())
+    with folder.new(plan.at) as generation:
+        pieces = Pieces(generation, earlier[-1] if earlier else None, plan.seal)
+        manifest = Manifest(
+            format=FORMAT,
+            local2=__version__,
+            at=plan.at,
+            ledgers=[
+                _store_ledger(name, ledger, plan.data_dir, pieces, progress)
+                for name, ledger in plan.ledgers.items()
+            ],
+            turns_waiting=plan.turns_waiting,
+        )
+        pieces.finish(manifest)
+    name = folder.generations()[-1].path.name
+    removed = folder.prune(plan.keep)
+    return FinishedBackup(
+        generation=name, manifest=manifest, written=pieces.written, removed=removed
+    )
+
+
+def _store_ledger(
+    name: str, ledger: LedgerFile, data_dir: Path, pieces: Pieces, progress: Progress
+) -> CopiedFile:
+    key = pieces.key_of(ledger_key(*ledger))
+    with _scratch(data_dir) as scratch:
+        copied = scratch / "ledger.sqlite3"
+        before = counts_of(*ledger)
+        size = copy(ledger.path, copied, ledger.key, progress.advance)
+        contents = _check_copy(LedgerFile(copied, ledger.key), before)
+        with copied.open("rb") as file:
+            names = []
+            while piece := file.read(PIECE_BYTES):
+                names.append(pieces.store(piece, key))
+                progress.advance(len(piece))
+    return CopiedFile(
+        path=name,
+        size=size,
+        schema=contents.schema,
+        records=contents.rows,
+        shells=contents.rows - contents.records,
+        key=key,
+        pieces=names,
+    )
+
+
+def _check_copy(copied: LedgerFile, before: Contents) -> Contents:
+    contents = contents_of(*copied)
+    if contents.rows < before.rows:
+        raise BackupError(
+            f"The copy has only {contents.rows} of {before.rows} records.",
+            remedy="Run `local2 doctor --deep` while no stack runs: it reads all of the ledger.",
+        )
+    return contents
+
+
+@contextmanager
+def _scratch(data_dir: Path) -> Iterator[Path]:
+    """Yield an empty folder for copies, which is deleted at the end."""
+    folder = data_dir / SCRATCH
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        yield folder
+    except OSError as error:
+        raise UnwritableError(folder, error) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,334 @@
+"""The only access to NATS: publish, request, subscribe, and drain.
+
+A connection never stops reconnecting, because the stack outlives its server. It checks the size of
+each message, because the server closes a connection that sends one that is too large.
+
+On a server with accounts, the memory's subjects contain the tenant that sends or receives a message
+(decision 0068). All others use the plain subjects.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import nats.errors
+import structlog
+from nats.aio.client import Client
+
+from local2.background import go_on
+from local2.bus.identity import AUTHORIZATION, Claimed, Identity, bearer
+from local2.bus.nats_client import RefusedError, close_client, connection_error, open_client
+from local2.bus.receiving import ANSWER, BusMessage, Fanouts, Handler, Headers, Subscription
+from local2.bus.tool_results import ToolResults
+from local2.errors import (
+    BusError,
+    BusTimeoutError,
+    NoRespondersError,
+    TooLargeError,
+    without_credentials,
+)
+from local2.protocol import subjects
+from local2.tenants.credentials import Credentials
+
+CONCURRENT_MESSAGES = 256
+"""Default number of messages of one subscription that are handled concurrently: it bounds the
+number of tasks, and is rarely reached."""
+HEADER_OVERHEAD = 512
+"""Bytes that the NATS protocol adds to headers, estimated generously."""
+
+__all__ = ["BusMessage", "Connection", "Handler", "Headers", "Subscription", "connect"]
+log = structlog.get_logger()
+
+TRACING_SINCE = (2, 11)
+"""First version of nats-server that traces messages; an older one would deliver the message."""
+TRACE_TIMEOUT = 1.0
+"""Seconds to wait for a trace. The server answers at once; without an answer, a subscriber is
+assumed."""
+
+
+class Connection:
+    """A connection to NATS, made by `connect`.
+
+    `lost` is set while the server is unreachable. `by_tenant` is True for the memory's own
+    connection to a server with accounts.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of a connection
+        self,
+        client: Client,
+        request_timeout: float,
+        lost: asyncio.Event,
+        secret: str,
+        *,
+        identity: Identity,
+        by_tenant: bool = False,
+        token: str | None = None,
+    ) -> None:
+        self.client = client
+        self.secret = secret
+        self.lost = lost
+        self.identity = identity
+        self.by_tenant = by_tenant
+        self.tool_results = ToolResults(self)
+        self._fanouts = Fanouts(client)
+        self._token = bearer(token)
+        self._request_timeout = request_timeout
+
+    @property
+    def url(self) -> str:
+        """The address of the server, without credentials."""
+        connected = self.client.connected_url
+        return without_credentials(connected.geturl()) if connected else "(not connected)"
+
+    async def publish(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        headers: Headers | None = None,
+        reply: str = "",
+        tenant: str | None = None,
+    ) -> None:
+        """Send a message without waiting for a receiver.
+
+        Args:
+            subject: The subject, without a tenant.
+            data: The encoded message.
+            headers: Headers besides the token of the connected client.
+            reply: The subject for answers.
+            tenant: The tenant to send it to, if the memory sends it. None answers a request, or
+                sends to all tenants.
+
+        Raises:
+            TooLargeError: The message exceeds the server's limit.
+            BusError: The connection is closed.
+        """
+        headers = self.with_token(headers)
+        self.check_size(data, headers)
+        if tenant is not None:
+            subject = self.outgoing_subject(subject, tenant)
+        try:
+            await self.client.publish(subject, data, reply=reply, headers=headers)
+        except nats.errors.Error as error:
+            raise BusError(f"Cannot publish to {subject}: {error}.") from error
+
+    async def answer(
+        self, message: BusMessage, data: bytes, headers: Headers | None = None
+    ) -> None:
+        """Answer a message, if its sender waits for an answer in an inbox.
+
+        Nothing is sent to any other reply subject: the sender may have no right to publish there.
+
+        Raises:
+            TooLargeError: The answer exceeds the server's limit.
+            BusError: The connection is closed.
+        """
+        if not message.reply:
+            return
+        if not subjects.is_inbox(message.reply):
+            log.warning("not_answered", subject=message.subject, reason="Its reply is no inbox.")
+            return
+        await self.publish(message.reply, data, headers=_marked(message, headers))
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the caller chooses it
+        headers: Headers | None = None,
+    ) -> BusMessage:
+        """Send a request and return the first answer.
+
+        Raises:
+            NoRespondersError: Nobody serves the subject; the server reports that at once.
+            BusTimeoutError: Somebody serves the subject, but did not answer in time.
+        """
+        headers = self.with_token(headers)
+        self.check_size(data, headers)
+        seconds = self._request_timeout if timeout is None else timeout
+        try:
+            answer = await self.client.request(subject, data, timeout=seconds, headers=headers)
+        except nats.errors.NoRespondersError as error:
+            raise NoRespondersError(f"Nobody serves {subject}.") from error
+        except (nats.errors.TimeoutError, TimeoutError) as error:
+            raise BusTimeoutError(f"No answer from {subject} within {seconds:g} s.") from error
+        except nats.errors.Error as error:
+            raise BusError(f"Cannot send a request to {subject}: {error}.") from error
+        return BusMessage(answer.subject, answer.data, answer.reply, answer.headers)
+
+    async def subscribe(
+        self,
+        subject: str,
+        handler: Handler,
+        *,
+        queue: str = "",
+        limit: int | None = CONCURRENT_MESSAGES,
+        tenant: str | None = subjects.ANY_TENANT,
+    ) -> Subscription:
+        """Call `handler` in a task for each message; members of a queue group share the messages.
+
+        At most `limit` messages are handled at a time; others wait in memory. With None, the
+        handler itself must refuse an overload. `tenant`: the tenant whose messages the memory
+        receives; None means only those of its own account. A request that goes to every
+        participant is received once for the whole connection.
+        """
+        subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
+        full_subject = subject if tenant is None else self.incoming_subject(subject, tenant)
+        if subject in subjects.FANOUT_REQUESTS:
+            opening = go_on(self._fanouts.join(full_subject, subscription))
+        else:
+            opening = go_on(self._attach(subscription, full_subject, queue))
+        try:
+            await asyncio.shield(opening)
+        except nats.errors.Error as error:
+            raise BusError(f"Cannot subscribe to {full_subject}: {error}.") from error
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda _: go_on(subscription.leave()))
+            raise
+        return subscription
+
+    async def _attach(self, subscription: Subscription, subject: str, queue: str) -> None:
+        source = await self.client.subscribe(subject, queue=queue, cb=subscription.dispatch)
+        subscription.attach(source)
+
+    async def flush(self) -> None:
+        """Return when the server has received everything sent so far."""
+        try:
+            for _ in range(2):  # the first ping overtakes the data in nats-py's buffer
+                await self.client.flush()
+        except nats.errors.Error as error:
+            raise BusError(f"The NATS server does not answer: {error}.") from error
+
+    def incoming_subject(self, subject: str, tenant: str) -> str:
+        """Return the subject on which this connection receives a tenant's messages."""
+        return subjects.from_tenant(tenant, subject) if self.by_tenant else subject
+
+    def outgoing_subject(self, subject: str, tenant: str) -> str:
+        """Return the subject on which this connection sends messages to a tenant."""
+        return subjects.to_tenant(tenant, subject) if self.by_tenant else subject
+
+    def with_token(self, headers: Headers | None) -> Headers | None:
+        """Return the headers, plus the connected client's token unless they contain a token."""
+        if self._token is None or (headers is not None and AUTHORIZATION in headers):
+            return headers
+        return {**(headers or {}), **self._token}
+
+    def check_answer(
+        self, message: BusMessage, data: bytes, headers: Headers | None = None
+    ) -> None:
+        """Raise TooLargeError if this answer to the message exceeds the server's limit."""
+        self.check_size(data, _marked(message, headers))
+
+    def check_size(self, data: bytes, headers: Headers | None = None) -> None:
+        """Raise TooLargeError if the message exceeds the server's limit."""
+        size = len(data)
+        if headers:
+            size += HEADER_OVERHEAD + sum(len(k) + len(v) + 4 for k, v in headers.items())
+        if size > self.client.max_payload:
+            raise TooLargeError(
+                f"The message has {size:,} bytes; the bus carries {self.client.max_payload:,}.",
+                remedy="Send it in parts.",
+            )
+
+
+def _marked(message: BusMessage, headers: Headers | None) -> Headers | None:
+    """Return the headers of the answer to a message."""
+    if not message.reply.startswith(subjects.FOREIGN_INBOX):
+        return headers
+    return {**(headers or {}), ANSWER: "yes"}
+
+
+@asynccontextmanager
+async def connect(  # noqa: PLR0913 - the options of a connection
+    url: str,
+    *,
+    name: str,
+    request_timeout: float = 10.0,
+    patience: float = 5.0,
+    secret: str = "",
+    credentials: Credentials | None = None,
+    identity: Identity | None = None,
+    by_tenant: bool = False,
+) -> AsyncIterator[Connection]:
+    """Connect to a NATS server; drain the connection when the context ends.
+
+    Args:
+        url: `nats://[user:password@]host:port`.
+        name: The client's name in the server's monitoring.
+        request_timeout: Seconds that `request` waits by default.
+        patience: Seconds to wait for the first connection; reconnects are tried without limit.
+        secret: Signs messages on inner subjects; only the stack's own processes know it.
+        credentials: The client's credentials; None if the server has no accounts.
+        identity: Determines who sent a message; None trusts the envelopes.
+        by_tenant: Whether the client is the memory on a server with accounts.
+
+    Raises:
+        StackNotRunningError: No server answers at this address.
+        ForbiddenError: The server refuses the credentials, or requires some.
+    """
+    lost = asyncio.Event()
+    try:
+        async with asyncio.timeout(patience):
+            client = await open_client(url, name, lost, credentials)
+    except (RefusedError, OSError, TimeoutError, nats.errors.Error) as error:
+        raise connection_error(without_credentials(url), error) from error
+    try:
+        yield Connection(
+            client,
+            request_timeout,
+            lost,
+            secret,
+            identity=identity or Claimed(),
+            by_tenant=by_tenant,
+            token=credentials.token if credentials else None,
+        )
+    finally:
+        await close_client(client)
+
+
+class _TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a message through the server; `type` is `eg` for a delivery (egress)."""
+
+    type: str
+    cid: int = 0
+    queue: str = ""
+
+
+class _Trace(msgspec.Struct, frozen=True, kw_only=True):
+    events: list[_TraceEvent]
+
+
+async def has_other_subscribers(bus: Connection, subject: str) -> bool:
+    """Return whether anyone subscribes besides this connection's own subscription without a queue.
+
+    A subscriber that only listens hides the server's "no responders" from callers. This function
+    tells it that nobody else would answer, so that it can report that to the caller instead. The
+    server traces an empty message without delivering it. The result is also True if it cannot be
+    determined.
+    """
+    version = bus.client.connected_server_version
+    if (version.major, version.minor) < TRACING_SINCE:
+        return True
+    loop = asyncio.get_running_loop()
+    traced: asyncio.Future[bytes] = loop.create_future()
+
+    async def receive(message: BusMessage) -> None:
+        if not traced.done():
+            traced.set_result(message.data)
+
+    inbox = bus.client.new_inbox()
+    subscription = await bus.subscribe(inbox, receive)
+    try:
+        headers = {"Nats-Trace-Dest": inbox, "Nats-Trace-Only": "true"}
+        await bus.publish(subject, b"", headers=headers)
+        async with asyncio.timeout(TRACE_TIMEOUT):
+            data = await traced
+        steps = msgspec.json.decode(data, type=_Trace).events
+    except (TimeoutError, msgspec.DecodeError):
+        return True
+    finally:
+        await subscription.stop(grace=0)
+    own = _TraceEvent(type="eg", cid=bus.client.client_id or 0)
+    return any(step.type != "in" and step != own for step in steps)

@@ -1,0 +1,170 @@
+"""Determine who sent a message, and whether it comes from the stack itself.
+
+On a server with accounts, the server and a signed token determine the caller; claims in envelopes
+are ignored. Without accounts, there are only these claims. Messages on inner subjects are signed
+with a secret that only the stack's own processes know. The secret itself is never sent, because
+anybody who subscribes to all subjects could read it.
+"""
+
+import hmac
+import secrets
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from local2.bus.receiving import BusMessage, Headers
+from local2.errors import ForbiddenError
+from local2.home import user_name
+from local2.protocol.envelope import DEFAULT_TENANT, Caller, Envelope
+from local2.protocol.subjects import names_sender
+
+if TYPE_CHECKING:
+    from local2.tenants.directory import Directory, Tenant
+
+AUTHORIZATION = "Authorization"
+BEARER = "Bearer "
+REQUEST_INFO = "Nats-Request-Info"
+"""The server sets this header, and replaces a client's header with exactly this name."""
+SIGNATURE = "Local2-Signature"
+
+
+class Identity(Protocol):
+    """Determines who sent a message."""
+
+    def caller_of(
+        self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
+    ) -> Caller:
+        """Return the sender of a message that was sent `at` some time, by default now.
+
+        Raises:
+            ForbiddenError: The server or the token does not confirm a sender.
+        """
+        ...
+
+
+class Claimed:
+    """Trusts the claims in envelopes, on a server without accounts, which has one tenant."""
+
+    def __init__(self) -> None:
+        self._runs_stack = user_name(None)
+
+    def caller_of(
+        self,
+        message: BusMessage,  # noqa: ARG002 - it does not name its sender
+        envelope: Envelope[Any],
+        at: datetime | None = None,  # noqa: ARG002
+    ) -> Caller:
+        return Caller(
+            tenant=DEFAULT_TENANT,
+            user=envelope.user,
+            agent=envelope.source or None,
+            session_id=envelope.session_id,
+            query_id=envelope.query_id,
+            has_unnamed=envelope.user == self._runs_stack,
+        )
+
+
+class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the header REQUEST_INFO: the nkey of the sender."""
+
+    user: str | None = None
+
+
+class Attested:
+    """Trusts the server and signed tokens.
+
+    `within`: the tenant whose account the connection belongs to; None for the memory's own
+    connection, which receives the messages of all tenants.
+    """
+
+    def __init__(self, directory: "Directory", within: str | None = None) -> None:
+        self._directory = directory
+        self._within = within
+
+    def caller_of(
+        self, message: BusMessage, envelope: Envelope[Any], at: datetime | None = None
+    ) -> Caller:
+        tenant = self._directory.tenant(self._within or message.tenant)
+        agent = self._agent(message, tenant)
+        token = token_of(message)
+        person = tenant.person_of(token, at) if token else None
+        return Caller(
+            tenant=tenant.name,
+            user=person.user if person else None,
+            agent=agent or (person.agent if person else None),
+            session_id=envelope.session_id,
+            query_id=envelope.query_id,
+            token=token,
+            role=tenant.role_of(agent, person),
+        )
+
+    def _agent(self, message: BusMessage, tenant: "Tenant") -> str | None:
+        """Return the agent that the server names as the sender; None if a stream delivered it.
+
+        Raises:
+            ForbiddenError: The server does not name a sender, or the tenant's agent was removed.
+        """
+        if self._within is not None or not names_sender(message.subject):
+            return None
+        info = (message.headers or {}).get(REQUEST_INFO)
+        if info is None:  # unreadable headers hide it; that must not grant any rights
+            raise ForbiddenError("The headers are invalid: they do not name the sender.")
+        agent = tenant.agent_of(msgspec.json.decode(info, type=RequestInfo).user)
+        if agent is None:
+            raise ForbiddenError(
+                "The sender is no longer an agent of the tenant.",
+                remedy="Connect with the agent's current key; `local2 tenants list` shows them.",
+            )
+        return agent
+
+
+def user_of(
+    identity: Identity, message: BusMessage, claimed: str | None, at: datetime | None = None
+) -> str | None:
+    """Return the user who sent a message; if that cannot be determined, the claimed user."""
+    try:
+        return identity.caller_of(message, Envelope(payload=None, user=claimed), at).user
+    except ForbiddenError:
+        return claimed
+
+
+def token_of(message: BusMessage) -> str | None:
+    """Return the token that a message carries.
+
+    Raises:
+        ForbiddenError: The header does not contain a token.
+    """
+    if (header := (message.headers or {}).get(AUTHORIZATION)) is None:
+        return None
+    if not header.startswith(BEARER):
+        raise ForbiddenError(
+            f"The header {AUTHORIZATION} has no token.", remedy=f"Send `{BEARER}<token>`."
+        )
+    return header.removeprefix(BEARER).strip()
+
+
+def bearer(token: str | None) -> Headers | None:
+    """Return the headers that carry this token."""
+    return {AUTHORIZATION: f"{BEARER}{token}"} if token else None
+
+
+def new_secret() -> str:
+    """Return a secret for the processes of one stack, valid until it stops."""
+    return secrets.token_hex(32)
+
+
+def signed(secret: str, subject: str, data: bytes) -> Headers:
+    """Return the headers with the signature of a message on an inner subject."""
+    return {SIGNATURE: _digest(secret, subject, data)}
+
+
+def is_genuine(secret: str, message: BusMessage) -> bool:
+    """Return whether the sender of the message knows the secret."""
+    claimed = (message.headers or {}).get(SIGNATURE, "")
+    expected = _digest(secret, message.subject, message.data)
+    return hmac.compare_digest(claimed.encode(), expected.encode())
+
+
+def _digest(secret: str, subject: str, data: bytes) -> str:
+    return hmac.new(secret.encode(), subject.encode() + b"\n" + data, "sha256").hexdigest()

@@ -1,0 +1,225 @@
+"""The lease of a bus: among several stacks, only the one that holds the lease serves.
+
+Two serving stacks with separate ledgers would split the requests, and each would remember only a
+part. The lease is a key in a KV bucket of JetStream that its holder keeps renewing. By its own
+clock, the holder stops serving before the lease can expire. A server that restarts, or elects
+another leader, is back sooner than that. See decision 0044.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import nats.errors
+import nats.js.errors
+from nats.js.api import StorageType
+from nats.js.kv import KeyValue
+
+from local2.bus.connection import Connection
+from local2.bus.participant import Participant
+from local2.errors import BusError, LeaseHeldError
+from local2.logs import get_logger
+
+BUCKET = "local2-lease"
+KEY = "stack"
+LEASE_SECONDS = 15.0
+"""Lifetime of a lease in seconds; the election of a leader blocks renewals for up to 7 s."""
+RENEWAL_INTERVAL = 3.0
+"""Seconds between two renewals: several may fail before the lease expires."""
+ATTEMPTS = 3
+"""Attempts to take a lease that expires, or is released, while it is being read."""
+ANSWER_TIMEOUT = 2.0
+"""Seconds to wait for a renewal, and for each answer of JetStream while taking the lease."""
+
+log = get_logger()
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """The holder of the lease, identified by its data folder, which only one stack can lock."""
+
+    host: str
+    folder: str
+    device: int
+    inode: int
+    pid: int = 0
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """Return this process as the holder, with its data folder."""
+        there = folder.stat()
+        return cls(
+            host=socket.gethostname(),
+            folder=str(folder.resolve()),
+            device=there.st_dev,
+            inode=there.st_ino,
+            pid=os.getpid(),
+        )
+
+    def is_same(self, other: Self) -> bool:
+        """Return whether both use the same data folder, even in different processes."""
+        return msgspec.structs.replace(self, pid=0) == msgspec.structs.replace(other, pid=0)
+
+
+class Lease:
+    """The lease of one bus, as one stack sees it."""
+
+    def __init__(self, bus: Connection, holder: Holder, *, in_memory: bool) -> None:
+        """`in_memory`: the server belongs to this stack, so the lease need not survive its end."""
+        self._bus = bus
+        self._holder = holder
+        self._storage = StorageType.MEMORY if in_memory else StorageType.FILE
+        self._revision = 0
+        self._until = 0.0
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the lease may expire before another renewal succeeds."""
+        return time.monotonic() > self._until - RENEWAL_INTERVAL - ANSWER_TIMEOUT
+
+    async def take(self) -> None:
+        """Take the lease, or take it over from an earlier process with the same data folder.
+
+        Raises:
+            LeaseHeldError: Another stack holds it.
+            BusError: The server has no JetStream, or does not answer.
+        """
+        for _ in range(ATTEMPTS - 1):
+            with suppress(_ChangedError):
+                return await self._take()
+        return await self._take()
+
+    async def renew(self) -> None:
+        """Extend the lease; take it again if it has expired. Raises what `take` raises."""
+        began = time.monotonic()
+        try:
+            with self._translate_errors():
+                bucket = await self._bucket()
+                self._revision = await bucket.update(
+                    KEY, msgspec.json.encode(self._holder), self._revision
+                )
+        except _ChangedError:
+            await self.take()
+        else:
+            self._until = began + LEASE_SECONDS
+
+    async def release(self) -> None:
+        """Let the next stack take the lease at once, if the server answers."""
+        with suppress(BusError), self._translate_errors():
+            await (await self._bucket()).delete(KEY, self._revision)
+
+    async def _take(self) -> None:
+        began = time.monotonic()
+        with self._translate_errors():
+            bucket = await self._bucket()
+            try:
+                self._revision = await bucket.create(KEY, msgspec.json.encode(self._holder))
+            except nats.js.errors.KeyWrongLastSequenceError:
+                await self._take_over(bucket)
+        self._until = began + LEASE_SECONDS
+
+    async def _take_over(self, bucket: KeyValue) -> None:
+        entry = await bucket.get(KEY)
+        holder = msgspec.json.decode(entry.value or b"", type=Holder)
+        if not holder.is_same(self._holder):
+            raise LeaseHeldError(
+                f"Another stack serves the bus at {self._bus.url}: "
+                f"process {holder.pid} on {holder.host}, in {holder.folder}.",
+                remedy="Use that stack, or give this one another bus: `url` in config/bus.yaml. "
+                f"If that stack was killed, its lease expires after {LEASE_SECONDS:.0f} s.",
+            )
+        self._revision = await bucket.update(KEY, msgspec.json.encode(self._holder), entry.revision)
+
+    async def _bucket(self) -> KeyValue:
+        jetstream = self._bus.client.jetstream(timeout=ANSWER_TIMEOUT)
+        try:
+            return await jetstream.key_value(BUCKET)
+        except nats.js.errors.BucketNotFoundError:
+            return await jetstream.create_key_value(
+                bucket=BUCKET, ttl=LEASE_SECONDS, history=1, storage=self._storage
+            )
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Turn errors of nats-py into BusError."""
+        try:
+            yield
+        except (
+            nats.js.errors.KeyWrongLastSequenceError,
+            nats.js.errors.KeyNotFoundError,
+        ) as error:
+            raise _ChangedError(
+                f"The lease of the bus at {self._bus.url} is changing hands.", remedy="Try again."
+            ) from error
+        except (nats.errors.Error, TimeoutError, msgspec.MsgspecError) as error:
+            raise BusError(
+                f"The NATS server at {self._bus.url} grants no lease: {error!r}.",
+                remedy="It needs JetStream: start it with `jetstream { … }`, or leave `url` empty "
+                "for the embedded one.",
+            ) from error
+
+
+class _ChangedError(BusError):
+    """Another stack has changed the key in the meantime."""
+
+
+class Serving:
+    """Runs participants while the lease is held; `keep` must run in a task."""
+
+    def __init__(
+        self, lease: Lease, participants: Callable[[], Awaitable[Sequence[Participant]]]
+    ) -> None:
+        self._lease = lease
+        self._participants = participants
+        self._started: Sequence[Participant] = ()
+        self._running: AsyncExitStack | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    @property
+    def serves(self) -> bool:
+        """Whether all participants have started and are not stopped."""
+        return self._running is not None
+
+    async def keep(self) -> None:
+        """Renew the lease until cancelled; stop serving while it is lost, then resume."""
+        while True:
+            await asyncio.sleep(RENEWAL_INTERVAL)
+            try:
+                async with asyncio.timeout(ANSWER_TIMEOUT):
+                    await self._lease.renew()
+                if self._running is None:
+                    await self._start()
+                    log.info("lease_regained")
+            except (BusError, TimeoutError) as error:
+                if isinstance(error, LeaseHeldError) or self._lease.is_ending:
+                    await self._suspend(error)
+
+    async def _suspend(self, error: Exception) -> None:
+        if self._running is not None:
+            reason = str(error) or "JetStream does not answer."
+            log.error("lease_lost", reason=reason, meanwhile="no tool is served")
+            await asyncio.gather(*(participant.leave() for participant in self._started))
+            await self._stop()
+
+    async def _start(self) -> None:
+        self._started = await self._participants()
+        async with AsyncExitStack() as running:
+            for participant in self._started:
+                await running.enter_async_context(participant)
+            self._running = running.pop_all()
+
+    async def _stop(self) -> None:
+        if self._running is not None:
+            await self._running.aclose()
+            self._running = None

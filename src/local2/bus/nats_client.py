@@ -1,0 +1,291 @@
+"""A client based on nats-py that never stops reconnecting, tolerates bad input, and carries traces.
+
+Any of its methods may be cancelled: nats-py loses cancellations while it sends, and stops reading
+for good when a ping is answered whose sender has been cancelled or has lost patience.
+
+The server forwards any bytes as headers, subject or reply. If they are not UTF-8, nats-py stops
+reading from its connection for good, and pending requests get no error.
+
+The W3C header `traceparent` carries a trace through requests and through JetStream. Which client
+is made decides whether it does, so messages cost nothing extra while traces are off.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from local2 import telemetry
+from local2.background import cancellation_kept, completed
+from local2.bus.receiving import message_attributes
+from local2.errors import BusError, ForbiddenError, StackNotRunningError
+from local2.logs import get_logger
+from local2.tenants.credentials import Credentials
+
+if TYPE_CHECKING:
+    from local2.telemetry.spans import Attributes, Tracer
+
+REQUEST_INFO = b"Nats-Request-Info"
+"""The header in which the server names the sender. If a client's headers are unterminated, it ends
+up in their last line. So headers that contain the name twice are not trusted."""
+
+TRACE_OVERHEAD = 256
+"""Maximum bytes that `traceparent` adds to a message. A message without that much room is not
+traced, because the server closes the connection of a client that sends too much."""
+TOOL_REQUEST_PREFIX = "tool.request."
+MESSAGES_BEFORE_YIELD = 32
+"""Messages received before other tasks get their turn: one read may contain a thousand small
+messages, and each becomes a task."""
+SERVER_SUBJECT_PREFIX = "$"
+"""First character of subjects that nats-server itself answers, such as `$JS.API`."""
+RECONNECT_WAIT = 0.25
+"""Seconds between two attempts to reconnect: a restarted server is found before requests fail."""
+DRAIN_TIMEOUT = 10
+"""Seconds for a closing connection to send buffered messages; the server may hang."""
+
+log = get_logger()
+
+
+class TolerantClient(Client):
+    """A client that survives unreadable messages, floods, and a close while it reconnects.
+
+    It reads as many headers of a message as it can, and drops a message with an unreadable subject.
+    During a flood it yields to other tasks. Once closed, it stays closed: nats-py would reconnect
+    forever, because `wait_for` of Python 3.11 loses the cancellation of a failing attempt.
+    """
+
+    closed_for_good = False
+    """Whether its owner has closed it; nats-py also closes itself between attempts to connect."""
+    _received = 0
+
+    async def close(self) -> None:
+        self.closed_for_good = True
+        await super().close()
+
+    async def drain(self) -> None:
+        self.closed_for_good = True
+        await super().drain()
+
+    async def _close(self, *args: Any) -> None:
+        try:
+            await super()._close(*args)
+        except asyncio.CancelledError:
+            # Closing cancels a reconnection; asyncio cancels with it the future of the socket's
+            # end, which both await.
+            if asyncio.current_task().cancelling():  # type: ignore[union-attr] # runs in a task
+                raise
+
+    async def _connect_to_server(self, *server: Any) -> None:
+        if self._transport is not None:  # nats-py would drop a rejected attempt's socket unclosed
+            self._transport.close()  # type: ignore[no-untyped-call]
+        if not self.closed_for_good:
+            await super()._connect_to_server(*server)
+        if self.closed_for_good:
+            if self._transport is not None:
+                self._transport.close()  # type: ignore[no-untyped-call]
+            raise asyncio.CancelledError
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():  # nobody waits any longer
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+    async def _flush_pending(self, *args: Any, **kwargs: Any) -> Any:
+        if self.is_closed:  # closing must not end halfway
+            return await super()._flush_pending(*args, **kwargs)
+        with cancellation_kept():
+            return await super()._flush_pending(*args, **kwargs)
+
+    async def flush(self, *args: Any, **kwargs: Any) -> None:
+        with cancellation_kept():
+            await super().flush(*args, **kwargs)
+
+    async def request(self, *args: Any, **kwargs: Any) -> Msg:
+        with cancellation_kept():
+            return await super().request(*args, **kwargs)
+
+    async def _process_msg(self, *message: Any) -> None:
+        await super()._process_msg(*message)
+        self._received += 1
+        if self._received % MESSAGES_BEFORE_YIELD == 0:
+            await asyncio.sleep(0)
+
+    async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
+        if headers and headers.count(REQUEST_INFO) > 1:
+            log.warning("headers_not_read", reason="They name the sender twice.")
+            return None
+        try:
+            read: dict[str, str] | None = await super()._process_headers(headers)
+        except (UnicodeDecodeError, IndexError) as error:
+            log.warning("headers_not_read", reason=type(error).__name__)
+            _, _, lines = (headers or b"").partition(b"\r\n")
+            return self._parse_header_lines(lines) or None
+        return read
+
+    def _build_message(self, sid: int, subject: bytes, reply: bytes, *rest: Any) -> Msg | None:
+        try:
+            message: Msg = super()._build_message(sid, subject, reply, *rest)
+        except UnicodeDecodeError:
+            log.warning("message_dropped", reason="Its subject or its reply is not UTF-8.")
+            return None
+        return message
+
+
+def new_client() -> TolerantClient:
+    """Return a NATS client, which carries traces if tracing is on."""
+    return TolerantClient() if telemetry.tracer is None else _TracedClient(telemetry.tracer)
+
+
+class _TracedClient(TolerantClient):
+    """Adds `traceparent` to messages, and makes a span for each request and JetStream publish."""
+
+    def __init__(self, tracer: "Tracer") -> None:
+        super().__init__()
+        self._spans = tracer
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        reply: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        trace_headers = self._spans.trace_headers()
+        if trace_headers and self._has_room(payload, headers):
+            headers = {**(headers or {}), **trace_headers}
+        await super().publish(subject, payload, reply, headers)
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = 0.5,  # noqa: ASYNC109 - as in nats-py
+        old_style: bool = False,
+        headers: dict[str, Any] | None = None,
+    ) -> Msg:
+        if subject.startswith(SERVER_SUBJECT_PREFIX):
+            return await super().request(subject, payload, timeout, old_style, headers)
+        with self._spans.request_span(*_span_of_request(subject)):
+            return await super().request(subject, payload, timeout, old_style, headers)
+
+    def _has_room(self, payload: bytes, headers: dict[str, str] | None) -> bool:
+        size = len(payload) + sum(len(k) + len(v) + 4 for k, v in (headers or {}).items())
+        return size + TRACE_OVERHEAD <= self.max_payload
+
+
+def _span_of_request(subject: str) -> "tuple[str, Attributes]":
+    """Return the name and the attributes of the span for a request."""
+    attributes = message_attributes(subject, "send")
+    if not subject.startswith(TOOL_REQUEST_PREFIX):
+        return f"request {subject}", attributes
+    tool = subject.removeprefix(TOOL_REQUEST_PREFIX)
+    attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+    return f"execute_tool {tool}", attributes
+
+
+class RefusedError(Exception):
+    """The server refuses the client."""
+
+
+class _ConnectionState:
+    """The state that nats-py reports; `refused` is done once the server refuses the client."""
+
+    def __init__(self, name: str, lost: asyncio.Event) -> None:
+        self._name = name
+        self._lost = lost
+        self._last = ""
+        self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def failed(self, error: Exception) -> None:
+        if "authorization violation" in str(error).lower() and not self.refused.done():
+            self.refused.set_result(str(error))
+        if repr(error) != self._last:  # a server that is down causes many equal errors
+            self._last = repr(error)
+            log.warning("bus_error", error=self._last, connection=self._name)
+
+    async def disconnected(self) -> None:
+        self._lost.set()
+
+    async def reconnected(self) -> None:
+        self._last = ""
+        self._lost.clear()
+        log.info("bus_reconnected", connection=self._name)
+
+
+async def open_client(
+    url: str, name: str, lost: asyncio.Event, credentials: Credentials | None
+) -> Client:
+    """Connect, and keep reconnecting; `lost` is set while the server is unreachable.
+
+    Raises:
+        RefusedError: The server refuses the client.
+    """
+    client, state = new_client(), _ConnectionState(name, lost)
+    identity: dict[str, Any] = {}
+    if credentials:
+        identity = {"nkeys_seed_str": credentials.seed, "inbox_prefix": credentials.inbox}
+    opening = asyncio.create_task(
+        client.connect(
+            url,
+            name=name,
+            error_cb=state.failed,
+            disconnected_cb=state.disconnected,
+            reconnected_cb=state.reconnected,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type] # only slept for
+            drain_timeout=DRAIN_TIMEOUT,
+            **identity,
+        )
+    )
+    try:
+        await asyncio.wait((opening, state.refused), return_when=asyncio.FIRST_COMPLETED)
+        if opening.done():
+            opening.result()
+            return client
+    except BaseException:
+        await _abandon(client, opening)
+        raise
+    await _abandon(client, opening)
+    raise RefusedError(state.refused.result())
+
+
+async def _abandon(client: TolerantClient, opening: asyncio.Task[None]) -> None:
+    """Cancel the attempt to connect; close the client if it has connected anyway."""
+    client.closed_for_good = True
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
+    if client.is_connecting or client.is_connected or client.is_reconnecting:
+        await client.close()  # raises for a client that never began to connect
+
+
+async def close_client(client: Client) -> None:
+    """Send buffered messages, and disconnect, even if this is cancelled."""
+    await completed(_drain_and_close(client))
+
+
+async def _drain_and_close(client: Client) -> None:
+    for end in (client.drain, client.close):
+        if client.is_closed:
+            return
+        try:
+            await end()
+        except (nats.errors.Error, TimeoutError, OSError, RuntimeError, TypeError) as error:
+            # The server stopped first: uvloop raises RuntimeError, asyncio of 3.13 TypeError.
+            log.warning("bus_not_drained", error=repr(error))
+
+
+def connection_error(url: str, error: Exception) -> BusError | ForbiddenError:
+    """Return the error for a failed `open_client`; `url` must not contain a password."""
+    if isinstance(error, RefusedError):
+        return ForbiddenError(
+            f"The NATS server at {url} refuses the connection: {error}.",
+            remedy="Identify yourself with `--tenant NAME`, or with a credentials file in "
+            "LOCAL2_BUS__CREDENTIALS; `local2 tenants list` shows who may connect.",
+        )
+    return StackNotRunningError(
+        f"No NATS server answers at {url}.",
+        remedy="Start the stack with `local2 up`, or correct `url` in config/bus.yaml. "
+        "The URL must contain the user and the password if the server requires them.",
+    )

@@ -1,0 +1,283 @@
+"""Participants: they serve subjects of the bus, with a lifecycle and statistics.
+
+Every participant answers the discovery requests of NATS services (`$SRV`, ADR-32), so that `nats
+micro` lists it like any other service. Decision 0002 explains why nats-py's services are not used.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from typing import Self
+
+import msgspec
+
+from local2._version import __version__
+from local2.bus.connection import (
+    CONCURRENT_MESSAGES,
+    BusMessage,
+    Connection,
+    Handler,
+    Headers,
+    Subscription,
+)
+from local2.bus.identity import is_genuine
+from local2.bus.receiving import instrument
+from local2.errors import ForbiddenError, Local2Error
+from local2.logs import get_logger
+from local2.protocol import subjects
+from local2.protocol.envelope import encode, new_id, seal, utc_now
+from local2.protocol.payloads import ErrorReply, ToolResult
+from local2.protocol.tool_messages import error_headers
+
+STOP_GRACE = 5.0
+"""Seconds for requests in progress to finish when a participant stops. Most take milliseconds, and
+stopping should not take long."""
+
+Answer = Callable[[BusMessage], Awaitable[msgspec.Struct]]
+"""Returns the payload of the answer, or raises the error to answer with."""
+
+log = get_logger()
+
+
+class Endpoint(msgspec.Struct, kw_only=True):
+    """A subject that a participant serves, with the figures that `$SRV.STATS` reports."""
+
+    name: str
+    subject: str
+    handler: Handler
+    queue: str
+    limit: int | None
+    metadata: dict[str, str]
+    tenant: str | None = subjects.ANY_TENANT
+    inner: bool = False
+    requests: int = 0
+    errors: int = 0
+    last_error: str = ""
+    busy_ns: int = 0
+
+
+class Participant:
+    """Serves its endpoints while its context lasts, and stops cleanly when it ends.
+
+    Subclasses add endpoints in `__init__`, and may override `started` and `stopping`.
+    """
+
+    def __init__(self, bus: Connection, *, name: str, description: str) -> None:
+        self.bus = bus
+        self.name = name
+        self.description = description
+        self.id = new_id()
+        self.started_at = utc_now()
+        self._endpoints: list[Endpoint] = []
+        self._subscriptions: list[Subscription] = []
+
+    def serve(  # noqa: PLR0913 - the parts of an endpoint
+        self,
+        subject: str,
+        handler: Handler,
+        *,
+        queue: str = "",
+        limit: int | None = CONCURRENT_MESSAGES,
+        metadata: dict[str, str] | None = None,
+        tenant: str | None = subjects.ANY_TENANT,
+        inner: bool = False,
+    ) -> Endpoint:
+        """Add an endpoint; call this before the participant starts.
+
+        Without a queue, every copy of the participant receives every message. `limit` and `tenant`
+        are passed to `Connection.subscribe`. An `inner` endpoint is for the stack's own processes
+        and refuses unsigned messages.
+        """
+        endpoint = Endpoint(
+            name=subject.replace(".", "_").replace("*", "any"),
+            subject=subject,
+            handler=handler,
+            queue=queue,
+            limit=limit,
+            metadata=metadata or {},
+            tenant=None if inner else tenant,
+            inner=inner,
+        )
+        self._endpoints.append(endpoint)
+        return endpoint
+
+    def answer(  # noqa: PLR0913 - the parts of an endpoint
+        self,
+        subject: str,
+        answer: Answer,
+        *,
+        type: str = "answer",  # noqa: A002 - the envelope's name for it
+        limit: int | None = CONCURRENT_MESSAGES,
+        tenant: str | None = subjects.ANY_TENANT,
+        inner: bool = False,
+    ) -> None:
+        """Add an endpoint that answers every request, with a payload or with an error."""
+
+        async def handle(message: BusMessage) -> None:
+            headers: Headers | None = None
+            try:
+                data = encode(seal(await answer(message), type=type, source=self.name))
+                self.bus.check_answer(message, data)
+            except Local2Error as error:
+                data, headers = self._error_reply(endpoint, error)
+            except Exception as error:
+                log.exception("request_failed", subject=subject)
+                fault = f"The {self.name} failed: {error.__class__.__name__}; its log says where."
+                data, headers = self._error_reply(endpoint, Local2Error(fault))
+            await self.bus.answer(message, data, headers)
+
+        endpoint = self.serve(
+            subject, handle, queue=self.name, limit=limit, tenant=tenant, inner=inner
+        )
+
+    async def acknowledge(self, message: BusMessage, result: ToolResult) -> None:
+        """Send the result to the sender, if it waits for a reply."""
+        if message.reply:
+            data = encode(seal(result, type="result", source=self.name))
+            headers = error_headers(result.error) if result.error else None
+            await self.bus.answer(message, data, headers)
+
+    async def started(self) -> None:
+        """Called once every endpoint is being served."""
+
+    async def stopping(self) -> None:
+        """Called when no more messages arrive and those in progress are done."""
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._stop)
+            for endpoint in self._endpoints:
+                self._subscriptions.append(
+                    await self.bus.subscribe(
+                        endpoint.subject,
+                        instrument(self.name, endpoint.subject, self._count_requests(endpoint)),
+                        queue=endpoint.queue,
+                        limit=endpoint.limit,
+                        tenant=endpoint.tenant,
+                    )
+                )
+            for subject, answer in self._discovery():
+                self._subscriptions.append(await self.bus.subscribe(subject, answer))
+            await self.bus.flush()
+            await self.started()
+            undo.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    async def leave(self) -> None:
+        """Stop receiving at once, even without a server; wait for messages in progress."""
+        leaving, self._subscriptions = self._subscriptions, []
+        await asyncio.gather(*(subscription.leave() for subscription in leaving))
+
+    async def _stop(self) -> None:
+        await asyncio.gather(*(one.stop(STOP_GRACE) for one in self._subscriptions))
+        self._subscriptions.clear()
+        await self.stopping()
+
+    def _count_requests(self, endpoint: Endpoint) -> Handler:
+        async def handle(message: BusMessage) -> None:
+            started_at_ns = time.perf_counter_ns()
+            try:
+                if endpoint.inner and not is_genuine(self.bus.secret, message):
+                    await self._refuse(endpoint, message)
+                else:
+                    await endpoint.handler(message)
+            finally:
+                endpoint.requests += 1
+                endpoint.busy_ns += time.perf_counter_ns() - started_at_ns
+
+        return handle
+
+    async def _refuse(self, endpoint: Endpoint, message: BusMessage) -> None:
+        error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
+        data, headers = self._error_reply(endpoint, error)
+        await self.bus.answer(message, data, headers)
+
+    def _error_reply(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
+        """Count a failed request; return the data and headers of the answer."""
+        endpoint.errors += 1
+        endpoint.last_error = error.code
+        reply = ErrorReply.of(error)
+        return encode(seal(reply, type="error", source=self.name)), error_headers(reply)
+
+    def _discovery(self) -> Iterator[tuple[str, Handler]]:
+        """Yield the discovery subjects of ADR-32 with their handlers."""
+        answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
+        for verb, answer in answers.items():
+            for address in ((), (self.name,), (self.name, self.id)):
+                yield subjects.discovery(verb, *address), self._discovery_handler(answer)
+
+    def _discovery_handler(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
+        async def handle(message: BusMessage) -> None:
+            if message.reply:
+                await self.bus.answer(message, encode(answer()))
+
+        return handle
+
+    def _ping(self) -> "ServiceAnswer":
+        return ServiceAnswer(type="io.nats.micro.v1.ping_response", name=self.name, id=self.id)
+
+    def _info(self) -> "ServiceAnswer":
+        return ServiceAnswer(
+            type="io.nats.micro.v1.info_response",
+            name=self.name,
+            id=self.id,
+            description=self.description,
+            endpoints=[
+                EndpointAnswer(
+                    name=e.name, subject=e.subject, queue_group=e.queue, metadata=e.metadata
+                )
+                for e in self._endpoints
+            ],
+        )
+
+    def _stats(self) -> "ServiceAnswer":
+        return ServiceAnswer(
+            type="io.nats.micro.v1.stats_response",
+            name=self.name,
+            id=self.id,
+            started=self.started_at.isoformat().replace("+00:00", "Z"),
+            endpoints=[
+                EndpointAnswer(
+                    name=e.name,
+                    subject=e.subject,
+                    queue_group=e.queue,
+                    num_requests=e.requests,
+                    num_errors=e.errors,
+                    last_error=e.last_error,
+                    processing_time=e.busy_ns,
+                    average_processing_time=e.busy_ns // max(e.requests, 1),
+                )
+                for e in self._endpoints
+            ],
+        )
+
+
+class EndpointAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One endpoint in an answer to `$SRV.INFO` or `$SRV.STATS`; times are in nanoseconds."""
+
+    name: str
+    subject: str
+    queue_group: str
+    metadata: dict[str, str] | None = None
+    num_requests: int | None = None
+    num_errors: int | None = None
+    last_error: str | None = None
+    processing_time: int | None = None
+    average_processing_time: int | None = None
+
+
+class ServiceAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The answer to `$SRV.PING`, `INFO` or `STATS`, in the form of ADR-32."""
+
+    type: str
+    name: str
+    id: str
+    version: str = msgspec.field(default_factory=lambda: __version__)
+    metadata: dict[str, str] = msgspec.field(default_factory=lambda: {"system": "local2"})
+    description: str | None = None
+    started: str | None = None
+    endpoints: list[EndpointAnswer] | None = None

@@ -1,0 +1,235 @@
+"""Receive messages: handle each in a task, and fan out those meant for several participants.
+
+nats-py runs callbacks one after another. A task for each message lets slow handlers overlap, and
+lets `stop` wait for those in progress. Handlers are wrapped for traces and metrics when they are
+registered, so messages cost nothing extra while both are off.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription as NatsSubscription
+
+from local2 import telemetry
+from local2.background import completed
+from local2.errors import Local2Error
+from local2.logs import get_logger
+from local2.protocol.envelope import DEFAULT_TENANT
+from local2.protocol.subjects import address_of, is_inbox
+
+if TYPE_CHECKING:
+    from local2.telemetry.instruments import Meter
+    from local2.telemetry.spans import Tracer
+
+Headers = dict[str, str]
+ANSWER = "Local2-Answer"
+"""Marks the answer to a request from another account, whose reply subject nobody but the server
+knows. Received elsewhere than in an inbox, it is an answer that its requester has redirected."""
+STREAM_ACK_PREFIX = "$JS.ACK."
+"""Beginning of the reply subject of a message that a stream delivers."""
+
+log = get_logger()
+
+
+class BusMessage(NamedTuple):
+    """A message of the bus; `reply` is empty if the sender expects no answer.
+
+    `tenant` comes from the server's accounts; `subject` does not contain it.
+    """
+
+    subject: str
+    data: bytes
+    reply: str = ""
+    headers: Headers | None = None
+    tenant: str = DEFAULT_TENANT
+
+
+Handler = Callable[[BusMessage], Awaitable[None]]
+
+
+def is_redirected(message: BusMessage | Msg) -> bool:
+    """Return whether this is an answer that its requester had sent to a subject of its choice."""
+    return ANSWER in (message.headers or {}) and not is_inbox(message.subject)
+
+
+class Subscription:
+    """Runs a task for each message, at most `limit` at a time; None means no limit.
+
+    `by_tenant`: whether received subjects contain the tenant that sent the message.
+    """
+
+    def __init__(self, handler: Handler, limit: int | None, *, by_tenant: bool = False) -> None:
+        self._handler = handler
+        self._by_tenant = by_tenant
+        self._slots = asyncio.Semaphore(limit) if limit else None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._source: NatsSubscription | Fanout | None = None
+
+    def attach(self, source: "NatsSubscription | Fanout") -> None:
+        self._source = source
+
+    async def dispatch(self, message: Msg) -> None:
+        # Whoever consumes a stream has to acknowledge even this.
+        if is_redirected(message) and not message.reply.startswith(STREAM_ACK_PREFIX):
+            log.warning("answer_ignored", subject=message.subject)
+            return
+        if self._slots is not None:
+            await self._slots.acquire()
+        task = asyncio.create_task(self._run(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self, grace: float) -> None:
+        """Stop receiving; cancel handlers that are not done after `grace` seconds."""
+        await completed(self._stop(grace))
+
+    async def _stop(self, grace: float) -> None:
+        if (source := self._detach()) is not None:
+            try:
+                await source.drain()  # type: ignore[no-untyped-call]
+            except (TimeoutError, nats.errors.Error) as error:
+                log.warning("intake_not_drained", subject=source.subject, error=repr(error))
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=grace)
+            for task in late:
+                task.cancel()
+            if late:
+                log.warning("requests_cancelled", count=len(late))
+                await asyncio.wait(late)
+
+    async def leave(self) -> None:
+        """Stop receiving, even without a server; wait for handlers in progress."""
+        await completed(self._leave())
+
+    async def _leave(self) -> None:
+        if (source := self._detach()) is not None:
+            with suppress(nats.errors.Error):  # without a connection, no messages arrive
+                await source.unsubscribe()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _detach(self) -> NatsSubscription | None:
+        """Return the NATS subscription to end; None if it has other receivers or is closed."""
+        source = self._source
+        if isinstance(source, Fanout):
+            source = source.leave(self)
+        return None if source is None or source._closed else source  # noqa: SLF001
+
+    def _to_bus_message(self, message: Msg) -> BusMessage:
+        plain = BusMessage(message.subject, message.data, message.reply, message.headers)
+        if self._by_tenant and (address := address_of(message.subject)) is not None:
+            return plain._replace(subject=address.subject, tenant=address.tenant)
+        return plain
+
+    async def _run(self, message: Msg) -> None:
+        try:
+            await self._handler(self._to_bus_message(message))
+        except Local2Error as error:  # its message says enough
+            log.warning("message_failed", subject=message.subject, reason=error.message)
+        except Exception:
+            log.exception("handler_failed", subject=message.subject)
+        finally:
+            if self._slots is not None:
+                self._slots.release()
+
+
+class Fanout:
+    """One NATS subscription that passes each message to all participants of a connection.
+
+    Otherwise the server would send the message once per subscription: fifty times to fifty tools.
+    """
+
+    def __init__(self) -> None:
+        self.source: NatsSubscription | None = None
+        self._receivers: list[Subscription] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no receiver is left."""
+        return not self._receivers
+
+    def join(self, receiver: Subscription) -> None:
+        self._receivers.append(receiver)
+        receiver.attach(self)
+
+    def leave(self, receiver: Subscription) -> NatsSubscription | None:
+        """Remove the receiver; return the NATS subscription to end if it was the last one."""
+        if receiver not in self._receivers:
+            return None
+        self._receivers.remove(receiver)
+        return self.source if self.is_empty else None
+
+    async def dispatch(self, message: Msg) -> None:
+        for receiver in tuple(self._receivers):
+            await receiver.dispatch(message)
+
+
+class Fanouts:
+    """The fanouts of one connection, by subject."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._by_subject: dict[str, Fanout] = {}
+
+    async def join(self, subject: str, receiver: Subscription) -> None:
+        """Add a receiver to the subject's fanout; the first one subscribes at the server."""
+        fanout = self._by_subject.get(subject)
+        if fanout is not None and not fanout.is_empty:
+            fanout.join(receiver)
+            return
+        fanout = self._by_subject[subject] = Fanout()
+        fanout.join(receiver)
+        try:
+            fanout.source = await self._client.subscribe(subject, cb=fanout.dispatch)
+        except BaseException:
+            del self._by_subject[subject]
+            raise
+
+
+def instrument(participant: str, subject: str, handler: Handler) -> Handler:
+    """Return a participant's handler, wrapped for traces and metrics if they are on."""
+    if telemetry.meter is not None:
+        handler = _measure_handler(telemetry.meter, (participant, subject), handler)
+    if telemetry.tracer is not None:
+        handler = _trace_handler(telemetry.tracer, subject, handler)
+    return handler
+
+
+def message_attributes(subject: str, operation: str) -> dict[str, str]:
+    return {
+        "messaging.system": "nats",
+        "messaging.operation.type": operation,
+        "messaging.destination.name": subject,
+    }
+
+
+def _trace_handler(tracer: "Tracer", subject: str, handler: Handler) -> Handler:
+    name, attributes = f"process {subject}", message_attributes(subject, "process")
+
+    async def trace(message: BusMessage) -> None:
+        with tracer.message_span(name, attributes, message.headers):
+            await handler(message)
+
+    return trace
+
+
+def _measure_handler(meter: "Meter", labels: tuple[str, str], handler: Handler) -> Handler:
+    seconds = meter.request_seconds.labels(*labels)
+    in_progress = meter.requests_in_progress.labels(*labels)
+
+    async def measure(message: BusMessage) -> None:
+        begun = perf_counter()
+        in_progress.inc()
+        try:
+            await handler(message)
+        finally:
+            in_progress.dec()
+            seconds.observe(perf_counter() - begun)
+
+    return measure

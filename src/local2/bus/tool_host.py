@@ -1,0 +1,295 @@
+"""Serve one Tool on the bus: announce its schema, answer requests, turn errors into results.
+
+This is the only place where exceptions become error results, so that all tools fail in the same
+form. The host tracks the calls in progress, so that callers can cancel them.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from local2 import telemetry
+from local2.admission import Admission
+from local2.bus.connection import BusMessage, Connection, Headers
+from local2.bus.identity import signed
+from local2.bus.outputs import with_preview
+from local2.bus.participant import Participant
+from local2.errors import (
+    BusError,
+    CancelledCallError,
+    DeadlineError,
+    InvalidArgumentsError,
+    Local2Error,
+    TooLargeError,
+)
+from local2.logs import get_logger
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
+from local2.protocol.payloads import Json, ToolProgress, ToolRequest, ToolResult
+from local2.protocol.tool import Tool, begin_call
+from local2.protocol.tool_messages import error_headers, header_value
+from local2.settings import TOOL_OUTPUT_LIMIT
+
+FAULT_MESSAGE = "The tool failed; the server's log says where."
+SCHEMA_REQUEST_WINDOW = 0.02
+"""Seconds during which requests for the schema are collected and answered with one announcement.
+This handles agents that start together; the delay is imperceptible."""
+DATA_OMITTED = "(The data is left out: it is too large for the bus.)"
+_CallKey = tuple[str, str | None, str | None, str]
+
+
+class ToolHost(Participant):
+    """A tool as a participant; several hosts of one tool share its requests.
+
+    Results of more than `output_limit` characters are stored in the memory and sent as previews.
+    `admission` limits and schedules requests; several hosts may share it.
+    """
+
+    def __init__(
+        self,
+        bus: Connection,
+        tool: Tool,
+        *,
+        output_limit: int = TOOL_OUTPUT_LIMIT,
+        admission: Admission | None = None,
+    ) -> None:
+        super().__init__(bus, name=tool.name, description=tool.description)
+        self._tool = tool
+        self._output_limit = output_limit
+        self._admission = admission or Admission()
+        self._request_type = ToolRequest[tool.args]  # type: ignore[name-defined]
+        self._result_subject = subjects.tool_result(tool.name)
+        self._log = get_logger().bind(tool=tool.name)
+        self._schema = encode(seal(tool.schema(), type="schema", source=tool.name))
+        self._announcing = set[str]()
+        self._running = RunningCalls()
+        self._requests = self.serve(
+            subjects.tool_request(tool.name),
+            self._answer,
+            queue=tool.name,
+            limit=None,
+            metadata={"mcp_tool": encode(tool.mcp_definition()).decode()},
+        )
+        self.serve(subjects.tool_cancel(tool.name), self._cancel, limit=None)
+        self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
+
+    async def started(self) -> None:
+        await self._publish_schema(subjects.TOOL_SCHEMA)
+
+    async def _announce(self, message: BusMessage) -> None:
+        """Send the schema to the requester, or announce it once to all that gave no inbox."""
+        if message.reply:
+            await self.bus.answer(message, self._schema, self._signature(message.reply))
+        elif message.tenant not in self._announcing:
+            self._announcing.add(message.tenant)
+            await asyncio.sleep(SCHEMA_REQUEST_WINDOW)
+            self._announcing.discard(message.tenant)
+            await self._publish_schema(subjects.TOOL_SCHEMA, tenant=message.tenant)
+
+    async def _publish_schema(self, subject: str, tenant: str | None = None) -> None:
+        headers = self._signature(subject)
+        await self.bus.publish(subject, self._schema, headers=headers, tenant=tenant)
+
+    def _signature(self, subject: str) -> Headers:
+        """Return what proves to the stack that the schema is that of one of its own tools."""
+        return signed(self.bus.secret, subject, self._schema)
+
+    async def _answer(self, message: BusMessage) -> None:
+        started_at = time.perf_counter()
+        request: Envelope[Any] | None = None
+        caller: Caller | None = None
+        try:
+            request = self._decode_request(message.data)
+            caller = self.bus.identity.caller_of(message, request)
+            with self._running.cancellable(caller, request.id):
+                result = await self._run(caller, request, message.data)
+        except InvalidArgumentsError as error:
+            request = request or header_of(message.data)
+            result = ToolResult.failed(self._tool.with_choices(error))
+        except Local2Error as error:
+            request = request or header_of(message.data)
+            result = ToolResult.failed(error)
+        except Exception:  # noqa: BLE001 - the boundary; the log has the details
+            self._log.exception("tool_failed")
+            result = ToolResult.failed(Local2Error(FAULT_MESSAGE))
+        if self._tool.on_result is not None:
+            caller = caller or self._caller_of_refused(message, request)
+            if caller is not None:
+                self._tool.on_result(caller, result)
+        result = await self._reply(message, request, result)
+        elapsed = time.perf_counter() - started_at
+        await asyncio.sleep(0)  # send the reply before making the log line
+        self._log_request(request, result, elapsed)
+
+    async def _cancel(self, message: BusMessage) -> None:
+        """Cancel a call. Every host of the tool receives this; the one that runs the call acts."""
+        if (header := header_of(message.data)) is not None and header.correlation_id:
+            caller = self.bus.identity.caller_of(message, header)
+            self._running.cancel(caller, header.correlation_id)
+
+    def _caller_of_refused(
+        self, message: BusMessage, request: Envelope[Any] | None
+    ) -> Caller | None:
+        """Return the caller of a refused request, if it can be determined."""
+        try:
+            return self.bus.identity.caller_of(message, request) if request else None
+        except Local2Error:
+            return None
+
+    def _decode_request(self, data: bytes) -> Envelope[ToolRequest[Any]]:
+        """Decode the request; drop null arguments where the tool does not accept null."""
+        try:
+            return decode(data, self._request_type)
+        except InvalidArgumentsError:
+            request = decode(data, ToolRequest[Json])
+            args, known = request.payload.args, self._tool.args.__struct_fields__
+            given = {
+                name: value
+                for name, value in args.items()
+                if value is not None or name not in known
+            }
+            if len(given) == len(args):
+                raise
+            reduced = msgspec.structs.replace(request, payload=ToolRequest(args=given))
+            return decode(encode(reduced), self._request_type)
+
+    async def _run(
+        self, caller: Caller, request: Envelope[ToolRequest[Any]], data: bytes
+    ) -> ToolResult:
+        owner = caller.principal
+        with self._admission.admitted(owner, data):
+            async with self._admission.slot(owner):
+                if is_past(request.deadline_utc):
+                    raise DeadlineError(
+                        f"The deadline {request.deadline_utc} has passed; nothing was done."
+                    )
+                begin_call(partial(self._report, request), request.deadline_utc)
+                output = await self._tool.run(caller, request.payload.args)
+        result = ToolResult(ok=True, content=output.content, data=output.data)
+        if self._tool.whole:
+            return result
+        return await with_preview(self.bus, result, caller=caller, limit=self._output_limit)
+
+    async def _report(self, request: Envelope[Any], progress: ToolProgress) -> None:
+        """Publish a call's progress, except with accounts: all agents of a tenant would see it."""
+        if self.bus.by_tenant or not request.id:
+            return
+        report = seal(progress, type="progress", source=self.name, correlation_id=request.id)
+        with suppress(BusError):
+            await self.bus.publish(subjects.tool_progress(self.name), encode(report))
+
+    async def _reply(
+        self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
+    ) -> ToolResult:
+        """Send the result, or as much of it as fits on the bus; return the result that was sent."""
+        try:
+            data, headers = self._encode_result(message, request, result)
+            self.bus.check_answer(message, data, headers)
+        except TooLargeError as error:
+            return await self._reply(message, request, _reduced_result(result, error))
+        except InvalidArgumentsError as error:
+            self._log.warning("result_not_sent", reason=error.logged)
+            return await self._reply(message, request, ToolResult.failed(error))
+        except Exception:  # noqa: BLE001 - the caller must get an answer
+            self._log.exception("result_not_sent")
+            fault = ToolResult.failed(Local2Error(FAULT_MESSAGE))
+            return await self._reply(message, request, fault)
+        await self.bus.answer(message, data, headers)
+        if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
+            await self.bus.publish(self._result_subject, data, headers=headers)
+        return result
+
+    def _encode_result(
+        self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
+    ) -> tuple[bytes, Headers | None]:
+        envelope = seal(
+            result,
+            type="result",
+            source=self.name,
+            user=request.user if request else None,
+            session_id=request.session_id if request else None,
+            query_id=request.query_id if request else None,
+            correlation_id=(request.id or None) if request else None,
+        )
+        headers: Headers = {}
+        if message.headers and "traceparent" in message.headers:
+            headers["traceparent"] = header_value(message.headers["traceparent"])
+        if result.error is not None:
+            headers |= error_headers(result.error)
+        return encode(envelope), headers or None
+
+    def _log_request(
+        self, request: Envelope[Any] | None, result: ToolResult, seconds: float
+    ) -> None:
+        """Log the request, and count it if it failed."""
+        if result.error is not None:
+            self._requests.errors += 1
+            self._requests.last_error = result.outcome
+            telemetry.tool_failed(self.name, result.error.code)
+        self._log.info(
+            "request",
+            outcome=result.outcome,
+            ms=round(seconds * 1000, 2),
+            caller=request.source if request else None,
+            id=request.id if request else None,
+            session_id=request.session_id if request else None,
+            query_id=request.query_id if request else None,
+        )
+
+
+def _reduced_result(result: ToolResult, error: TooLargeError) -> ToolResult:
+    """Return the replacement for a result that is too large: without data, else the error."""
+    if result.data is None:
+        return ToolResult.failed(error)
+    content = f"{result.content}\n{DATA_OMITTED}"
+    return msgspec.structs.replace(result, content=content, data=None)
+
+
+class RunningCalls:
+    """The calls in progress, by caller and request id, so that only their callers cancel them."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[_CallKey, asyncio.Task[None]] = {}
+        self._cancelled: set[_CallKey] = set()
+
+    @contextmanager
+    def cancellable(self, caller: Caller, request_id: str) -> Iterator[None]:
+        """Let `cancel` cancel the body, which runs in the current task.
+
+        Raises:
+            CancelledCallError: The caller cancelled the call.
+        """
+        key, task = _call_key(caller, request_id), asyncio.current_task()
+        if task is None or not request_id:
+            yield
+            return
+        self._tasks[key] = task
+        try:
+            yield
+        except asyncio.CancelledError:
+            if key not in self._cancelled:
+                raise
+            task.uncancel()
+            raise CancelledCallError(
+                "The caller has cancelled the call.",
+                remedy="What it had already written stays; repeat the call if needed.",
+            ) from None
+        finally:
+            self._tasks.pop(key, None)
+            self._cancelled.discard(key)
+
+    def cancel(self, caller: Caller, request_id: str) -> None:
+        """Cancel a call of this caller, if it runs in this host."""
+        key = _call_key(caller, request_id)
+        if (task := self._tasks.get(key)) is not None and key not in self._cancelled:
+            self._cancelled.add(key)
+            task.cancel()
+
+
+def _call_key(caller: Caller, request_id: str) -> _CallKey:
+    return caller.tenant, caller.user, caller.agent, request_id

@@ -1,0 +1,166 @@
+"""Call a tool and return its result, whether the tool replies or only publishes it.
+
+Most tools reply to the caller. The protocol also allows a tool to only publish on
+`tool.result.<tool>`. So a call also listens there, until the tool has replied once; from then on, a
+call costs no more than the request. See decision 0028.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import msgspec
+
+from local2.bus.receiving import BusMessage, Handler, Headers, Subscription
+from local2.errors import BadRequestError, BusTimeoutError
+from local2.protocol import subjects
+from local2.protocol.envelope import Envelope, encode
+from local2.protocol.payloads import ToolResult
+from local2.protocol.tool_messages import read_result
+
+
+class Bus(Protocol):
+    """The part of a connection that tool calls need."""
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        timeout: float,  # noqa: ASYNC109 - as in Connection
+        headers: Headers | None,
+    ) -> BusMessage: ...
+    async def subscribe(self, subject: str, handler: Handler) -> Subscription: ...
+
+
+class _Call(msgspec.Struct, eq=False):
+    """A request whose result the tool may publish."""
+
+    request: Envelope[Any]
+    result: asyncio.Future[ToolResult]
+    saw_unaddressed: bool = False
+    """Whether results arrived that do not name the request they answer."""
+
+
+class _ToolListener(msgspec.Struct, eq=False):
+    """The subscription to a tool's published results, and the waiting calls by request id.
+
+    All calls share one subscription; otherwise every call would receive every result.
+    """
+
+    calls: dict[str, _Call] = msgspec.field(default_factory=dict)
+    subscription: Subscription | None = None
+
+    async def receive(self, message: BusMessage) -> None:
+        try:
+            published = read_result(message.data, message.headers)
+        except BadRequestError:
+            self._note_unaddressed(None)
+            return
+        if published.correlation_id is not None:
+            call = self.calls.get(published.correlation_id)
+        else:
+            candidates = [one for one in self.calls.values() if _may_answer(published, one.request)]
+            call = candidates[0] if len(candidates) == 1 else None
+            self._note_unaddressed(call)
+        if call is not None and not call.result.done():
+            call.result.set_result(published.payload)
+
+    def _note_unaddressed(self, answered: _Call | None) -> None:
+        for call in self.calls.values():
+            call.saw_unaddressed |= call is not answered
+
+
+class ToolResults:
+    """Calls tools over one connection, and remembers which of them reply."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._replies: dict[str, bool] = {}
+        """Whether each tool replies; after a missing reply, False for good."""
+        self._listeners: dict[str, _ToolListener] = {}
+        self._subscribing = asyncio.Lock()
+
+    async def ask(
+        self,
+        tool: str,
+        request: Envelope[Any],
+        timeout: float,  # noqa: ASYNC109 - the caller chooses it
+        headers: Headers | None = None,
+    ) -> ToolResult:
+        """Send a request; return the tool's reply, or the result that it publishes.
+
+        Raises:
+            NoRespondersError: Nobody serves the tool; the server reports that at once.
+            BusTimeoutError: Somebody serves it, but did not answer within `timeout` seconds.
+        """
+        if self._replies.get(tool):
+            try:
+                return await self._reply(tool, request, timeout, headers)
+            except BusTimeoutError:
+                self._replies[tool] = False
+                raise
+        async with self._listen(tool, request) as call:
+            reply = asyncio.create_task(self._reply(tool, request, timeout, headers))
+            try:
+                await asyncio.wait((reply, call.result), return_when=asyncio.FIRST_COMPLETED)
+                if call.result.done():
+                    self._replies[tool] = False
+                    return call.result.result()
+                result = reply.result()
+                self._replies.setdefault(tool, True)
+            except BusTimeoutError as error:
+                raise _timeout_error(error, tool, call) from error
+            finally:
+                reply.cancel()
+                await asyncio.gather(reply, return_exceptions=True)
+        return result
+
+    async def _reply(
+        self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
+    ) -> ToolResult:
+        subject, data = subjects.tool_request(tool), encode(request)
+        answer = await self._bus.request(subject, data, timeout=seconds, headers=headers)
+        return read_result(answer.data, answer.headers).payload
+
+    @asynccontextmanager
+    async def _listen(self, tool: str, request: Envelope[Any]) -> AsyncIterator[_Call]:
+        """Listen to the tool's published results; enter before sending the request."""
+        call = _Call(request, asyncio.get_running_loop().create_future())
+        async with self._subscribing:
+            if (listener := self._listeners.get(tool)) is None:
+                listener = _ToolListener()
+                listener.subscription = await self._bus.subscribe(
+                    subjects.tool_result(tool), listener.receive
+                )
+                self._listeners[tool] = listener
+            listener.calls[request.id] = call
+        try:
+            yield call
+        finally:
+            del listener.calls[request.id]
+            if not listener.calls and listener.subscription is not None:
+                del self._listeners[tool]
+                await listener.subscription.leave()
+
+
+def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:
+    """Return whether a result without `correlation_id` names the same turn as this request."""
+    turn = (request.session_id, request.query_id)
+    return (
+        any(turn)
+        and (published.session_id, published.query_id) == turn
+        and published.user in {None, request.user}
+    )
+
+
+def _timeout_error(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
+    """Return the error, with a remedy if results arrived that may have been meant for this call."""
+    if not call.saw_unaddressed:
+        return error
+    return BusTimeoutError(
+        error.message,
+        remedy=f"Results on {subjects.tool_result(tool)} did not name the request that they "
+        "answer: the tool should set correlation_id to the request's id.",
+    )

@@ -1,0 +1,159 @@
+"""The client of the vector worker: requests over the bus; failures are raised as VectorError.
+
+A search must not wait for a dead worker. When the worker exits or the connection is lost, the
+answer is lost as well, so all waiting requests fail at once.
+"""
+
+import asyncio
+from typing import TypeVar
+
+import msgspec
+
+from local2 import telemetry
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.identity import signed
+from local2.errors import (
+    BusError,
+    EmbedderMismatchError,
+    IndexDamagedError,
+    VectorError,
+    VectorFaultError,
+)
+from local2.protocol import subjects
+from local2.protocol.envelope import decode, encode, seal
+from local2.protocol.payloads import Empty, ErrorReply
+from local2.protocol.tool_messages import ERROR_CODE
+from local2.protocol.vectors import (
+    TenantOnly,
+    VectorCheck,
+    VectorDelete,
+    VectorHits,
+    VectorIdPage,
+    VectorIds,
+    VectorItem,
+    VectorNext,
+    VectorReset,
+    VectorSearch,
+    VectorsStored,
+    VectorStatus,
+    VectorUpsert,
+)
+
+BATCH_TIMEOUT = 300.0
+"""Seconds to wait for a batch; slow embedders need them, and a dead worker is noticed at once."""
+STATUS_TIMEOUT = 10.0
+"""Seconds to wait for the status, which the worker answers after at most one step of a batch."""
+WORKER_ENDED = "The vector worker ended; it is being restarted."
+NO_CONNECTION = "The connection to the bus was lost; it is being re-established."
+
+R = TypeVar("R")
+
+
+ERRORS_BY_CODE: dict[str, type[VectorError]] = {
+    error.code: error for error in (EmbedderMismatchError, IndexDamagedError, VectorFaultError)
+}
+
+
+class VectorClient:
+    """Sends requests to the vector worker; they fail once the worker or the connection is lost."""
+
+    def __init__(self, bus: Connection, *, search_timeout: float) -> None:
+        self._bus = bus
+        self._search_timeout = search_timeout
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def worker_lost(self) -> None:
+        """Fail all pending requests; called when the worker's process has exited."""
+        self._lost.set_result(None)
+        self._lost = asyncio.get_running_loop().create_future()
+
+    async def search(self, text: str, limit: int, *, tenant: str) -> VectorHits:
+        request = VectorSearch(text=text, limit=limit, patience=self._search_timeout, tenant=tenant)
+        hits = await self._ask(subjects.VECTOR_SEARCH, request, VectorHits, self._search_timeout)
+        if telemetry.meter is not None:
+            telemetry.meter.question_vectors.labels("true" if hits.cached else "false").inc()
+        return hits
+
+    async def upsert(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        return await self._upsert(VectorUpsert(items=items, tenant=tenant))
+
+    async def upsert_next(self, items: list[VectorItem], *, tenant: str) -> VectorsStored:
+        return await self._upsert(VectorUpsert(items=items, tenant=tenant, into_next=True))
+
+    async def _upsert(self, request: VectorUpsert) -> VectorsStored:
+        return await self._ask(subjects.VECTOR_UPSERT, request, VectorsStored, BATCH_TIMEOUT)
+
+    async def delete(self, ids: list[str], *, tenant: str) -> None:
+        request = VectorDelete(ids=ids, tenant=tenant)
+        await self._ask(subjects.VECTOR_DELETE, request, Empty, BATCH_TIMEOUT)
+
+    async def ids(
+        self, offset: int, limit: int, *, tenant: str, of_next: bool = False
+    ) -> list[str]:
+        """Return a page of the ids in the index, or in the next one."""
+        request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
+        return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
+
+    async def held(self, ids: list[str], *, tenant: str) -> list[str]:
+        """Return those of the given ids that are in the index."""
+        request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
+        return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
+
+    async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
+        """Return the ids of those items whose vectors a search does not find."""
+        request = VectorCheck(items=items, tenant=tenant)
+        return (await self._ask(subjects.VECTOR_LOST, request, VectorIdPage, BATCH_TIMEOUT)).ids
+
+    async def status(self, *, tenant: str) -> VectorStatus:
+        request = TenantOnly(tenant=tenant)
+        return await self._ask(subjects.VECTOR_STATUS, request, VectorStatus, STATUS_TIMEOUT)
+
+    async def reset(self, *, tenant: str, whole: bool = False) -> VectorStatus:
+        """Empty the tenant's index; with `whole`, empty the folder of all tenants' indexes."""
+        request = VectorReset(tenant=tenant, whole=whole)
+        return await self._ask(subjects.VECTOR_RESET, request, VectorStatus, BATCH_TIMEOUT)
+
+    async def begin_next(self, embedder: str, *, tenant: str) -> VectorStatus:
+        """Begin or continue to fill the index of another embedder."""
+        request = VectorNext(action="begin", embedder=embedder, tenant=tenant)
+        return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
+
+    async def swap(self, embedder: str, *, tenant: str) -> VectorStatus:
+        """Replace the current index by the one of another embedder."""
+        request = VectorNext(action="swap", embedder=embedder, tenant=tenant)
+        return await self._ask(subjects.VECTOR_NEXT, request, VectorStatus, BATCH_TIMEOUT)
+
+    async def _ask(self, subject: str, payload: msgspec.Struct, into: type[R], seconds: float) -> R:
+        if self._bus.lost.is_set():
+            raise VectorError(NO_CONNECTION)
+        data = encode(seal(payload, type="request", source="memory"))
+        ended, lost = self._lost, asyncio.create_task(self._bus.lost.wait())
+        request: asyncio.Task[BusMessage] = asyncio.create_task(
+            self._bus.request(
+                subject, data, timeout=seconds, headers=signed(self._bus.secret, subject, data)
+            )
+        )
+        request.add_done_callback(_mark_as_retrieved)
+        try:
+            await asyncio.wait((request, ended, lost), return_when=asyncio.FIRST_COMPLETED)
+            if not request.done():
+                raise VectorError(WORKER_ENDED if ended.done() else NO_CONNECTION)
+            return _decode_answer(request.result(), into)
+        except BusError as error:
+            raise VectorError(f"The vector worker does not answer: {error}") from error
+        finally:
+            request.cancel()
+            lost.cancel()
+
+
+def _mark_as_retrieved(request: asyncio.Task[BusMessage]) -> None:
+    """Retrieve the exception of an abandoned request, so that asyncio does not warn about it."""
+    if not request.cancelled():
+        request.exception()
+
+
+def _decode_answer(answer: BusMessage, into: type[R]) -> R:
+    if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
+        return decode(answer.data, into).payload
+    problem = decode(answer.data, ErrorReply).payload.message
+    raise ERRORS_BY_CODE.get(code, VectorError)(problem)

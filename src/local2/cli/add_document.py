@@ -1,0 +1,95 @@
+"""`local2 add-document`: store files that everybody in the tenant can find."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from local2.cli.answers import NAME, Outcome, answer_on, name_of, progress, report
+from local2.cli.output import Output, run_async
+from local2.client import Connection
+from local2.client.access import connected
+from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
+from local2.protocol.envelope import Sender
+from local2.protocol.memories import MAX_DOCUMENT, MAX_TITLE, AddedDocument, check_size
+from local2.protocol.payloads import Json
+from local2.settings import Settings
+
+
+def add_document(
+    settings: Settings,
+    output: Output,
+    files: Sequence[Path],
+    *,
+    title: str | None,
+    source: str | None,
+) -> None:
+    if len(files) > 1 and (title or source):
+        raise InvalidArgumentsError(
+            "--title and --source apply to a single document.", remedy="Name one file with them."
+        )
+    report(output, run_async(_add_all(settings, output, files, title, source)))
+
+
+async def _add_all(
+    settings: Settings,
+    output: Output,
+    files: Sequence[Path],
+    title: str | None,
+    source: str | None,
+) -> list[Outcome]:
+    outcomes = []
+    async with connected(settings, name=NAME) as bus:
+        with progress(output) as bar:
+            task = bar.add_task("", total=len(files))
+            for file in files:
+                bar.update(task, description=name_of(Path(file.name)))
+                outcomes.append(await _add(bus, file, title, source))
+                bar.update(task, advance=1)
+    return outcomes
+
+
+async def _add(bus: Connection, file: Path, title: str | None, source: str | None) -> Outcome:
+    shown = name_of(file)
+    try:
+        content = await asyncio.to_thread(_text_of, file)
+    except Local2Error as error:
+        return Outcome(file=shown, error=str(error))
+    args: Json = {
+        "content": content,
+        "title": (title or name_of(Path(file.stem)))[:MAX_TITLE],
+        "source": source or await asyncio.to_thread(_path_of, file),
+    }
+    result = await answer_on(bus, "add_document", args, Sender(agent=NAME))
+    if result.error is not None:
+        return Outcome(file=shown, error=result.error.message)
+    data = msgspec.convert(result.data, AddedDocument)
+    return Outcome(file=shown, content=result.content, data=data)
+
+
+def _path_of(file: Path) -> str:
+    """Return the full path, which identifies the document wherever the command is run."""
+    return name_of(file.resolve())
+
+
+def _text_of(file: Path) -> str:
+    """Read the text of a file.
+
+    Raises:
+        BadRequestError: It cannot be read, or is not text.
+        TooLargeError: It is larger than a document may be.
+    """
+    try:
+        with file.open(encoding="utf-8-sig") as opened:
+            text = opened.read(MAX_DOCUMENT + 1)
+    except OSError as error:
+        raise BadRequestError(f"It cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadRequestError("It is not UTF-8 text.") from error
+    if "\x00" in text:
+        raise BadRequestError("It is not UTF-8 text.")
+    if not text.strip():
+        raise BadRequestError("It is empty.")
+    check_size(text)
+    return text

@@ -1,0 +1,140 @@
+"""Call tools for a command, and print their answers or the outcome of each file."""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import msgspec
+
+from local2.cli.output import FAILED, Output, columns, printable, styled
+from local2.client import Connection
+from local2.client.access import await_while_connected, connected
+from local2.client.tools import call_tool
+from local2.errors import BusError, StackNotRunningError
+from local2.protocol.envelope import Sender, new_id
+from local2.protocol.payloads import Json, ToolResult
+from local2.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+NAME = "cli"
+PATIENCE = 60.0
+"""Seconds to wait for a tool, which may have to ask a model or split a document into chunks."""
+CONNECTION_LOST = "The connection to the stack was lost."
+SHOWN_LINES = 3
+"""Lines shown of an entry's content: enough to recognise it, and few enough for a list to fit on
+one screen."""
+MIN_COLUMNS = 20
+"""Minimum width in columns that text is formatted for. A narrower terminal wraps the lines, which
+would otherwise hold one word each."""
+INDENT = "   "
+
+T = TypeVar("T")
+
+
+async def answer(
+    settings: Settings, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
+) -> ToolResult:
+    """Call one tool of the running stack."""
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        return await answer_on(bus, tool, args, caller, patience=patience)
+
+
+async def answer_on(
+    bus: Connection, tool: str, args: Json, caller: Sender, *, patience: float = PATIENCE
+) -> ToolResult:
+    """Call one tool, as a separate turn; fail at once if the connection is lost."""
+    caller = msgspec.structs.replace(caller, query_id=new_id())
+    calling = call_tool(bus, tool, args, caller=caller, timeout=patience)
+    with suppress(StackNotRunningError):
+        return await await_while_connected(bus, calling)
+    return ToolResult.failed(BusError(CONNECTION_LOST))
+
+
+def data_of(result: ToolResult, type_: type[T], output: Output) -> T:
+    """Return the data of a result; print a failed one, and end the command."""
+    if result.error is not None:
+        fail(result, output)
+    return msgspec.convert(result.data, type_)
+
+
+def fail(result: ToolResult, output: Output) -> NoReturn:
+    """Print the error of the tool, and end the command."""
+    output.data(result)
+    output.failure(result.content)
+    sys.exit(FAILED)
+
+
+def show_entry(output: Output, head: str, content: str) -> None:
+    """Print one entry of a list: its head, of `styled` parts, and the beginning of its content."""
+    lines = wrap(
+        " ".join(printable(content).split()),
+        max(columns(), MIN_COLUMNS),
+        initial_indent=INDENT,
+        subsequent_indent=INDENT,
+        max_lines=SHOWN_LINES,
+        placeholder=" …",
+    )
+    output.line(head)
+    output.line("\n".join(lines))
+
+
+def shown_time(moment: datetime) -> str:
+    """Return a time in UTC, to the minute."""
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of one file, as text and as data, or its error."""
+
+    file: str
+    content: str = ""
+    data: msgspec.Struct | None = None
+    error: str | None = None
+
+
+def name_of(file: Path) -> str:
+    """Return the path as text that can be printed and sent, whatever its bytes."""
+    return os.fsencode(file.as_posix()).decode("utf-8", "replace")
+
+
+def show_outcomes(output: Output, outcomes: Sequence[Outcome]) -> None:
+    """Print all outcomes."""
+    output.data(outcomes)
+    for outcome in outcomes:
+        if outcome.error is None:
+            output.line(printable(f"{outcome.file}: {outcome.content}"))
+        else:
+            output.line(styled(f"{outcome.file}: {outcome.error}", fg="red"), error=True)
+
+
+def report(output: Output, outcomes: Sequence[Outcome]) -> None:
+    """Print all outcomes; if one is an error, end the command with exit code 1."""
+    show_outcomes(output, outcomes)
+    if any(outcome.error is not None for outcome in outcomes):
+        sys.exit(FAILED)
+
+
+def progress(output: Output) -> "Progress":
+    """Return a progress bar that disappears at the end; it is shown only on a terminal."""
+    from rich.progress import (  # noqa: PLC0415 - few commands show one
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=output.errors,
+        transient=True,
+        disable=not output.shows_progress,
+    )

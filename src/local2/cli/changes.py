@@ -1,0 +1,242 @@
+"""`local2 consolidate`, `undo`, `audit` and `forget`: change memories, and show the changes.
+
+`consolidate` previews its changes with `--dry-run`, `forget` always, unless it is called with
+`--yes`. Forgotten memories are erased for good, which a receipt confirms.
+"""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from shlex import quote
+
+import click
+import msgspec
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from local2.background import running_task
+from local2.cli.answers import INDENT, NAME, answer, answer_on, data_of, shown_time
+from local2.cli.output import FAILED, Output, printable, run_async, shown, uncut
+from local2.client import Connection
+from local2.client.access import connected
+from local2.client.maintenance import memory_status
+from local2.errors import InvalidArgumentsError, Local2Error
+from local2.home import asking_user
+from local2.protocol.answers import (
+    AuditEntry,
+    AuditTrail,
+    ConsolidationChange,
+    ConsolidationReport,
+    NotDone,
+    Receipt,
+    UndoReport,
+)
+from local2.protocol.envelope import Sender
+from local2.protocol.payloads import Json, ToolResult
+from local2.settings import Settings
+
+PATIENCE = 600.0
+"""Seconds that a consolidation may take; 50,000 facts take about 60."""
+POLL = 0.2
+"""Seconds between two readings of the progress."""
+PAGE = 1_000
+"""Audit entries read in one request."""
+ACTION_LABELS = {
+    "archived": "archive",
+    "merged": "merge",
+    "contradicted": "replace",
+    "importance": "weigh",
+}
+ERASURE_TIMEOUT = 3600.0
+"""Seconds that an erasure may take: erasing a million records takes minutes."""
+
+
+def consolidate(settings: Settings, output: Output, caller: Sender, *, dry_run: bool) -> None:
+    result = run_async(_consolidate(settings, output, caller, dry_run=dry_run))
+    report = data_of(result, ConsolidationReport, output)
+    output.data(report)
+    if output.json:
+        return
+    if report.changes:
+        output.table(_changes(report.changes))
+    for one in report.left:
+        output.text(f"Left alone: {one.id} contradicts {one.contradicts}; {one.reason}.")
+    _show_not_done(output, report.not_done)
+    output.text(result.content)
+    if report.run and report.changes:
+        is_default = caller.user == asking_user(settings.bus, None)
+        user = "" if is_default else f" --user {quote(caller.user or '')}"
+        output.text(f"`local2 undo {report.run}{user}` undoes it.")
+
+
+async def _consolidate(
+    settings: Settings, output: Output, caller: Sender, *, dry_run: bool
+) -> ToolResult:
+    async with (
+        connected(settings, name=NAME, user=caller.user) as bus,
+        running_task(_show_progress(bus, output), "progress"),
+    ):
+        args = {"dry_run": dry_run}
+        return await answer_on(bus, "consolidate", args, caller, patience=PATIENCE)
+
+
+async def _show_progress(bus: Connection, output: Output) -> None:
+    """Show how many facts have been compared so far."""
+    columns = (SpinnerColumn(), TextColumn("{task.completed} facts compared"))
+    hidden = not output.shows_progress
+    with Progress(*columns, console=output.errors, transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=None)
+        while True:
+            await asyncio.sleep(POLL)
+            try:
+                now = (await memory_status(bus)).consolidation
+            except Local2Error:  # progress is only shown; its failure must not fail the command
+                continue
+            if now is not None:
+                progress.update(task, completed=now.looked_at)
+
+
+def _changes(changes: Sequence[ConsolidationChange]) -> Table:
+    table = Table("What", "Scope", uncut("Memory"), uncut("Why"))
+    for change in changes:
+        about = [change.id, change.topic or change.memory_type or "", _beginning(change.content)]
+        why = change.reason
+        if change.superseded_by:
+            why += f"\n{INDENT}→ {change.superseded_by}"
+        if change.after is not None:
+            why += f"\n{INDENT}{change.before:.2f} → {change.after:.2f}"
+        cells = (ACTION_LABELS[change.action], change.scope, "\n".join(filter(None, about)), why)
+        table.add_row(*map(shown, cells))
+    return table
+
+
+def _beginning(content: str, characters: int = 100) -> str:
+    text = " ".join(printable(content).split())
+    return text if len(text) <= characters else f"{text[:characters]}…"
+
+
+def undo(settings: Settings, output: Output, run: str, caller: Sender) -> None:
+    result = run_async(answer(settings, "undo", {"run": run}, caller, patience=PATIENCE))
+    report = data_of(result, UndoReport, output)
+    output.data(report)
+    _show_not_done(output, report.not_done)
+    output.text(result.content)
+
+
+def _show_not_done(output: Output, not_done: Sequence[NotDone]) -> None:
+    for one in not_done:
+        output.text(f"Not done: {one.id or 'a whole scope'}; {one.reason}.")
+
+
+def audit(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    caller: Sender,
+    *,
+    record_id: str | None,
+    run: str | None,
+    limit: int,
+) -> None:
+    args = {"id": record_id, "run": run}
+    trail = run_async(_read_trail(settings, output, caller, args, limit))
+    output.data(trail)
+    if not trail.entries:
+        output.text("Nothing was changed.")
+        return
+    table = Table("When", "What", uncut("Memory"), "By", uncut("Why"), uncut("Run"))
+    for entry in trail.entries:
+        table.add_row(*map(shown, _row(entry)))
+    output.table(table)
+    if trail.next is not None:
+        output.text("There are older entries; use --limit to show more.")
+
+
+async def _read_trail(
+    settings: Settings, output: Output, caller: Sender, args: dict[str, str | None], limit: int
+) -> AuditTrail:
+    """Read up to `limit` entries, page by page."""
+    entries: list[AuditEntry] = []
+    before: int | None = None
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        while True:
+            page = {**args, "limit": min(limit - len(entries), PAGE), "before": before}
+            trail = data_of(await answer_on(bus, "audit", page, caller), AuditTrail, output)
+            entries += trail.entries
+            before = trail.next
+            if before is None or len(entries) >= limit:
+                return msgspec.structs.replace(trail, entries=entries)
+
+
+def _row(entry: AuditEntry) -> tuple[str, ...]:
+    by = {"self": "you", "other": "another user", None: ""}[entry.by]
+    who = " · ".join(filter(None, (entry.agent, by)))
+    about = entry.topic or entry.memory_type or entry.kind or ""
+    why = entry.reason or ""
+    if entry.superseded_by:
+        why += f"\n→ {entry.superseded_by}"
+    if isinstance(entry.before, float) and isinstance(entry.after, float):
+        why += f"\n{entry.before:.2f} → {entry.after:.2f}"
+    memory = "\n".join(filter(None, (entry.id, about)))
+    return shown_time(entry.at), entry.action, memory, who, why, entry.run or ""
+
+
+def forget(  # noqa: PLR0913 - one parameter an option
+    settings: Settings, output: Output, args: Json, *, user: str | None, dry_run: bool, yes: bool
+) -> None:
+    """Erase what these arguments of the tool choose; without any, everything of the user."""
+    if not args.keys() - {"allow_again"}:
+        if user is None:
+            raise InvalidArgumentsError(
+                "Say what to forget.", remedy="Add --user, --session, --topic or --id."
+            )
+        args = {**args, "everything": True}
+    caller = Sender(agent=NAME, user=asking_user(settings.bus, user))
+    if dry_run or not yes:
+        preview = data_of(_forget(settings, {**args, "dry_run": True}, caller), Receipt, output)
+        if dry_run:
+            output.data(preview)
+        _show(output, preview)
+        if dry_run:
+            return
+        _confirm(output, preview)
+    with output.errors.status("Erasing, and checking that nothing is left …"):
+        result = _forget(settings, args, caller)
+    receipt = data_of(result, Receipt, output)
+    output.data(receipt)
+    _show(output, receipt)
+    if not receipt.complete:
+        sys.exit(FAILED)
+
+
+def _forget(settings: Settings, args: Json, caller: Sender) -> ToolResult:
+    async def ask() -> ToolResult:
+        async with connected(settings, name=NAME, user=caller.user) as bus:
+            return await answer_on(bus, "forget", args, caller, patience=ERASURE_TIMEOUT)
+
+    return run_async(ask())
+
+
+def _confirm(output: Output, preview: Receipt) -> None:
+    if output.json:
+        raise InvalidArgumentsError(
+            "With --json, the command cannot ask for confirmation.", remedy="Add --yes."
+        )
+    if preview.erased and not click.confirm("Erase it for good?"):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _show(output: Output, receipt: Receipt) -> None:
+    table = Table("Would be erased" if receipt.dry_run else "Erased", "How many")
+    for name, number in receipt.erased.items():
+        table.add_row(shown(name), f"{number:,}")
+    if not receipt.erased:
+        table.add_row("nothing", "")
+    output.table(table)
+    if receipt.dry_run:
+        return
+    table = Table(f"Checked at {receipt.at:%Y-%m-%d %H:%M} UTC", "Found", uncut("What to do"))
+    for check in receipt.checks:
+        table.add_row(shown(check.name), f"{check.found:,}", shown(check.note or ""))
+    output.table(table)
+    again = "can" if receipt.may_come_back else "cannot"
+    output.text(f"A later import {again} store the erased content again.")

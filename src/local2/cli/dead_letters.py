@@ -1,0 +1,149 @@
+"""`local2 dead-letters`: list, show, retry and drop messages that could not be read."""
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+import msgspec
+from rich.table import Table
+
+from local2.cli.answers import NAME, shown_time
+from local2.cli.output import FAILED, Output, run_async, shown
+from local2.client import Connection
+from local2.client.access import connected
+from local2.client.maintenance import all_letters, drop_letter, letter_at, publish_again
+from local2.errors import InvalidArgumentsError, RequestError
+from local2.protocol.maintenance import StoredLetter
+from local2.settings import Settings
+
+
+class LetterSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter without its message. If it is `cut`, it cannot be published again."""
+
+    number: int
+    time: datetime
+    subject: str
+    source: str
+    reason: str
+    cut: bool
+
+    @classmethod
+    def of(cls, stored: StoredLetter) -> "LetterSummary":
+        letter = stored.letter
+        return cls(
+            number=stored.sequence,
+            time=stored.at,
+            subject=letter.subject,
+            source=letter.source,
+            reason=letter.reason,
+            cut=letter.cut,
+        )
+
+
+class LetterOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was done with one dead letter, or why nothing was."""
+
+    number: int
+    done: str = ""
+    error: str | None = None
+
+
+def list_letters(settings: Settings, output: Output) -> None:
+    async def read() -> list[LetterSummary]:
+        async with connected(settings, name=NAME) as bus:
+            return [LetterSummary.of(stored) async for stored in all_letters(bus)]
+
+    summaries = run_async(read())
+    output.data(summaries)
+    if not summaries:
+        output.text("Every message could be read.")
+        return
+    table = Table()
+    table.add_column("No.", no_wrap=True)
+    table.add_column("Time", no_wrap=True)
+    table.add_column("Subject, source", overflow="fold")
+    table.add_column("Why it could not be read", overflow="fold")
+    for summary in summaries:
+        reason = (
+            f"{summary.reason} (Cut: it cannot be published again.)"
+            if summary.cut
+            else summary.reason
+        )
+        origin = f"{summary.subject}\n{summary.source}"
+        table.add_row(*map(shown, (str(summary.number), shown_time(summary.time), origin, reason)))
+    output.table(table)
+
+
+def show(settings: Settings, output: Output, number: int) -> None:
+    async def read() -> StoredLetter:
+        async with connected(settings, name=NAME) as bus:
+            return await letter_at(bus, number)
+
+    stored = run_async(read())
+    letter = stored.letter
+    output.data(stored)
+    output.text(
+        f"{letter.subject} from {letter.source or 'an unknown source'}, {shown_time(stored.at)}\n"
+        f"{letter.reason}\n\n{letter.message}"
+    )
+    if letter.cut:
+        output.text("\n(Cut: only the beginning was stored.)")
+
+
+def retry(
+    settings: Settings, output: Output, numbers: Sequence[int], user: str | None, *, every: bool
+) -> None:
+    async def publish(bus: Connection, stored: StoredLetter) -> None:
+        await publish_again(bus, stored)
+        await drop_letter(bus, stored.sequence)
+
+    _apply(
+        settings, output, numbers, every=every, action=publish, done="published again", user=user
+    )
+
+
+def drop(settings: Settings, output: Output, numbers: Sequence[int], *, every: bool) -> None:
+    async def remove(bus: Connection, stored: StoredLetter) -> None:
+        await drop_letter(bus, stored.sequence)
+
+    _apply(settings, output, numbers, every=every, action=remove, done="dropped")
+
+
+def _apply(  # noqa: PLR0913 - everything that both commands share
+    settings: Settings,
+    output: Output,
+    numbers: Sequence[int],
+    *,
+    every: bool,
+    action: Callable[[Connection, StoredLetter], Awaitable[None]],
+    done: str,
+    user: str | None = None,
+) -> None:
+    """Apply the action to each letter, even if one fails; if any fails, exit with code 1."""
+    if every == bool(numbers):
+        raise InvalidArgumentsError("Give either the numbers of dead letters or --all.")
+
+    async def apply_to(bus: Connection, number: int) -> LetterOutcome:
+        try:
+            await action(bus, await letter_at(bus, number))
+        except RequestError as error:
+            return LetterOutcome(number=number, error=str(error))
+        return LetterOutcome(number=number, done=done)
+
+    async def apply() -> list[LetterOutcome]:
+        async with connected(settings, name=NAME, user=user) as bus:
+            chosen = [stored.sequence async for stored in all_letters(bus)] if every else numbers
+            return [await apply_to(bus, number) for number in chosen]
+
+    _report(output, run_async(apply()))
+
+
+def _report(output: Output, outcomes: Sequence[LetterOutcome]) -> None:
+    output.data(outcomes)
+    for outcome in outcomes:
+        if outcome.error is None:
+            output.text(f"{outcome.number}: {outcome.done}")
+        else:
+            output.failure(f"{outcome.number}: {outcome.error}")
+    if any(outcome.error is not None for outcome in outcomes):
+        sys.exit(FAILED)

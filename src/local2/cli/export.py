@@ -1,0 +1,117 @@
+"""`local2 export`: write all memories of a tenant, or of a scope, as JSON lines.
+
+The file is written as `FILE.part` and renamed once it is complete, so that an existing backup stays
+intact until then.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from local2._version import __version__
+from local2.cli.answers import NAME, Outcome, name_of, progress, report
+from local2.cli.output import Output, run_async
+from local2.client.access import connected
+from local2.client.maintenance import export_page
+from local2.errors import UnwritableError
+from local2.protocol.envelope import Sender, utc_now
+from local2.protocol.maintenance import ExportPage, ExportRequest
+from local2.protocol.portable import FORMAT, EndLine, HeaderLine, Line
+from local2.settings import Settings
+
+STANDARD_OUTPUT = Path("-")
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of lines of each type."""
+
+    counts: dict[str, int]
+
+
+def describe_counts(counts: dict[str, int]) -> str:
+    """Return the numbers of each type in words, e.g. `3 records, 1 note`."""
+    return ", ".join(f"{count} {_plural(kind, count)}" for kind, count in counts.items()) or "0"
+
+
+def _plural(kind: str, count: int) -> str:
+    if count == 1 or kind in {"audit", "feedback"}:
+        return kind
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+def export(
+    settings: Settings, output: Output, file: Path, ask: ExportRequest, caller: Sender
+) -> None:
+    with _output_file(file) as target:
+        counts = run_async(_export(settings, output, target, ask, caller))
+    content = f"{describe_counts(counts)} exported."
+    if file == STANDARD_OUTPUT:  # it must contain nothing but the lines
+        output.errors.print(content, markup=False)
+    else:
+        report(output, [Outcome(file=name_of(file), content=content, data=Exported(counts=counts))])
+
+
+@contextmanager
+def _output_file(file: Path) -> Iterator[BinaryIO]:
+    """Open the file to write to; it gets its name at the end."""
+    if file == STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        return
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("wb") as target:
+            yield target
+        part.replace(file)
+    except OSError as error:
+        raise UnwritableError(file, error, instead="another file") from error
+
+
+async def _export(
+    settings: Settings, output: Output, target: BinaryIO, ask: ExportRequest, caller: Sender
+) -> dict[str, int]:
+    """Write the lines of every page; return how many there are of each type."""
+    counts: Counter[str] = Counter()
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        page = await export_page(bus, ask, caller)
+        _write(target, _header(page, ask, caller))
+        with progress(output) as bar:
+            task = bar.add_task("Exporting", total=page.records)
+            while True:
+                _write_page(target, page)
+                counts.update(page.counts)
+                bar.update(task, completed=counts["record"])
+                if page.cursor is None:
+                    break
+                ask.cursor = page.cursor
+                page = await export_page(bus, ask, caller)
+    _write(target, EndLine(counts=dict(counts)))
+    target.flush()
+    return dict(counts)
+
+
+def _header(page: ExportPage, ask: ExportRequest, caller: Sender) -> HeaderLine:
+    return HeaderLine(
+        format=FORMAT,
+        local2=__version__,
+        exported_at=utc_now(),
+        records=page.records or 0,
+        scope=ask.scope,
+        user=caller.user if ask.scope in {"session", "user"} else None,
+        session=caller.session_id if ask.scope == "session" else None,
+        agent=caller.agent if ask.scope == "agent" else None,
+    )
+
+
+def _write_page(target: BinaryIO, page: ExportPage) -> None:
+    target.writelines(bytes(line) + b"\n" for line in page.lines)
+    if page.piece:
+        target.write(page.piece if page.cut else page.piece + b"\n")
+
+
+def _write(target: BinaryIO, line: Line) -> None:
+    target.write(msgspec.json.encode(line) + b"\n")

@@ -1,0 +1,265 @@
+"""`local2 import`: store the lines of an export file in the memory of the running stack.
+
+A file is read twice, so that all of it is checked before any of it is sent. Standard input is
+checked as it arrives. Lines are stored page by page, each page whole or not at all. Importing a
+file again completes an import that was interrupted.
+"""
+
+import sys
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from rich.progress import Progress, TaskID
+
+from local2.cli.answers import NAME, Outcome, name_of, progress, report
+from local2.cli.export import describe_counts
+from local2.cli.output import Output, run_async
+from local2.client.access import connected
+from local2.client.maintenance import import_lines
+from local2.errors import BadRequestError, InvalidArgumentsError, Local2Error
+from local2.protocol.envelope import Sender, new_id
+from local2.protocol.maintenance import Conflict, ImportReport, ImportRequest, RefusedLine
+from local2.protocol.portable import (
+    FORMAT,
+    MAX_LINE_BYTES,
+    MAX_LINES_PER_MESSAGE,
+    MESSAGE_LINE_BYTES,
+    EndLine,
+    HeaderLine,
+    any_line,
+)
+from local2.settings import Settings
+
+STANDARD_INPUT = Path("-")
+SHOWN_CONFLICTS = 20
+SHOWN_REFUSED = 20
+AGAIN = "Import it again to continue: nothing is stored twice."
+CUT_SHORT = "The file was cut short: the last line of the export is missing."
+
+
+class ImportOutcome:
+    """The outcomes of the lines imported so far."""
+
+    def __init__(self, *, dry_run: bool) -> None:
+        self.dry_run = dry_run
+        self.report = ImportReport(new={}, known={}, conflicts=[], refused=[])
+
+    def add(self, page: ImportReport) -> None:
+        """Add the outcomes of a page."""
+        total = self.report
+        for counts, more in ((total.new, page.new), (total.known, page.known)):
+            for kind, count in more.items():
+                counts[kind] = counts.get(kind, 0) + count
+        total.replaced += page.replaced
+        total.erased += page.erased
+        total.unplaced += page.unplaced
+        total.conflicts += page.conflicts
+        total.refused += page.refused
+
+    def summary(self) -> str:
+        report = self.report
+        done = "would be imported" if self.dry_run else "imported"
+        known = sum(report.known.values())
+        parts = [f"{describe_counts(report.new)} {done}", f"{known} already known"]
+        for count, what in (
+            (report.replaced, "replaced by newer versions"),
+            (report.erased, "left out because they were erased here"),
+            (report.unplaced, "about records that do not exist here"),
+            (len(report.conflicts), "conflicts, resolved in favour of the newer version"),
+            (len(report.refused), "refused"),
+        ):
+            parts += [f"{count} {what}"] if count else []
+        return f"{', '.join(parts)}."
+
+
+class LineChecker:
+    """Checks the lines of a file in their order."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.records = 0
+        self._counts: Counter[str] = Counter()
+        self._ended = False
+
+    def accepts(self, data: bytes) -> bool:
+        """Check a line; return whether it is to be stored.
+
+        Raises:
+            BadRequestError: It is not a line of an export, or not in its proper place.
+        """
+        self.number += 1
+        if not data.strip():
+            return False
+        if self._ended:
+            raise BadRequestError(f"Line {self.number} follows the last line of the export.")
+        line = any_line(data, self.number)
+        if isinstance(line, HeaderLine) != (self.number == 1):
+            raise BadRequestError(
+                f"Line {self.number} is out of place: the header must be the first line of an "
+                "export, and only the first."
+            )
+        if isinstance(line, HeaderLine):
+            self._begin(line)
+            return False
+        if isinstance(line, EndLine):
+            self._end(line)
+            return False
+        self._counts[str(line.__struct_config__.tag)] += 1
+        return True
+
+    def finish(self) -> None:
+        """Check that no lines are missing.
+
+        Raises:
+            BadRequestError: The last line of the export is missing.
+        """
+        if not self._ended:
+            raise BadRequestError(CUT_SHORT, remedy="Export it again.")
+
+    def _begin(self, header: HeaderLine) -> None:
+        if header.format > FORMAT:
+            raise BadRequestError(
+                f"The file has format {header.format}, from local2 {header.local2}; this local2 "
+                f"reads formats up to {FORMAT}.",
+                remedy="Update local2.",
+            )
+        self.records = header.records
+
+    def _end(self, end: EndLine) -> None:
+        if end.counts != dict(self._counts):
+            expected, found = describe_counts(end.counts), describe_counts(dict(self._counts))
+            raise BadRequestError(
+                f"Line {self.number} says that there are {expected}; the file has {found}.",
+                remedy="Export it again.",
+            )
+        self._ended = True
+
+
+def import_(
+    settings: Settings, output: Output, file: Path, caller: Sender, *, dry_run: bool
+) -> None:
+    imported = ImportOutcome(dry_run=dry_run)
+    error = None
+    try:
+        run_async(_import(settings, output, file, caller, imported))
+    except Local2Error as failed:
+        error = str(failed)
+    except KeyboardInterrupt:
+        error = "It was interrupted."
+    if error is not None:
+        again = AGAIN if imported.report.new and not dry_run else ""
+        if imported.report == ImportReport():
+            error = f"{error} Nothing was imported."
+        else:
+            error = f"{imported.summary()} Then: {error} {again}".rstrip()
+    _show_conflicts(output, imported.report.conflicts)
+    _show_refused(output, imported.report.refused)
+    outcome = Outcome(
+        file=name_of(file), content=imported.summary(), data=imported.report, error=error
+    )
+    report(output, [outcome])
+
+
+async def _import(
+    settings: Settings, output: Output, file: Path, caller: Sender, imported: ImportOutcome
+) -> None:
+    with progress(output) as bar:
+        task = bar.add_task("Checking", total=None)
+        total = None if file == STANDARD_INPUT else _count_checked(file, bar, task)
+        bar.update(task, description="Importing", completed=0, total=total)
+        async with connected(settings, name=NAME, user=caller.user) as bus:
+            for ask in _requests(_lines(file), dry_run=imported.dry_run):
+                imported.add(await import_lines(bus, ask, caller))
+                bar.update(task, advance=len(ask.lines) or (not ask.cut))
+
+
+def _count_checked(file: Path, bar: Progress, task: TaskID) -> int:
+    """Check all lines of a file; return how many are to be stored."""
+    checker, count = LineChecker(), 0
+    for line in _lines(file):
+        count += checker.accepts(line)
+        bar.update(task, completed=count, total=checker.records)
+    checker.finish()
+    return count
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        if file == STANDARD_INPUT:
+            yield from _lines_of(sys.stdin.buffer)
+        else:
+            with file.open("rb") as source:
+                yield from _lines_of(source)
+    except OSError as error:
+        raise InvalidArgumentsError(f"It cannot be read: {error.strerror}.") from error
+
+
+def _lines_of(source: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines without their ends, and without a byte order mark; none fills the memory.
+
+    Raises:
+        BadRequestError: A line is too long.
+    """
+    number = 0
+    while line := source.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise BadRequestError(
+                f"Line {number} has more than {MAX_LINE_BYTES:,} bytes.",
+                remedy="No line of an export is that long: is it the right file?",
+            )
+        yield (line.removeprefix(BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")
+
+
+def _requests(lines: Iterable[bytes], *, dry_run: bool) -> Iterator[ImportRequest]:
+    """Yield the lines in requests that fit the bus; each line is checked before it is sent."""
+    checker = LineChecker()
+    page = ImportRequest(number=0, lines=[], dry_run=dry_run)
+    size = 0
+    for line in filter(checker.accepts, lines):
+        full = size + len(line) > MESSAGE_LINE_BYTES or len(page.lines) == MAX_LINES_PER_MESSAGE
+        if page.lines and (full or checker.number != page.number + len(page.lines)):
+            yield page
+            page, size = ImportRequest(number=0, lines=[], dry_run=dry_run), 0
+        if len(line) > MESSAGE_LINE_BYTES:
+            yield from _pieces(line, checker.number, dry_run=dry_run)
+            continue
+        page.number = page.number or checker.number
+        page.lines.append(msgspec.Raw(line))
+        size += len(line)
+    if page.lines:
+        yield page
+    checker.finish()
+
+
+def _pieces(line: bytes, number: int, *, dry_run: bool) -> Iterator[ImportRequest]:
+    """Yield the pieces of a line that is too large for one request."""
+    transfer = new_id()
+    for part, start in enumerate(range(0, len(line), MESSAGE_LINE_BYTES)):
+        yield ImportRequest(
+            number=number,
+            piece=line[start : start + MESSAGE_LINE_BYTES],
+            transfer=transfer,
+            part=part,
+            cut=start + MESSAGE_LINE_BYTES < len(line),
+            dry_run=dry_run,
+        )
+
+
+def _show_conflicts(output: Output, conflicts: Sequence[Conflict]) -> None:
+    for conflict in conflicts[:SHOWN_CONFLICTS]:
+        about = conflict.topic or conflict.document
+        output.text(f"{about}: {conflict.kept} is current, {conflict.history} is history.")
+    if (more := len(conflicts) - SHOWN_CONFLICTS) > 0:
+        output.text(f"… and {more} more; --json lists them all.")
+
+
+def _show_refused(output: Output, refused: Sequence[RefusedLine]) -> None:
+    for one in refused[:SHOWN_REFUSED]:
+        output.text(f"Line {one.line} was refused: {one.problem}")
+    if (more := len(refused) - SHOWN_REFUSED) > 0:
+        output.text(f"… and {more} more; --json lists them all.")

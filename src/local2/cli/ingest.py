@@ -1,0 +1,235 @@
+"""`local2 ingest`: store conversations from JSON lines, one message per line.
+
+A file is read completely before any of it is sent, so that nothing is stored if a line is wrong. It
+is sent in batches; sending a batch again stores nothing twice.
+"""
+
+import sys
+from codecs import BOM_UTF8
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from rich.progress import Progress, TaskID
+
+from local2.cli.answers import NAME, Outcome, answer_on, name_of, progress, report, show_outcomes
+from local2.cli.output import Output, run_async
+from local2.client import Connection
+from local2.client.access import connected
+from local2.errors import BadRequestError, InvalidArgumentsError
+from local2.protocol.conversation import (
+    ConversationMessage,
+    IngestReport,
+    SkippedMessage,
+    numbered,
+    session_of,
+)
+from local2.protocol.envelope import Sender
+from local2.protocol.json_text import read_json
+from local2.protocol.messages import Id, messages_of
+from local2.protocol.payloads import Json, split_into_parts
+from local2.settings import Settings
+
+STANDARD_INPUT = Path("-")
+BATCH_BYTES = 500_000
+"""Maximum bytes of the messages in one request; the bus carries 1 MB, including the envelope."""
+MAX_MESSAGE_BYTES = 900_000
+"""Maximum bytes of one message as JSON, so that a request with only this message fits into the
+bus's 1 MB."""
+BATCH_MESSAGES = 1_000
+"""Maximum messages in one request. They are written in one transaction, for which other saves
+wait."""
+INTERRUPTION = "It was interrupted."
+AGAIN = "Ingest the file again: nothing is stored twice."
+_line: msgspec.json.Decoder[Json] = msgspec.json.Decoder(Json)
+
+
+class SessionField(msgspec.Struct, frozen=True, kw_only=True):
+    """The field of a line that is not part of its message."""
+
+    session_id: Id | None
+
+
+class FileSession(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversation of a file, with its messages numbered, ready to be sent in parts."""
+
+    id: str
+    messages: list[ConversationMessage]
+
+
+class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The conversations in a file, or what is wrong with it.
+
+    With `allow_again`, messages that were erased may be stored again.
+    """
+
+    name: str
+    sessions: list[FileSession] = []
+    allow_again: bool = False
+    error: str | None = None
+
+
+class IngestedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of new, changed, known and erased records, and the skipped messages with reasons."""
+
+    sessions: list[str]
+    remembered: int = 0
+    changed: int = 0
+    known: int = 0
+    skipped: list[SkippedMessage] = []
+    erased: int = 0
+
+    def plus(self, batch: IngestReport) -> Self:
+        """Return the counts with those of another batch added."""
+        return msgspec.structs.replace(
+            self,
+            remembered=self.remembered + batch.added,
+            changed=self.changed + batch.changed,
+            known=self.known + batch.known,
+            skipped=[*self.skipped, *batch.skipped],
+            erased=self.erased + batch.erased,
+        )
+
+    def summary(self) -> str:
+        """Return the counts in a sentence, worded as the tool words those of one batch."""
+        whole = IngestReport(
+            session_id="",
+            ids=[],
+            added=self.remembered,
+            changed=self.changed,
+            known=self.known,
+            skipped=self.skipped,
+            erased=self.erased,
+        )
+        return f"{whole.summary()}."
+
+
+def ingest(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    files: Sequence[Path],
+    caller: Sender,
+    *,
+    session: str | None,
+    allow_again: bool = False,
+) -> None:
+    parsed = [_parsed(file, session, allow_again=allow_again) for file in files]
+    outcomes: list[Outcome] = []
+    try:
+        run_async(_send_all(settings, output, parsed, caller, outcomes))
+    except KeyboardInterrupt:
+        show_outcomes(output, outcomes)
+        raise
+    report(output, outcomes)
+
+
+def _parsed(file: Path, session: str | None, *, allow_again: bool) -> ParsedFile:
+    name = "standard input" if file == STANDARD_INPUT else name_of(file)
+    try:
+        data = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
+        sessions = list(sessions_in(data, session))
+        return ParsedFile(name=name, sessions=sessions, allow_again=allow_again)
+    except OSError as error:
+        return ParsedFile(name=name, error=f"It cannot be read: {error.strerror}.")
+    except BadRequestError as error:
+        return ParsedFile(name=name, error=str(error))
+
+
+def sessions_in(data: bytes, session: str | None) -> Iterator[FileSession]:
+    """Yield the conversations in JSON lines; lines that name no session belong to `session`.
+
+    Raises:
+        BadRequestError: A line is not a message; the error names the line and the reason.
+    """
+    by_session: dict[str | None, list[ConversationMessage]] = {}
+    for number, text in enumerate(data.removeprefix(BOM_UTF8).splitlines(), start=1):
+        if text.strip():
+            named, messages = _read_line(text, number)
+            by_session.setdefault(named or session, []).extend(messages)
+    for named, messages in by_session.items():
+        yield FileSession(id=named or session_of(messages), messages=list(numbered(messages)))
+
+
+def _read_line(text: bytes, number: int) -> tuple[str | None, list[ConversationMessage]]:
+    """Return the session that a line names, and its messages: tool results first, then its own."""
+    try:
+        line = read_json(text, _line.decode)
+        named = msgspec.convert(
+            {"session_id": line.pop("session_id", None)}, SessionField
+        ).session_id
+        messages = [_checked_size(message) for message in messages_of(line)]
+    except (
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+        RecursionError,
+        InvalidArgumentsError,
+    ) as error:
+        has_remedy = isinstance(error, InvalidArgumentsError) and error.remedy is not None
+        example = "" if has_remedy else ' A line looks like {"role": "user", "content": "…"}.'
+        raise BadRequestError(
+            f"Line {number} is not a message: {str(error).rstrip('.')}.",
+            remedy=f"Nothing of this file was sent.{example}",
+        ) from error
+    return None if named is None else str(named), messages
+
+
+def _checked_size(message: ConversationMessage) -> ConversationMessage:
+    if _size(message) > MAX_MESSAGE_BYTES:
+        raise InvalidArgumentsError(f"it has more than {MAX_MESSAGE_BYTES:,} bytes")
+    return message
+
+
+def _size(message: ConversationMessage) -> int:
+    return len(msgspec.json.encode(message))
+
+
+def batches(messages: Sequence[ConversationMessage]) -> Iterator[list[ConversationMessage]]:
+    """Split the messages, in order, into batches as large as the limits allow."""
+    return split_into_parts(messages, _size, max_bytes=BATCH_BYTES, max_items=BATCH_MESSAGES)
+
+
+async def _send_all(
+    settings: Settings,
+    output: Output,
+    files: Sequence[ParsedFile],
+    caller: Sender,
+    outcomes: list[Outcome],
+) -> None:
+    """Send the files one by one, and keep `outcomes` up to date in case of an interruption."""
+    total = sum(len(session.messages) for file in files for session in file.sessions)
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        with progress(output) as bar:
+            task = bar.add_task("", total=total)
+            for file in files:
+                bar.update(task, description=file.name)
+                begun = len(outcomes)
+                async for outcome in _send_file(bus, file, caller, bar, task):
+                    outcomes[begun:] = [outcome]
+
+
+async def _send_file(
+    bus: Connection, file: ParsedFile, caller: Sender, bar: Progress, task: TaskID
+) -> AsyncIterator[Outcome]:
+    """Send a file. Yield its outcome at the end, and before each batch that of an interruption."""
+    if file.error is not None:
+        yield Outcome(file=file.name, error=file.error)
+        return
+    done = IngestedFile(sessions=[session.id for session in file.sessions])
+    for session in file.sessions:
+        for batch in batches(session.messages):
+            yield _stopped_outcome(file, done, INTERRUPTION)
+            args: Json = {"messages": batch, "session_id": session.id}
+            if file.allow_again:
+                args["allow_again"] = True
+            result = await answer_on(bus, "ingest", args, caller)
+            if result.error is not None:
+                yield _stopped_outcome(file, done, result.error.message)
+                return
+            done = done.plus(msgspec.convert(result.data, IngestReport))
+            bar.update(task, advance=len(batch))
+    yield Outcome(file=file.name, content=done.summary(), data=done)
+
+
+def _stopped_outcome(file: ParsedFile, done: IngestedFile, why: str) -> Outcome:
+    return Outcome(file=file.name, error=f"{done.summary()} Then: {why} {AGAIN}")

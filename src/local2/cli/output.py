@@ -1,0 +1,182 @@
+"""The output of commands: text and tables for people, JSON for programs, errors with remedies.
+
+rich is imported only for tables and progress: it takes longer than what most commands do.
+"""
+
+# ruff: noqa: PLC0415
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+import msgspec
+
+from local2.config_files import load_settings
+from local2.errors import Local2Error
+from local2.home import home_of
+from local2.logs import logging_to
+from local2.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Column, Table
+
+T = TypeVar("T")
+
+FAILED = 1
+"""Exit code of a command that failed."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells use it: 128 plus the number of SIGINT."""
+
+
+class Output:
+    """The output of a command: JSON `data` with --json, otherwise text and tables."""
+
+    def __init__(self, *, json: bool = False) -> None:
+        self.json = json
+
+    @cached_property
+    def console(self) -> "Console":
+        from rich.console import Console
+
+        return Console(highlight=False)
+
+    @cached_property
+    def errors(self) -> "Console":
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether progress is shown: only to people, and only on a terminal."""
+        return not self.json and sys.stderr.isatty()
+
+    def data(self, data: object) -> None:
+        """Print one JSON document; do nothing without --json."""
+        if self.json:
+            sys.stdout.write(msgspec.json.format(msgspec.json.encode(data)).decode() + "\n")
+
+    def text(self, text: str, *, as_it_is: bool = False) -> None:
+        """Print text for people, without terminal control characters.
+
+        A terminal gets whole words; with `as_it_is`, whole lines, for text that is copied.
+        """
+        self.line(printable(text) if as_it_is else _wrapped(printable(text)))
+
+    def line(self, line: str, *, error: bool = False) -> None:
+        """Print text for people that is `printable`, or `styled`; lines are not wrapped."""
+        if not self.json:
+            click.echo(line, err=error, color=False if _is_plain() else None)
+
+    def table(self, table: "Table") -> None:
+        """Print a table for people."""
+        if not self.json:
+            self.console.print(table)
+
+    def error(self, error: Local2Error) -> None:
+        """Print an error and its remedy on standard error, or as JSON with --json."""
+        if self.json:
+            message = printable(str(error))
+            self.data({"ok": False, "error": {"code": error.code, "message": message}})
+            return
+        head = styled("Error:", bold=True, fg="red")
+        self.line(f"{head} {printable(error.message)}", error=True)
+        if error.remedy:
+            self.line(f"{styled('→', dim=True)} {printable(error.remedy)}", error=True)
+
+    def failure(self, text: str) -> None:
+        """Print an error that a tool or an agent reported, on standard error."""
+        self.line(printable(text), error=True)
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters, because anybody may have stored it."""
+    return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+
+
+def styled(text: str, **style: Any) -> str:
+    """Return the text printable and in click's style, which only a terminal gets."""
+    return click.style(printable(text), **style)
+
+
+def columns() -> int:
+    """Return the width of the terminal."""
+    return get_terminal_size().columns
+
+
+def _wrapped(text: str) -> str:
+    """Return the text with lines that a terminal need not cut within a word."""
+    if not sys.stdout.isatty():
+        return text
+    lines = (
+        wrap(line, columns(), replace_whitespace=False, break_on_hyphens=False) or [""]
+        for line in text.split("\n")
+    )
+    return "\n".join(part for line in lines for part in line)
+
+
+def _is_plain() -> bool:
+    """Return whether the user wants no colours (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
+def shown(text: str) -> str:
+    """Return the text printable and escaped, for a line or a table with markup."""
+    from rich.markup import escape
+
+    return escape(printable(text))
+
+
+def uncut(heading: str) -> "Column":
+    """Return a column that wraps its content instead of cutting it, so that ids can be copied."""
+    from rich.table import Column
+
+    return Column(heading, overflow="fold")
+
+
+class GlobalOptions(NamedTuple):
+    """The folder of the settings, the tenant to ask as, and the folder of the memory, as named."""
+
+    config: Path | None = None
+    tenant: str | None = None
+    home: Path | None = None
+
+
+@contextmanager
+def command(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Settings, Output]]:
+    """Read the settings for a command, and turn its errors into messages and exit codes.
+
+    An error ends the command with exit code 1, Ctrl-C with 130. Logs go to standard error unless
+    the command sends them to a file.
+    """
+    output = Output(json=json)
+    try:
+        with logging_to(level="error"):
+            settings = load_settings(chosen.config, home=home_of(chosen.home))
+            if chosen.tenant is not None:
+                bus = msgspec.structs.replace(settings.bus, tenant=chosen.tenant)
+                settings = msgspec.structs.replace(settings, bus=bus)
+            yield settings, output
+    except Local2Error as error:
+        output.error(error)
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the fastest event loop that is installed."""
+    try:
+        import uvloop  # it does not exist for Windows
+    except ImportError:
+        return asyncio.run(work)
+    return uvloop.run(work)

@@ -1,0 +1,130 @@
+"""`local2 recall`, `history` and `relations`: search, and show versions and relations."""
+
+from collections.abc import Sequence
+
+from local2.cli.answers import INDENT, answer, data_of, show_entry, shown_time
+from local2.cli.output import Output, printable, run_async, styled
+from local2.home import other_homes
+from local2.protocol.envelope import Sender
+from local2.protocol.memories import (
+    NOTHING_FOUND,
+    Answer,
+    Explanation,
+    RecalledItem,
+    RecalledItems,
+    RelatedMemories,
+    RelatedMemory,
+    Version,
+    Versions,
+    nothing_found,
+)
+from local2.protocol.payloads import Json
+from local2.settings import Settings
+
+
+def search(settings: Settings, output: Output, args: Json, caller: Sender) -> None:
+    result = run_async(answer(settings, "recall", args, caller))
+    recalled = data_of(result, RecalledItems, output)
+    output.data(recalled)
+    if output.json:
+        return
+    _show(output, recalled)
+    if not recalled.items:
+        for home in other_homes(settings):
+            output.text(f"(There is another memory in {home}: `local2 --home {home} recall …`.)")
+
+
+def _show(output: Output, recalled: RecalledItems) -> None:
+    if recalled.answer is not None and recalled.items:
+        _show_answer(output, recalled.answer, recalled.items)
+    for number, item in enumerate(recalled.items, start=1):
+        show_entry(output, _item_head(number, item), item.content)
+        if item.explanation is not None:
+            output.line(f"{INDENT}{styled(_score_components(item.explanation), dim=True)}")
+    if not recalled.items:
+        output.text(nothing_found(recalled.reason, recalled.other_users))
+    if recalled.rerank_used:
+        output.line(styled("A reranker determined this order.", dim=True))
+    if recalled.degraded and recalled.items:
+        notice = f"Some memories were searched by words only: {recalled.reason}"
+        output.line(styled(notice, fg="yellow"))
+
+
+def _show_answer(output: Output, answered: Answer, items: Sequence[RecalledItem]) -> None:
+    if not answered.by_model:
+        output.line(styled("No model wrote an answer from these results.", dim=True))
+        return
+    output.text(answered.text or "These results do not answer the question.")
+    numbers = [str(n) for n, item in enumerate(items, start=1) if item.id in answered.ids]
+    if numbers:
+        output.line(styled(f"The answer is based on {', '.join(numbers)}.", dim=True))
+
+
+def _item_head(number: int, item: RecalledItem) -> str:
+    score = styled(f"{number}. {item.score:.2f}", bold=True)
+    parts = [score, shown_time(item.event_time), printable(item.source_kind)]
+    if label := item.topic or item.label:
+        parts.append(styled(label, fg="cyan"))
+    if item.session_id:
+        parts.append(styled(f"session {item.session_id}", dim=True))
+    return "  ".join(parts)
+
+
+def _score_components(explanation: Explanation) -> str:
+    """Return the score components that are not zero, and the weight of the scope."""
+    parts = [f"{name}={share:+.2f}" for name, share in explanation.shares.items() if share]
+    return " ".join([*parts, f"weight={explanation.weight:g}"])
+
+
+def history(settings: Settings, output: Output, topic_or_id: str, caller: Sender) -> None:
+    args = {"topic_or_id": topic_or_id}
+    result = run_async(answer(settings, "memory_history", args, caller))
+    past = data_of(result, Versions, output)
+    output.data(past)
+    if output.json:
+        return
+    for version in past.versions:
+        show_entry(output, _version_head(version), version.content)
+    if not past.versions:
+        output.text(NOTHING_FOUND)
+    if older := past.total - len(past.versions):
+        output.text(f"{older} older versions are left out.")
+
+
+def _version_head(version: Version) -> str:
+    ended = styled(version.ended, dim=True) if version.ended else None
+    parts = [
+        ended or styled("active  ", bold=True, fg="green"),
+        shown_time(version.event_time),
+        styled(version.topic or version.scope, fg="cyan"),
+        styled(version.id, dim=True),
+    ]
+    if version.agent:
+        parts.append(styled(f"by {version.agent}", dim=True))
+    if version.retired_at:
+        parts.append(styled(f"until {shown_time(version.retired_at)}", dim=True))
+    return "  ".join(parts)
+
+
+def relations(settings: Settings, output: Output, memory_id: str, caller: Sender) -> None:
+    result = run_async(answer(settings, "relations", {"id": memory_id}, caller))
+    found = data_of(result, RelatedMemories, output)
+    output.data(found)
+    if output.json:
+        return
+    for one in found.relations:
+        show_entry(output, _head(one), one.content)
+    if not found.relations:
+        output.text(result.content)
+
+
+def _head(one: RelatedMemory) -> str:
+    type_ = styled(one.type, bold=True)
+    parts = [
+        f"it {type_} this" if one.incoming else f"this {type_}",
+        shown_time(one.event_time),
+        styled(one.id, dim=True),
+    ]
+    if not one.active:
+        parts.append(styled("retired", dim=True))
+    return "  ".join(parts)

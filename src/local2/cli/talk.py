@@ -1,0 +1,186 @@
+"""`local2 chat`, `ask`, `tools` and `call`: talk to the GeneratorAgent, and call tools."""
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+from rich.table import Table
+
+from local2.cli.answers import NAME, answer_on, fail
+from local2.cli.output import FAILED, Output, printable, run_async, shown, uncut
+from local2.client import Connection
+from local2.client.access import connected
+from local2.client.queries import QueryClient
+from local2.client.tools import Toolbox
+from local2.errors import InvalidArgumentsError, Local2Error
+from local2.protocol.envelope import Sender, new_id
+from local2.protocol.payloads import Generation, Json, ToolCallRecord, ToolResult, ToolSchema
+from local2.settings import Settings
+
+HELP = "/new: a new session. /tools: what the last answer used. /quit or Ctrl-D: end."
+PROMPT = [("bold ansicyan", "you> ")]
+SCHEMA_SECONDS = 0.5
+"""Seconds to wait for a tool's announcement. Without its schema, all arguments are sent as text."""
+
+
+def ask(
+    settings: Settings, output: Output, text: str, *, session: str | None, user: str | None
+) -> None:
+    caller = Sender(agent=NAME, user=user, session_id=session or new_id())
+    turn = run_async(_ask(settings, text, caller))
+    output.data(turn)
+    if turn.answer:
+        output.text(turn.answer)
+    if turn.error is None:
+        return
+    output.failure(turn.error.message)
+    sys.exit(FAILED)
+
+
+async def _ask(settings: Settings, text: str, caller: Sender) -> Generation:
+    async with (
+        connected(settings, name=NAME, user=caller.user) as bus,
+        QueryClient(bus) as queries,
+    ):
+        return await queries.ask(text, caller=caller)
+
+
+def chat(settings: Settings, *, session: str | None, user: str | None) -> None:
+    run_async(chatting(settings, session=session, user=user))
+
+
+async def chatting(
+    settings: Settings, *, session: str | None = None, user: str | None = None
+) -> None:
+    """Connect with the settings' credentials, and chat."""
+    async with connected(settings, name=NAME, user=user) as bus:
+        await converse(bus, Output(), session=session, user=user)
+
+
+async def converse(
+    bus: Connection, output: Output, *, session: str | None = None, user: str | None = None
+) -> None:
+    """Read lines and print answers until Ctrl-D, Ctrl-C or /quit."""
+    # Imported here because only a chat needs a line editor.
+    from prompt_toolkit import PromptSession  # noqa: PLC0415
+    from prompt_toolkit.formatted_text import FormattedText  # noqa: PLC0415
+
+    prompt: PromptSession[str] = PromptSession(FormattedText(PROMPT))
+    session_id = session or new_id()
+    calls: list[ToolCallRecord] = []
+    output.console.print(f"[dim]{HELP}[/]")
+    async with QueryClient(bus) as queries:
+        while True:
+            try:
+                line = (await prompt.prompt_async()).strip()
+            except (EOFError, KeyboardInterrupt):
+                return
+            if line == "/quit":
+                return
+            if line == "/new":
+                session_id = new_id()
+                output.console.print("[dim]A new session.[/]")
+            elif line == "/tools":
+                _show_calls(output, calls)
+            elif line.startswith("/") and line[1:].isalpha():
+                output.console.print(f"[dim]{HELP}[/]")  # a mistyped command is not remembered
+            elif line:
+                caller = Sender(agent=NAME, user=user, session_id=session_id)
+                calls = await _turn(queries, output, line, caller)
+
+
+async def _turn(
+    queries: QueryClient, output: Output, line: str, caller: Sender
+) -> list[ToolCallRecord]:
+    """Ask, and show the answer; return the calls of tools that it is based on."""
+    console = output.console
+    console.print("[bold green]local2>[/] ", end="")
+    try:
+        turn = await queries.ask(line, caller=caller, on_delta=lambda text: _show(output, text))
+    except Local2Error as error:
+        console.print()
+        output.error(error)
+        return []
+    console.print()
+    if turn.error is not None:
+        output.errors.print(f"[bold red]Error:[/] {shown(turn.error.message)}")
+    return turn.tool_calls
+
+
+def _show_calls(output: Output, calls: Sequence[ToolCallRecord]) -> None:
+    for call in calls:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in call.args.items())
+        mark = "" if call.ok else " [red](failed)[/]"
+        output.console.print(f"[dim]  ↳ {shown(call.name)}({shown(arguments)})[/]{mark}")
+    if not calls:
+        output.console.print("[dim]The last answer used no tools.[/]")
+
+
+def _show(output: Output, text: str) -> None:
+    output.console.print(printable(text), end="", markup=False)
+
+
+def list_tools(settings: Settings, output: Output) -> None:
+    schemas = run_async(_announced(settings))
+    output.data(schemas)
+    table = Table("Tool", "Arguments", uncut("When to call it"))
+    for schema in schemas:
+        parameters = schema.tool_schema.function.parameters
+        required = parameters.get("required", [])
+        names = [n if n in required else f"[{n}]" for n in parameters.get("properties", {})]
+        table.add_row(*map(shown, (schema.name, "\n".join(names), schema.description)))
+    output.table(table)
+
+
+async def _announced(settings: Settings) -> list[ToolSchema]:
+    async with connected(settings, name=NAME) as bus, Toolbox(bus, source=NAME) as box:
+        return await box.settle()
+
+
+def call(
+    settings: Settings, output: Output, tool: str, arguments: Sequence[str], caller: Sender
+) -> None:
+    result = run_async(_call(settings, tool, arguments, caller))
+    if result.error is not None:
+        fail(result, output)
+    output.data(result)
+    output.text(result.content)
+
+
+async def _call(
+    settings: Settings, tool: str, arguments: Sequence[str], caller: Sender
+) -> ToolResult:
+    async with connected(settings, name=NAME, user=caller.user) as bus:
+        async with Toolbox(bus, source=NAME) as box:
+            schema = await box.find(tool, within=SCHEMA_SECONDS)
+        parameters = schema.tool_schema.function.parameters if schema is not None else {}
+        return await answer_on(bus, tool, parsed(arguments, parameters), caller)
+
+
+def parsed(arguments: Sequence[str], schema: Json) -> Json:
+    """Parse `key=value` words into arguments with the types of the tool's schema.
+
+    The tool itself validates them.
+
+    Raises:
+        InvalidArgumentsError: A word has no `=`, or a value that must be JSON is not.
+    """
+    args: Json = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals:
+            raise InvalidArgumentsError(
+                f"{argument!r} is not KEY=VALUE.",
+                remedy="Write, for example, topic=user.name content=Richard",
+            )
+        declared = schema.get("properties", {}).get(key)
+        kind = declared.get("type", "string") if isinstance(declared, dict) else "string"
+        args[key] = value if kind == "string" else _json(key, value)
+    return args
+
+
+def _json(key: str, value: str) -> object:
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError as error:
+        raise InvalidArgumentsError(f"{key}: {value!r} is not a JSON value.") from error

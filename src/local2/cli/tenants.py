@@ -1,0 +1,300 @@
+"""`local2 tenants`: manage accounts of the NATS server, with their agents and keys.
+
+The commands change the folder of accounts; a running stack applies the changes.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from local2.cli.output import Output, run_async, shown
+from local2.client import connect
+from local2.client.tools import Toolbox
+from local2.content_key import ContentKey
+from local2.errors import (
+    BusError,
+    ForbiddenError,
+    InvalidArgumentsError,
+    StackNotRunningError,
+    quoted,
+)
+from local2.home import running_url
+from local2.protocol.envelope import Role, new_id
+from local2.protocol.subjects import checked_tenant_name, checked_tool_name
+from local2.settings import Settings
+from local2.tenants.credentials import (
+    CONTENT_KEY,
+    GENERATOR,
+    JETSTREAM_KEY,
+    MEMORY_SEED_FILE,
+    OPERATOR,
+    SIGNING_KEY,
+    AgentSummary,
+    inbox_of,
+    new_key_pair,
+    read_credentials,
+    seed_file,
+    summaries_of,
+    write_seed,
+)
+from local2.tenants.directory import Agent, Entries, TenantEntry, write_secret
+from local2.tenants.tokens import TokenKey, new_signing_key, sign
+
+OWN_AGENTS = {OPERATOR: Agent(key="", role="admin"), GENERATOR: Agent(key="", answers=True)}
+MAX_KEYS = 2
+"""Maximum number of keys for a tenant's tokens, so that tokens signed with the previous key stay
+valid until they expire."""
+EXAMPLE = """\
+An agent connects with them, in Python for example, to the `url` in .local2/runtime.json:
+
+    await nats.connect(url, nkeys_seed="{file}", inbox_prefix="{inbox}")"""
+SERVED_WITHIN = 10.0
+"""Seconds to wait until a running stack serves a new tenant."""
+
+
+def init(settings: Settings, output: Output, *, encrypt: bool = False) -> None:
+    """Create accounts, so that nobody can connect without credentials."""
+    folder = settings.bus.accounts
+    if Entries.read(folder) is not None:
+        raise InvalidArgumentsError(
+            f"There are already accounts in {folder}.", remedy="`local2 tenants list` lists them."
+        )
+    pair = new_key_pair()
+    write_secret(folder / MEMORY_SEED_FILE, f"{pair.seed}\n")
+    if encrypt:
+        ContentKey.create(folder / JETSTREAM_KEY)
+    Entries(memory=pair.public).write(folder)
+    output.data({"folder": str(folder)})
+    output.text(f"Accounts are in {folder}. Add a tenant: `local2 tenants add NAME`.")
+    if _is_running(settings):
+        output.text("The running stack does not use them yet: restart it.")
+
+
+def add(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    output: Output,
+    tenant: str,
+    agent: str,
+    role: Role,
+    *,
+    encrypt: bool = False,
+) -> None:
+    """Add a tenant with its own agents, or an agent to a tenant."""
+    folder, entries = settings.bus.accounts, _entries(settings)
+    checked_tool_name(agent)
+    entry = entries.tenants.get(checked_tenant_name(tenant))
+    wanted = {agent: Agent(key="", role=role)}
+    if entry is None:
+        entry = TenantEntry(tokens=[_new_token_key(folder, tenant)])
+        if encrypt and not (folder / tenant / CONTENT_KEY).exists():
+            ContentKey.create(folder / tenant / CONTENT_KEY)
+        wanted = {**OWN_AGENTS, **wanted}
+    elif encrypt:
+        raise InvalidArgumentsError(
+            f"The tenant {tenant} already exists, and its memory cannot be encrypted later.",
+            remedy="Export it, add another tenant with --encrypt, and import it there.",
+        )
+    elif agent in entry.agents:
+        raise InvalidArgumentsError(f"The tenant {tenant} already has an agent {agent}.")
+    made = {name: _with_key(folder, tenant, name, one) for name, one in wanted.items()}
+    entry = msgspec.structs.replace(entry, agents={**entry.agents, **made})
+    _write_entry(settings, entries, tenant, entry)
+    _wait_until_served(settings, output, tenant, agent)
+    _show_agent(settings, output, tenant, agent)
+    example = EXAMPLE.format(file=seed_file(folder, tenant, agent), inbox=inbox_of(agent))
+    output.text(example, as_it_is=True)
+
+
+def remove(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
+    """Remove an agent, or a tenant with all its agents. The tenant's memory stays."""
+    folder, entries = settings.bus.accounts, _entries(settings)
+    entry = _tenant(entries, tenant)
+    if agent is None:
+        rest = {name: one for name, one in entries.tenants.items() if name != tenant}
+        msgspec.structs.replace(entries, tenants=rest).write(folder)
+        seeds = [seed_file(folder, tenant, name) for name in entry.agents]
+        for file in (*seeds, folder / tenant / SIGNING_KEY):
+            file.unlink(missing_ok=True)
+        output.text(f"{tenant} is removed. Its memory stays, and is used if it is added again.")
+    else:
+        _agent(entry, tenant, agent)
+        left = {name: one for name, one in entry.agents.items() if name != agent}
+        _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, agents=left))
+        seed_file(folder, tenant, agent).unlink(missing_ok=True)
+        output.text(f"The agent {agent} of {tenant} is removed.")
+    output.data({"tenant": tenant, "agent": agent})
+
+
+def rotate(settings: Settings, output: Output, tenant: str, agent: str | None) -> None:
+    """Replace an agent's key; without an agent, replace the key that signs the tenant's tokens."""
+    folder, entries = settings.bus.accounts, _entries(settings)
+    entry = _tenant(entries, tenant)
+    if agent is None:
+        key = _new_token_key(folder, tenant)
+        tokens = [*entry.tokens[-(MAX_KEYS - 1) :], key]
+        _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, tokens=tokens))
+        output.data({"tenant": tenant, "key": key.id})
+        output.text(f"From now on, tokens of {tenant} are signed with {key.id}.")
+        return
+    changed = _with_key(folder, tenant, agent, _agent(entry, tenant, agent))
+    entry = msgspec.structs.replace(entry, agents={**entry.agents, agent: changed})
+    _write_entry(settings, entries, tenant, entry)
+    _show_agent(settings, output, tenant, agent)
+
+
+def share(
+    settings: Settings, output: Output, tenant: str, tool: str, others: Sequence[str]
+) -> None:
+    """Let other tenants use a tenant's tool; without `others`, stop sharing it."""
+    entries = _entries(settings)
+    entry = _tenant(entries, tenant)
+    if tool in _own_tools():
+        raise InvalidArgumentsError(
+            f"{tool} is a tool of the memory, which every tenant has.",
+            remedy="Share a tool that one of the tenant's own agents serves.",
+        )
+    for other in others:
+        _tenant(entries, other)
+    shares = {**entry.shares, checked_tool_name(tool): list(others)}
+    shares = {name: to for name, to in shares.items() if to}
+    _write_entry(settings, entries, tenant, msgspec.structs.replace(entry, shares=shares))
+    output.data({"tenant": tenant, "tool": tool, "shared_with": others})
+    output.text(f"{tool} of {tenant} is shared with {', '.join(others) or 'nobody'}.")
+
+
+def token(  # noqa: PLR0913 - one parameter an option
+    settings: Settings, output: Output, tenant: str, user: str, *, days: float, role: Role | None
+) -> None:
+    """Print a token for a person."""
+    entries = _entries(settings)
+    _tenant(entries, tenant)
+    private = (settings.bus.accounts / tenant / SIGNING_KEY).read_text(encoding="utf-8")
+    key, valid = entries.token_key(tenant).id, timedelta(days=days)
+    signed = sign(private, key, tenant=tenant, user=user, valid_for=valid, role=role)
+    output.data({"token": signed})
+    output.text(signed, as_it_is=True)
+
+
+def list_tenants(settings: Settings, output: Output) -> None:
+    """Print every tenant with its agents."""
+    folder, entries = settings.bus.accounts, _entries(settings)
+    agents = [one for name in entries.tenants for one in summaries_of(folder, entries, name)]
+    if not agents:
+        output.text("There are no tenants yet: `local2 tenants add NAME`.")
+    _show(output, agents)
+
+
+def server_config(settings: Settings, output: Output) -> None:
+    """Print the accounts for the configuration of your own NATS server."""
+    from local2.tenants.accounts import accounts  # noqa: PLC0415 - no other command needs it
+
+    text = accounts(_entries(settings), _own_tools())
+    output.data({"accounts": text})
+    output.text(text, as_it_is=True)
+
+
+def _own_tools() -> Sequence[str]:
+    """Return the names of all tools of the memory, whether or not a role has them."""
+    from local2.tools.catalog import TOOL_NAMES  # noqa: PLC0415 - slow, and rarely needed
+
+    return sorted(TOOL_NAMES)
+
+
+def _entries(settings: Settings) -> Entries:
+    if (entries := Entries.read(settings.bus.accounts)) is None:
+        raise InvalidArgumentsError(
+            f"There are no accounts in {settings.bus.accounts}.",
+            remedy="Create them with `local2 tenants init`.",
+        )
+    return entries
+
+
+def _tenant(entries: Entries, name: str) -> TenantEntry:
+    if name not in entries.tenants:
+        raise InvalidArgumentsError(
+            f"There is no tenant {quoted(name)}.", remedy="`local2 tenants list` lists them."
+        )
+    return entries.tenants[name]
+
+
+def _agent(entry: TenantEntry, tenant: str, name: str) -> Agent:
+    if name not in entry.agents:
+        raise InvalidArgumentsError(
+            f"The tenant {tenant} has no agent {quoted(name)}.",
+            remedy="`local2 tenants list` lists them.",
+        )
+    return entry.agents[name]
+
+
+def _with_key(folder: Path, tenant: str, name: str, agent: Agent) -> Agent:
+    """Return the agent with a new key, and store the key's seed."""
+    pair = new_key_pair()
+    write_seed(folder, tenant, name, pair.seed)
+    return msgspec.structs.replace(agent, key=pair.public)
+
+
+def _new_token_key(folder: Path, tenant: str) -> TokenKey:
+    private, public = new_signing_key(new_id())
+    write_secret(folder / tenant / SIGNING_KEY, private)
+    return public
+
+
+def _write_entry(settings: Settings, entries: Entries, tenant: str, entry: TenantEntry) -> None:
+    changed = msgspec.structs.replace(entries, tenants={**entries.tenants, tenant: entry})
+    changed.write(settings.bus.accounts)
+
+
+def _show_agent(settings: Settings, output: Output, tenant: str, agent: str) -> None:
+    agents = summaries_of(settings.bus.accounts, _entries(settings), tenant)
+    _show(output, [one for one in agents if one.agent == agent])
+
+
+def _show(output: Output, agents: Sequence[AgentSummary]) -> None:
+    output.data(agents)
+    table = Table()
+    for column in ("Tenant", "Agent", "Role", "Inbox prefix", "Credentials"):
+        table.add_column(column, overflow="fold")
+    for one in agents:
+        table.add_row(*map(shown, msgspec.structs.astuple(one)))
+    if agents:
+        output.table(table)
+
+
+def _is_running(settings: Settings) -> bool:
+    try:
+        running_url(settings)
+    except StackNotRunningError:
+        return False
+    return True
+
+
+def _wait_until_served(settings: Settings, output: Output, tenant: str, agent: str) -> None:
+    """Wait until the running stack, if there is one, serves the tenant's agent."""
+    if settings.bus.url is not None:
+        output.text(
+            "Add what `local2 tenants server-config` prints to your NATS server's configuration."
+        )
+    if settings.bus.url is not None or not _is_running(settings):
+        return
+    credentials = read_credentials(settings.bus.accounts, tenant, agent)
+
+    async def served() -> bool:
+        deadline = asyncio.get_running_loop().time() + SERVED_WITHIN
+        while asyncio.get_running_loop().time() < deadline:
+            try:
+                async with (
+                    connect(running_url(settings), name="cli", credentials=credentials) as link,
+                    Toolbox(link, source="cli") as tools,
+                ):
+                    if await tools.find("recall", within=1.0) is not None:
+                        return True
+            except (BusError, ForbiddenError):
+                await asyncio.sleep(0.2)
+        return False
+
+    if not run_async(served()):
+        output.failure(f"The running stack does not serve {tenant} yet: see its log.")

@@ -1,0 +1,157 @@
+"""`local2 up`: run the whole stack in one process, with a chat if there is a terminal.
+
+Three settings keep the event loop responsive. All objects that exist once the stack is open are
+frozen, because a full garbage collection, which a large document triggers, would otherwise visit
+all modules. Only one thread reads long texts, and threads release the interpreter sooner than by
+default: several threads would each block the loop for 5 ms at a time.
+"""
+
+import asyncio
+import gc
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+
+from rich.markup import escape
+
+from local2.app import Stack, open_stack
+from local2.cli.output import Output, run_async, shown
+from local2.client.embedded import Usage
+from local2.errors import FolderLockedError
+from local2.examination.installation import check_minilm
+from local2.home import asking_user, is_running, other_homes
+from local2.logs import logging_to
+from local2.settings import MemorySettings, Settings
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds that a thread may keep the interpreter while the loop waits for it. Python's default is
+5 ms; a shorter interval would cost more in switching."""
+POLL = 0.2
+"""Seconds between two checks whether the stack is still used."""
+CHAT_NEEDS_TENANT = (
+    "The stack has accounts, so chat as a tenant: `local2 --tenant NAME chat` in another terminal. "
+    "[dim]Ctrl-C stops the stack.[/]"
+)
+
+
+def up(settings: Settings, *, while_used: float | None = None) -> None:
+    if while_used is not None:
+        with logging_to():
+            run_async(_while_used(settings, while_used))
+    elif sys.stdin.isatty() and sys.stdout.isatty():
+        with logging_to(settings.memory.data_dir / "logs" / "local2.log"):
+            run_async(_interactive(settings))
+    else:
+        with logging_to():
+            run_async(_service(settings))
+
+
+def _favour_event_loop() -> None:
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1, "texts"))
+
+
+async def _interactive(settings: Settings) -> None:
+    """Chat until the user leaves; SIGTERM, or Ctrl-C during an answer, stops cleanly."""
+    _favour_event_loop()
+    chatting = asyncio.create_task(_with_chat(settings))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, chatting.cancel)
+    with suppress(asyncio.CancelledError):
+        await chatting
+
+
+async def _with_chat(settings: Settings) -> None:
+    output = Output()
+    _announce_download(output, settings.memory)
+    async with AsyncExitStack() as resources:
+        with output.console.status("Starting …"):
+            logs = settings.memory.data_dir / "logs"
+            stack = await resources.enter_async_context(open_stack(settings, log_folder=logs))
+            gc.freeze()
+        _greet(output, settings, stack)
+        try:
+            await _converse(settings, stack, output)
+        finally:
+            output.console.print("[dim]Stopping …[/]")
+
+
+def _announce_download(output: Output, settings: MemorySettings) -> None:
+    """Say what the start will download if the embedder's weights are missing; a service logs it."""
+    weights = check_minilm(settings)
+    if weights.verdict != "ok":
+        output.console.print(f"[dim]{shown(f'{weights.name}: {weights.detail}')}[/]")
+
+
+async def _converse(settings: Settings, stack: Stack, output: Output) -> None:
+    """Chat; with accounts as the tenant that the settings name, as the stack itself is none."""
+    from local2.cli.talk import chatting, converse  # noqa: PLC0415 - a service needs no line editor
+
+    user = asking_user(settings.bus, None)
+    if not stack.bus.by_tenant:
+        await converse(stack.bus, output, user=user)
+    elif settings.bus.tenant is not None or settings.bus.credentials is not None:
+        await chatting(settings, user=user)
+    else:
+        output.console.print(CHAT_NEEDS_TENANT)
+        await asyncio.Event().wait()
+
+
+def _greet(output: Output, settings: Settings, stack: Stack) -> None:
+    print_line = output.console.print
+    print_line(f"[bold]local2[/] is running. Bus: [cyan]{escape(stack.bus.url)}[/]")
+    if stack.model is not None:
+        print_line(f"[dim]Model: {escape(stack.model.name)}.[/]")
+    print_line(f"[dim]{shown(f'Memory: {_whose(settings, stack)}{settings.memory.data_dir}.')}[/]")
+    for home in other_homes(settings):
+        print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
+    print_line("[dim]In another terminal: `local2 tools`, `local2 doctor`.[/]")
+
+
+def _whose(settings: Settings, stack: Stack) -> str:
+    user = None if stack.bus.by_tenant else asking_user(settings.bus, None)
+    return f"of {user}, in " if user else ""
+
+
+async def _service(settings: Settings) -> None:
+    _favour_event_loop()
+    stop = _stop_event()
+    async with open_stack(settings):
+        gc.freeze()
+        await stop.wait()
+
+
+async def _while_used(settings: Settings, linger: float) -> None:
+    """Serve until no client has used the stack for `linger` seconds; end if another one serves."""
+    _favour_event_loop()
+    stop = _stop_event()
+    with Usage(settings.memory.data_dir) as usage:
+
+        def is_needed() -> bool:
+            return not (stop.is_set() or usage.is_over(linger))
+
+        while is_needed():
+            with suppress(FolderLockedError):  # another stack starts, serves or stops
+                async with open_stack(settings, for_clients=True):
+                    gc.freeze()
+                    while is_needed():
+                        await _wait_up_to(stop, POLL)
+                return
+            if is_running(settings):
+                return
+            await _wait_up_to(stop, POLL)
+
+
+async def _wait_up_to(stop: asyncio.Event, seconds: float) -> None:
+    """Wait until `stop` is set, but at most for `seconds`."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+
+
+def _stop_event() -> asyncio.Event:
+    """Return an event that SIGTERM and Ctrl-C set."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

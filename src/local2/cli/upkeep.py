@@ -1,0 +1,243 @@
+"""`local2 doctor`, `reindex` and `backup`: examine the stack, rebuild its index, make backups.
+
+The running stack does the work. If none runs, one is started for a rebuild or a backup. Health
+checks call `doctor --ready` repeatedly, so the other checks are imported only when they run.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from local2.cli.output import FAILED, Output, run_async, shown, uncut
+from local2.client import Connection
+from local2.client.access import connected
+from local2.client.maintenance import (
+    backup_status,
+    begin_backup,
+    memory_status,
+    readiness,
+    start_reindex,
+)
+from local2.errors import (
+    BackupError,
+    InvalidArgumentsError,
+    NoRespondersError,
+    StackNotRunningError,
+    VectorError,
+)
+from local2.logs import logging_to
+from local2.protocol.maintenance import BackupReport, BackupRequest, MemoryStatus, Verdict
+from local2.settings import Settings
+
+MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "broken": "[red]✗[/]"}
+POLL = 0.5
+"""Seconds between two readings of the status: often enough for a progress bar. A status counts
+everything that waits (50 ms for 200,000 records), so that five a second would slow the indexing."""
+WORKER_PATIENCE = 60.0
+"""Seconds to wait for the vector worker to start; the first start may download a model."""
+BACKUP_POLL = 0.1
+"""Seconds between two readings of a backup's progress."""
+MEGABYTE = 1_000_000
+
+
+def doctor(settings: Settings, output: Output, *, deep: bool = False) -> None:
+    # Imported here because `doctor --ready` does not need it.
+    from local2.examination import run_checks  # noqa: PLC0415
+
+    findings = run_async(run_checks(settings, deep=deep))
+    output.data(findings)
+    table = Table("", "What", uncut("Finding"), uncut("What to do"))
+    for finding in findings:
+        mark = MARKS[finding.verdict]
+        table.add_row(mark, *map(shown, (finding.name, finding.detail, finding.remedy or "")))
+    output.table(table)
+    if any(finding.verdict == "broken" for finding in findings):
+        sys.exit(FAILED)
+
+
+def reindex(
+    settings: Settings, output: Output, embedder: str | None = None, *, wait: bool = True
+) -> None:
+    logs = settings.memory.data_dir / "logs" / "reindex.log"
+    with logging_to(logs):
+        status = run_async(_reindex(settings, output, embedder, wait=wait))
+    output.data(status)
+    if status.next is not None:
+        output.text(
+            f"{status.next.embedder} still has to embed {status.next.waiting} records; "
+            f"until then {status.embedder} serves."
+        )
+        return
+    replaced = status.records - status.indexed
+    output.text(
+        f"{status.indexed} records are indexed by {status.embedder}; "
+        f"{replaced} replaced records are only in the ledger."
+    )
+
+
+async def _reindex(
+    settings: Settings, output: Output, embedder: str | None, *, wait: bool
+) -> MemoryStatus:
+    async with stack_bus(settings, output, "rebuilding") as bus:
+        await _wait_for_worker(bus)
+        status = await start_reindex(bus, embedder)
+        if embedder is not None:
+            return await _change_embedder(bus, output, status, embedder, wait=wait)
+        if status.problem is not None:
+            raise VectorError(f"The index was not rebuilt: {status.problem}")
+        return await _show_progress(bus, output, status)
+
+
+async def _change_embedder(
+    bus: Connection, output: Output, status: MemoryStatus, embedder: str, *, wait: bool
+) -> MemoryStatus:
+    """Wait until another embedder serves."""
+    if status.problem is not None and (status.next is None or status.next.embedder != embedder):
+        raise VectorError(f"Nothing was changed: {status.problem}")
+    if status.next is None:
+        return status
+    wanted = status.next.embedder
+    with _progress(output, "Embedding") as progress:
+        task = progress.add_task("Embedding", total=status.indexed)
+        while wait and status.next is not None and status.next.embedder == wanted:
+            progress.update(
+                task, total=status.indexed, completed=status.indexed - status.next.waiting
+            )
+            await asyncio.sleep(POLL)
+            status = await memory_status(bus)
+    if wait and status.embedder != wanted:
+        raise VectorError(f"{wanted} does not serve: somebody cancelled the change meanwhile.")
+    return status
+
+
+async def _wait_for_worker(bus: Connection) -> None:
+    """Wait for the vector worker, with whichever embedder, since a reindex corrects that."""
+    deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE
+    while (status := await memory_status(bus)).embedder is None:
+        if asyncio.get_running_loop().time() > deadline:
+            raise VectorError(f"The vector worker did not start: {status.problem}")
+        await asyncio.sleep(POLL)
+
+
+async def _show_progress(bus: Connection, output: Output, status: MemoryStatus) -> MemoryStatus:
+    with _progress(output, "Indexing") as progress:
+        task = progress.add_task("Indexing", total=status.indexed + status.waiting)
+        while status.waiting:
+            await asyncio.sleep(POLL)
+            status = await memory_status(bus)
+            progress.update(task, completed=status.indexed, total=status.indexed + status.waiting)
+        progress.update(task, completed=status.indexed)
+    return status
+
+
+def _progress(output: Output, doing: str) -> Progress:
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=output.errors, disable=not output.shows_progress)
+
+
+def ready(settings: Settings, output: Output) -> None:
+    answer = run_async(readiness(settings))
+    output.data(answer)
+    output.text("ready" if answer.ready else " ".join(answer.reasons))
+    if not answer.ready:
+        sys.exit(FAILED)
+
+
+def backup(
+    settings: Settings,
+    output: Output,
+    folder: Path | None,
+    *,
+    recipient: str | None,
+    keep: int | None,
+) -> None:
+    folder = folder or settings.memory.backup_folder
+    if folder is None:
+        raise InvalidArgumentsError(
+            "No backup folder is given.",
+            remedy="Name one, or set backup_folder in config/memory.yaml.",
+        )
+    if recipient and Path(recipient).expanduser().is_file():
+        recipient = str(Path(recipient).expanduser().resolve())  # the stack runs elsewhere
+    request = BackupRequest(folder=str(folder.resolve()), recipient=recipient, keep=keep)
+    with logging_to(settings.memory.data_dir / "logs" / "backup.log"):
+        report = run_async(_backup(settings, output, request))
+    output.data(report)
+    output.text(
+        f"{report.folder}: backup {report.generation} has {report.records} records"
+        f"{', encrypted' if report.encrypted else ''}. {_megabytes(report.written)} of "
+        f"{_megabytes(report.size)} are new; {report.removed} earlier backups were deleted."
+    )
+    if report.turns_waiting:
+        output.failure(
+            f"{report.turns_waiting} turns still wait to be stored, and are not in the backup."
+        )
+
+
+async def _backup(settings: Settings, output: Output, request: BackupRequest) -> BackupReport:
+    async with stack_bus(settings, output, "backing up", probe=backup_status, operator=True) as bus:
+        status = await begin_backup(bus, request)
+        with _bytes_progress(output) as progress:
+            task = progress.add_task("Backing up", total=None)
+            while status.under_way:
+                progress.update(task, total=status.total or None, completed=status.done)
+                await asyncio.sleep(BACKUP_POLL)
+                status = await backup_status(bus)
+    if status.problem is not None or status.last is None:
+        raise BackupError(f"No backup was made: {status.problem or 'the stack was restarted.'}")
+    return status.last
+
+
+def _bytes_progress(output: Output) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    return Progress(
+        *columns, console=output.errors, disable=not output.shows_progress, transient=True
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / MEGABYTE:,.1f} MB"
+
+
+@asynccontextmanager
+async def stack_bus(
+    settings: Settings,
+    output: Output,
+    doing: str,
+    *,
+    probe: Callable[[Connection], Awaitable[object]] = memory_status,
+    operator: bool = False,
+) -> AsyncIterator[Connection]:
+    """Connect to the running stack; if there is none, start one without models.
+
+    `probe` is a request that a serving stack answers. With `operator`, connect as the operator
+    instead of as a tenant.
+    """
+    async with AsyncExitStack() as resources:
+        try:
+            bus = await resources.enter_async_context(
+                connected(settings, name="cli", operator=operator)
+            )
+            await probe(bus)
+        except (StackNotRunningError, NoRespondersError):
+            from local2.app import open_stack  # noqa: PLC0415 - needed without a stack only
+
+            output.text(f"No stack is running; {doing} offline.")
+            logs = settings.memory.data_dir / "logs"
+            stack = await resources.enter_async_context(
+                open_stack(settings, log_folder=logs, with_generator=False, with_models=False)
+            )
+            bus = stack.bus
+        yield bus

@@ -1,0 +1,177 @@
+"""Operator requests over the bus: status, readiness, reindex, dead letters, backups, transfers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from local2.bus.connection import Connection
+from local2.bus.streams import publish_durably
+from local2.client.access import ask, connected
+from local2.errors import BadRequestError, InvalidArgumentsError, quoted
+from local2.protocol import subjects
+from local2.protocol.envelope import Sender
+from local2.protocol.maintenance import (
+    BackupRequest,
+    BackupStatus,
+    ExportPage,
+    ExportRequest,
+    ImportReport,
+    ImportRequest,
+    LetterAction,
+    LetterFound,
+    LetterRequest,
+    MemoryStatus,
+    Readiness,
+    Reindex,
+    StoredLetter,
+)
+from local2.protocol.payloads import Empty
+from local2.settings import Settings
+from local2.tenants.directory import Entries
+
+RETRIED_SUBJECTS = frozenset({subjects.RESPONSE_GENERATION, subjects.RESPONSE_FEEDBACK})
+"""Subjects whose messages are stored. Publishing any other message again would change nothing."""
+REINDEX_TIMEOUT = 60.0
+"""Seconds to wait for the reply to a reindex, which is sent once the index has been emptied."""
+READY_PATIENCE = 2.0
+"""Seconds to wait for a server; a running one answers at once."""
+PAGE_PATIENCE = 60.0
+"""Seconds to wait for a page of an export or import, which may queue after other work."""
+
+
+async def all_letters(bus: Connection) -> AsyncIterator[StoredLetter]:
+    """Yield all dead letters, oldest first.
+
+    Raises:
+        ForbiddenError: The caller may not see them.
+        BusError: The memory does not answer.
+    """
+    number = 0
+    while (found := await _request_letter(bus, "next", number + 1)) is not None:
+        number = found.sequence
+        yield found
+
+
+async def letter_at(bus: Connection, number: int) -> StoredLetter:
+    """Return the dead letter with this number.
+
+    Raises:
+        InvalidArgumentsError: No letter has this number.
+        BusError: The memory does not answer.
+    """
+    if (found := await _request_letter(bus, "show", number)) is None:
+        raise InvalidArgumentsError(f"There is no dead letter {number}.")
+    return found
+
+
+async def publish_again(bus: Connection, stored: StoredLetter) -> None:
+    """Publish the message of a dead letter again; return once JetStream has stored it.
+
+    Raises:
+        BadRequestError: The message is incomplete, or is neither a turn nor a rating.
+        BusError: The stream did not store it; the letter stays.
+    """
+    letter = stored.letter
+    if letter.cut:
+        raise BadRequestError(
+            f"Only the beginning of dead letter {stored.sequence} was stored.",
+            remedy="Let its source publish the message again, and drop the letter.",
+        )
+    if letter.subject not in RETRIED_SUBJECTS:
+        raise BadRequestError(
+            f"Dead letter {stored.sequence} is for {quoted(letter.subject)}, "
+            "which is not stored in the memory.",
+            remedy="Drop it.",
+        )
+    await publish_durably(bus, letter.subject, letter.message.encode())
+
+
+async def drop_letter(bus: Connection, number: int) -> None:
+    """Delete one dead letter.
+
+    Raises:
+        InvalidArgumentsError: No letter has this number.
+        BusError: The memory does not answer.
+    """
+    await _request_letter(bus, "drop", number)
+
+
+async def _request_letter(
+    bus: Connection, action: LetterAction, number: int
+) -> StoredLetter | None:
+    wanted = LetterRequest(action=action, number=number)
+    return (await ask(bus, subjects.MEMORY_DEAD_LETTERS, wanted, LetterFound)).found
+
+
+async def memory_status(bus: Connection) -> MemoryStatus:
+    """Return whether ledger and index agree, and if not, what is wrong."""
+    return await ask(bus, subjects.MEMORY_STATUS, Empty(), MemoryStatus)
+
+
+async def start_reindex(bus: Connection, embedder: str | None = None) -> MemoryStatus:
+    """Empty the index and fill it again; `waiting` in later statuses counts down.
+
+    With an embedder, fill another index while the present one serves; see `next` in later statuses.
+    """
+    wanted = Reindex(embedder=embedder)
+    return await ask(bus, subjects.MEMORY_REINDEX, wanted, MemoryStatus, timeout=REINDEX_TIMEOUT)
+
+
+async def begin_backup(bus: Connection, request: BackupRequest) -> BackupStatus:
+    """Start a backup, or without a folder only return the progress of the running one.
+
+    Raises:
+        ForbiddenError: The caller may not make backups.
+        InvalidArgumentsError: The folder, or the number to keep, is wrong.
+        OverloadedError: A backup is already running.
+        BusError: The memory does not answer.
+    """
+    return await ask(bus, subjects.MEMORY_BACKUP, request, BackupStatus)
+
+
+async def backup_status(bus: Connection) -> BackupStatus:
+    """Return the progress of the running backup, and how the previous one ended."""
+    return await begin_backup(bus, BackupRequest())
+
+
+async def readiness(settings: Settings) -> Readiness:
+    """Return whether the stack serves requests; with accounts, those of every tenant.
+
+    Raises:
+        BusError: No stack answers.
+        ForbiddenError: The stack refuses the credentials.
+        ConfigError: The accounts cannot be read.
+    """
+    entries = Entries.read(settings.bus.accounts)
+    ready_subjects = [subjects.MEMORY_READY]
+    if entries is not None:
+        ready_subjects = [
+            subjects.from_tenant(tenant, subjects.MEMORY_READY) for tenant in entries.tenants
+        ]
+    async with connected(settings, name="cli", patience=READY_PATIENCE, operator=True) as bus:
+        replies = await asyncio.gather(
+            *(ask(bus, subject, Empty(), Readiness) for subject in ready_subjects)
+        )
+    reasons = [reason for reply in replies for reason in reply.reasons]
+    return Readiness(ready=all(reply.ready for reply in replies), reasons=reasons)
+
+
+async def export_page(bus: Connection, wanted: ExportRequest, caller: Sender) -> ExportPage:
+    """Return the next page of an export.
+
+    Raises:
+        InvalidArgumentsError: The scope needs an identity that the caller lacks.
+        BusError: There is no reply, or it holds no page.
+    """
+    return await ask(bus, subjects.MEMORY_EXPORT, wanted, ExportPage, caller, timeout=PAGE_PATIENCE)
+
+
+async def import_lines(bus: Connection, wanted: ImportRequest, caller: Sender) -> ImportReport:
+    """Store all the lines or none.
+
+    Raises:
+        BadRequestError: A line was refused.
+        BusError: There is no reply, or nothing could be stored.
+    """
+    return await ask(
+        bus, subjects.MEMORY_IMPORT, wanted, ImportReport, caller, timeout=PAGE_PATIENCE
+    )

@@ -1,0 +1,299 @@
+"""The memory for Python programs: `local2.connect`.
+
+Each method calls one of the memory's tools and returns its answer as a Struct.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from local2.client.calls import Calls, StackConnection, Topics, check_named
+from local2.client.embedded import stack_running
+from local2.client.items import Items
+from local2.config_files import load_settings
+from local2.errors import InvalidArgumentsError
+from local2.home import asking_user, home_of
+from local2.logs import is_configured, logging_to
+from local2.protocol.answers import (
+    FoundMemories,
+    Receipt,
+    RememberedFact,
+    SavedMemory,
+    SessionContent,
+    SessionNotes,
+    TopMemory,
+)
+from local2.protocol.conversation import IngestReport
+from local2.protocol.envelope import Sender
+from local2.protocol.memories import (
+    Durability,
+    MemoryType,
+    OwnerScope,
+    RecalledItems,
+    Scope,
+    SourceKind,
+)
+from local2.protocol.payloads import Feedback, Json, ToolResult
+from local2.settings import Settings
+
+
+@asynccontextmanager
+async def connect(  # noqa: PLR0913 - the caller and the stack
+    *,
+    user: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+    home: Path | str | None = None,
+    url: str | None = None,
+    credentials: Path | str | None = None,
+    tenant: str | None = None,
+    token: str | None = None,
+    timeout: float = 10.0,  # noqa: ASYNC109 - of each call
+    settings: Settings | None = None,
+) -> AsyncIterator["Memory"]:
+    """Open a memory while the context lasts. If no stack runs, one is started for that time.
+
+    Args:
+        user: The user who asks. A stack without accounts trusts this name; None means the user who
+            is logged in there, and the one whom the token names with accounts.
+        agent: The agent that asks.
+        session: The session of calls that name none.
+        home: The folder of the memory. None means that of the project, else that of the user.
+        url: The bus of a stack elsewhere. No stack is started then.
+        credentials: An agent's credentials file, for a stack with accounts.
+        tenant: The tenant whose credentials to use, if the folder itself has the accounts.
+        token: Proves who the user is, on a stack with accounts.
+        timeout: Seconds that a call may take.
+        settings: They replace those of the home.
+
+    Raises:
+        StackNotRunningError: The stack does not start, or does not answer.
+        ForbiddenError: The stack refuses the credentials.
+        ConfigError: A setting is wrong, or the credentials cannot be read.
+        UnwritableError: The folder cannot be written to.
+        InvalidArgumentsError: The user, the agent or the session is blank.
+    """
+    check_named(user=user, agent=agent, session=session)
+    settings = settings or load_settings(home=home_of(home))
+    settings = _with_bus_settings(settings, credentials, url=url, tenant=tenant, token=token)
+    user = asking_user(settings.bus, user)
+    async with AsyncExitStack() as resources:
+        if not is_configured():
+            resources.enter_context(logging_to(level="error"))
+        await resources.enter_async_context(stack_running(settings))
+        stack = StackConnection(settings, name=agent or "local2 client", user=user)
+        await resources.enter_async_context(stack)
+        caller = Sender(user=user, agent=agent, session_id=session)
+        yield Memory(Calls(stack, caller, timeout))
+
+
+def _with_bus_settings(
+    settings: Settings, credentials: Path | str | None, **bus: str | None
+) -> Settings:
+    """Return the settings with these bus settings replaced; None keeps a value."""
+    named: dict[str, Any] = {name: value for name, value in bus.items() if value is not None}
+    if credentials is not None:
+        named["credentials"] = Path(credentials).expanduser()
+    return msgspec.structs.replace(settings, bus=msgspec.structs.replace(settings.bus, **named))
+
+
+class Memory:
+    """One caller's memory. What a method stores is on disk when the method returns.
+
+    An error reply is raised as the exception of its code. Every method also raises BusTimeoutError
+    if no reply arrives in time, and StackNotRunningError if the stack has ended.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def of(
+        self,
+        *,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        token: str | None = None,
+    ) -> "Memory":
+        """Return the same memory for another caller or session, over the same connection."""
+        check_named(user=user, agent=agent, session=session)
+        return Memory(self._calls.of(user=user, agent=agent, session_id=session, token=token))
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop in which the memory was opened, and the only one it works in."""
+        return self._calls.loop
+
+    def can_act_as(self, user: str) -> bool:
+        """Return whether `of` accepts this user without a token."""
+        return self._calls.can_act_as(user)
+
+    @property
+    def topics(self) -> Topics:
+        """Facts under fixed keys: `await memory.topics["user.name"]`."""
+        return Topics(self._calls)
+
+    async def remember(  # noqa: PLR0913 - the parts of a fact
+        self,
+        content: str,
+        *,
+        topic: str | None = None,
+        scope: OwnerScope | None = None,
+        memory_type: MemoryType | None = None,
+        durability: Durability | None = None,
+        importance: float | None = None,
+    ) -> RememberedFact:
+        """Remember a fact until a newer one contradicts it.
+
+        Args:
+            content: The fact, in a sentence that makes sense by itself.
+            topic: Its key, if it has one. A newer fact under the key replaces it.
+            scope: Who it belongs to. None means the user, or everybody if there is no user;
+                with a topic, everybody unless it starts with `user.`.
+            memory_type: The kind of fact.
+            durability: `core` never fades, `standard` fades slowly, `ephemeral` soon.
+            importance: How much it matters, 0 to 1.
+        """
+        return await self._calls.ask(
+            RememberedFact,
+            "remember_fact",
+            content=content,
+            topic=topic,
+            scope=scope,
+            memory_type=memory_type,
+            durability=durability,
+            importance=importance,
+        )
+
+    async def recall(  # noqa: PLR0913 - the parts of a search
+        self,
+        query: str,
+        *,
+        top_k: int | None = None,
+        scope: Scope | None = None,
+        source_kinds: Sequence[SourceKind] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        as_of: str | None = None,
+        min_relevance: float | None = None,
+        synthesize: bool | None = None,
+    ) -> RecalledItems:
+        """Find messages, answers, documents, facts and notes; `items` are best first.
+
+        Args:
+            query: What to look for, in any words.
+            top_k: Maximum number of items.
+            scope: Where to search: `session`, `history`, `user`, `agent`, `tenant`, or `any` for
+                all of them.
+            source_kinds: The kinds to find; None means all.
+            since: Leave out everything older than this date or time, e.g. 2026-05-01.
+            until: Leave out everything newer than this date or time.
+            as_of: Search as of this time: leave out everything that happened later.
+            min_relevance: Minimum score of an item, as a fraction of the best item's score.
+            synthesize: Whether to also write an `answer` to the query from the items.
+        """
+        return await self._calls.ask(
+            RecalledItems,
+            "recall",
+            query=query,
+            top_k=top_k,
+            scope=scope,
+            source_kinds=list(source_kinds) if source_kinds is not None else None,
+            since=since,
+            until=until,
+            as_of=as_of,
+            min_relevance=min_relevance,
+            synthesize=synthesize,
+        )
+
+    async def save(self, content: str, metadata: Json | None = None) -> SavedMemory:
+        """Store a note about something that happened or was learned."""
+        return await self._calls.ask(SavedMemory, "save_memory", content=content, metadata=metadata)
+
+    async def search(self, query: str, *, top_k: int | None = None) -> FoundMemories:
+        """Find earlier questions with their answers, and saved notes."""
+        return await self._calls.ask(FoundMemories, "search_memory", query=query, top_k=top_k)
+
+    async def ingest(self, messages: Sequence[Json], *, session: str | None = None) -> IngestReport:
+        """Store a conversation word for word. Sent again, or continued, it adds only what is new.
+
+        Args:
+            messages: Messages with the roles of chat models, e.g.
+                `{"role": "user", "content": "…"}`.
+            session: The session id of the conversation.
+        """
+        return await self._calls.ask(
+            IngestReport, "ingest", messages=list(messages), session_id=session
+        )
+
+    async def load_session(
+        self, session: str | None = None, *, limit: int | None = None
+    ) -> SessionContent:
+        """Return what continuing a session needs: its newest messages, its notes, top memories."""
+        return await self._calls.ask(
+            SessionContent, "load_session", session_id=session, limit=limit
+        )
+
+    async def note(self, content: str, *, role: str | None = None) -> SessionNotes:
+        """Add a note for the rest of the session; return all its notes."""
+        return await self._calls.ask(SessionNotes, "note", content=content, role=role)
+
+    async def top_memories(self) -> list[TopMemory]:
+        """Return the memories that matter most whatever the question, to begin a session with."""
+        result = await self._calls.ask(dict[str, list[TopMemory]], "top_memories")
+        return result["memories"]
+
+    async def forget(  # noqa: PLR0913 - the choices
+        self,
+        *,
+        everything: bool = False,
+        session: str | None = None,
+        topic: str | None = None,
+        id: str | None = None,  # noqa: A002 - its name everywhere
+        dry_run: bool = False,
+        allow_again: bool = False,
+    ) -> Receipt:
+        """Erase for good what the user said or stated; the receipt lists what was erased.
+
+        Args:
+            everything: Erase all of it.
+            session: Erase what was said in this session.
+            topic: Erase this topic with all its versions.
+            id: Erase this record with its turn or document.
+            dry_run: Only report what would be erased.
+            allow_again: Let a later import store it again.
+        """
+        return await self._calls.forget(
+            everything=everything,
+            session_id=session,
+            topic=topic,
+            id=id,
+            dry_run=dry_run,
+            allow_again=allow_again,
+        )
+
+    async def feedback(
+        self, query_id: str, score: float, *, comment: str | None = None, session: str | None = None
+    ) -> None:
+        """Rate the answer of a turn from -1 to 1. Searches rank better answers higher.
+
+        Raises:
+            InvalidArgumentsError: The score is out of range. This is checked here because a
+                published rating gets no reply.
+        """
+        if not -1 <= score <= 1:
+            raise InvalidArgumentsError(f"score: expected a number from -1 to 1, got {score}.")
+        rating = Feedback(query_id=query_id, score=score, comment=comment, session_id=session)
+        await self._calls.rate(rating)
+
+    def items(self, collection: str) -> Items:
+        """Return the items that an application stores verbatim under namespaces and keys."""
+        return Items(self._calls, collection)
+
+    async def call(self, tool: str, /, **args: Any) -> ToolResult:
+        """Call any tool on the bus. The result's `content` is text, its `data` is structured."""
+        return await self._calls.call(tool, args)

@@ -1,0 +1,134 @@
+"""Send queries to the GeneratorAgent, and receive its answer in pieces and as a finished turn."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Self
+
+import msgspec
+
+from local2.bus.connection import BusMessage, Connection, Subscription
+from local2.errors import (
+    BadRequestError,
+    BusTimeoutError,
+    Local2Error,
+    NoRespondersError,
+    OverloadedError,
+    RequestError,
+)
+from local2.logs import get_logger
+from local2.protocol import subjects
+from local2.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal_from
+from local2.protocol.generation import read_generation
+from local2.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
+
+ACCEPT_TIMEOUT = 5.0
+"""Seconds to wait for the acknowledgement of a query, which the GeneratorAgent sends before
+anything else."""
+
+OnDelta = Callable[[str], None]
+
+log = get_logger()
+
+
+class QueryClient:
+    """Sends queries and waits for their answers while its context lasts."""
+
+    def __init__(self, bus: Connection) -> None:
+        self._bus = bus
+        self._answers: dict[str, asyncio.Future[Generation]] = {}
+        self._listeners: dict[str, OnDelta] = {}
+        self._subscription: Subscription | None = None
+
+    async def __aenter__(self) -> Self:
+        # One message at a time keeps the pieces of an answer in order, before the finished turn.
+        self._subscription = await self._bus.subscribe(subjects.RESPONSES, self._receive, limit=1)
+        try:
+            await self._bus.flush()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._subscription is not None:
+            await self._subscription.stop(grace=1.0)
+
+    async def ask(
+        self,
+        text: str,
+        *,
+        caller: Sender,
+        on_delta: OnDelta = lambda _: None,
+        timeout: float = 300.0,  # noqa: ASYNC109 - it depends on the model
+    ) -> Generation:
+        """Send a query and return the finished turn; its `error` says why there is no answer.
+
+        Args:
+            text: The query.
+            caller: Who is asking, and in which session.
+            on_delta: Called with each piece of the answer as it arrives.
+            timeout: Seconds to wait for the whole answer.
+
+        Raises:
+            NoRespondersError: No GeneratorAgent is on the bus.
+            BusTimeoutError: The answer did not arrive in time.
+            BadRequestError: The GeneratorAgent refused the query, for example because it is empty.
+        """
+        query_id = new_id()
+        answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
+        self._answers[query_id] = answer
+        self._listeners[query_id] = on_delta
+        try:
+            await self._submit(_query(text, msgspec.structs.replace(caller, query_id=query_id)))
+            async with asyncio.timeout(timeout):
+                return await answer
+        except NoRespondersError as error:
+            raise NoRespondersError("No GeneratorAgent is on the bus.") from error
+        except TimeoutError as error:
+            raise BusTimeoutError(f"No answer arrived within {timeout:g} s.") from error
+        finally:
+            del self._answers[query_id], self._listeners[query_id]
+
+    async def _submit(self, query: Envelope[Query]) -> None:
+        """Send the query, and return once the GeneratorAgent has accepted it."""
+        acknowledgement = await self._bus.request(
+            subjects.QUERY_RECEIVED, encode(query), timeout=ACCEPT_TIMEOUT
+        )
+        accepted = decode(acknowledgement.data, ToolResult).payload
+        if accepted.error is not None:
+            raise _refusal(accepted.error)
+
+    async def _receive(self, message: BusMessage) -> None:
+        try:
+            if message.subject == subjects.RESPONSE_DELTA:
+                self._on_delta(decode(message.data, Delta).payload)
+            elif message.subject == subjects.RESPONSE_GENERATION:
+                self._on_generation(read_generation(message.data).envelope.payload)
+        except RequestError as error:
+            log.debug("response_not_understood", subject=message.subject, reason=str(error))
+
+    def _on_delta(self, delta: Delta) -> None:
+        if delta.query_id in self._listeners:
+            self._listeners[delta.query_id](delta.text)
+
+    def _on_generation(self, turn: Generation) -> None:
+        answer = self._answers.get(turn.query_id or "")
+        if answer is not None and not answer.done():
+            answer.set_result(turn)
+
+
+def _query(text: str, caller: Sender) -> Envelope[Query]:
+    query = Query(query=text, session_id=caller.session_id, query_id=caller.query_id)
+    return seal_from(caller, query, type="query")
+
+
+def _refusal(error: ErrorReply) -> Local2Error:
+    """Return the exception for a refused query.
+
+    Without a GeneratorAgent it is the memory that replies, since it receives queries, too.
+    """
+    if error.code == NoRespondersError.code:
+        return NoRespondersError(error.message)
+    if error.code == OverloadedError.code:
+        return OverloadedError(retry_after=error.retry_after or 1.0)
+    return BadRequestError(f"The query was refused: {error.message}")

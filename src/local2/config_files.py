@@ -1,0 +1,195 @@
+"""Read the settings from `config/*.yaml` and the environment, and YAML files in general.
+
+Unknown keys are refused, in files and in the environment; otherwise a misspelled setting would
+silently have no effect. Errors about YAML name the position without quoting the content. PyYAML is
+imported lazily, because hooks, which mostly find no file, cannot afford the import.
+"""
+
+# ruff: noqa: PLC0415
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from local2.errors import ConfigError
+from local2.settings import (
+    HOME_VARIABLE,
+    BusSettings,
+    GeneratorSettings,
+    LimitSettings,
+    McpSettings,
+    MemorySettings,
+    RolesSettings,
+    Settings,
+    TelemetrySettings,
+)
+
+ENVIRONMENT_PREFIX = "LOCAL2_"
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def load_settings(
+    folder: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    home: Path = Path(),
+) -> Settings:
+    """Read the settings.
+
+    Args:
+        folder: The folder with the YAML files. None means `config` in `home` if it exists, else
+            only defaults.
+        environment: Overrides, such as `LOCAL2_MEMORY__TOP_K=10`; values are parsed as YAML.
+        home: The folder that relative paths start from; by default the current folder.
+
+    Raises:
+        ConfigError: A file cannot be read, a key is unknown, or a value is invalid.
+    """
+    if folder is not None and not folder.is_dir():
+        raise ConfigError(
+            f"There is no folder {folder}.",
+            remedy="Name the folder with bus.yaml and the other settings.",
+        )
+    sections = {
+        name: _read_file((folder or home / "config") / f"{name}.yaml")
+        for name in Settings.__struct_fields__
+    }
+    for variable, value in environment.items():
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable != HOME_VARIABLE:
+            _apply_override(sections, variable, value)
+    return Settings(
+        bus=_convert_section(sections, "bus", BusSettings, home),
+        memory=_convert_section(sections, "memory", MemorySettings, home),
+        roles=_convert_section(sections, "roles", RolesSettings, home),
+        generator=_convert_section(sections, "generator", GeneratorSettings, home),
+        telemetry=_convert_section(sections, "telemetry", TelemetrySettings, home),
+        limits=_convert_section(sections, "limits", LimitSettings, home),
+        mcp=_convert_section(sections, "mcp", McpSettings, home),
+    )
+
+
+def read_yaml(text: str) -> Any:
+    """Return the value of a YAML text.
+
+    Raises:
+        ConfigError: It is not YAML, or contains an invalid number or date.
+    """
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except Exception as error:  # noqa: BLE001 - PyYAML lets errors of int() and others through
+        raise ConfigError(f"It is not YAML{_failure_detail(error)}.") from None
+
+
+def to_yaml(value: Any) -> str:
+    """Return the value as one line of YAML that `read_yaml` can read."""
+    import yaml
+
+    return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).partition("\n...")[0]
+
+
+def read_yaml_file(path: Path) -> Any:
+    """Return the value of a YAML file.
+
+    Raises:
+        ConfigError: It cannot be read, or is not YAML; the error names the file.
+        FileNotFoundError: It does not exist.
+    """
+    try:
+        return read_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except ConfigError as error:
+        raise ConfigError(f"Cannot read {path}: {error.message}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Cannot read {path}: {error}") from error
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        content = read_yaml_file(path)
+    except FileNotFoundError:
+        return {}
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold `key: value` lines, not a {type(content).__name__}.")
+    return content
+
+
+def _apply_override(sections: dict[str, dict[str, Any]], variable: str, value: str) -> None:
+    section, _, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
+    if section not in sections or not key:
+        known = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}__<KEY>" for name in sections)
+        raise ConfigError(f"The environment variable {variable} names no setting.", remedy=known)
+    try:
+        sections[section][key] = read_yaml(value) if value else ""
+    except ConfigError as error:
+        raise ConfigError(
+            f"{variable}: {error.message}",
+            remedy="Put a text with special characters in double quotes inside the value: '\"…\"'.",
+        ) from None
+
+
+def _empty_as_none(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
+    """Replace an empty value with None where the setting may be None, such as `reranker_url`."""
+    nullable = {
+        field.name for field in msgspec.structs.fields(into) if type(None) in get_args(field.type)
+    }
+    return {
+        key: None if value == "" and key in nullable else value for key, value in section.items()
+    }
+
+
+def _booleans_as_switches(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:
+    """Replace booleans with "on" and "off" where a setting takes these: YAML reads them so."""
+    switches = {
+        field.name for field in msgspec.structs.fields(into) if "on" in get_args(field.type)
+    }
+    return {
+        key: ("on" if value else "off") if key in switches and isinstance(value, bool) else value
+        for key, value in section.items()
+    }
+
+
+def _convert_path(kind: type, value: Any) -> Path:
+    if kind is Path and isinstance(value, str) and value and "\0" not in value:
+        with suppress(RuntimeError):  # no such user
+            return Path(value).expanduser()
+    raise msgspec.ValidationError(f"Expected a path, got `{value!r}`")
+
+
+def _relative_to(home: Path, section: T) -> T:
+    """Resolve the section's relative paths against home."""
+    values = ((name, getattr(section, name)) for name in section.__struct_fields__)
+    paths = {name: home / value for name, value in values if isinstance(value, Path)}
+    return msgspec.structs.replace(section, **paths)
+
+
+def _convert_section(
+    sections: Mapping[str, dict[str, Any]], name: str, into: type[T], home: Path
+) -> T:
+    try:
+        section = _booleans_as_switches(_empty_as_none(sections[name], into), into)
+        return _relative_to(home, msgspec.convert(section, into, dec_hook=_convert_path))
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        unknown = not sections[name].keys() <= set(into.__struct_fields__)
+        raise ConfigError(
+            f"config/{name}.yaml or {ENVIRONMENT_PREFIX}{name.upper()}__*: {error}.",
+            remedy=f"Known keys: {', '.join(into.__struct_fields__)}." if unknown else None,
+        ) from error
+
+
+def _failure_detail(error: Exception) -> str:
+    """Return the position or the reason; PyYAML's message would quote content, maybe a password."""
+    import yaml
+
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f" (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
+    return "" if isinstance(error, yaml.YAMLError) else f": {str(error).partition(':')[0]}"

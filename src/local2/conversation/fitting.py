@@ -1,0 +1,285 @@
+"""Fit messages into a token budget without a model, by cutting texts and dropping old rounds.
+
+A cut removes the middle of a text: the beginning shows what it is, and the end how it turned out.
+Every cut leaves a mark with the number of missing characters, so that no model mistakes a part for
+the whole.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from local2.conversation.config import ManagedMemoryConfig
+from local2.conversation.context import TokenCounter
+from local2.conversation.message import Message, ToolCallMsg, is_from_user, is_summary
+from local2.conversation.parts import Content, as_json, text_and_parts
+from local2.conversation.stages import Job, open_round, protected_from, rounds
+
+MIN_TEXT_CHARACTERS = 40
+"""Minimum characters that every cut leaves: fewer would not show what the text was about."""
+BEGINNING_SHARE = 2 / 3
+"""Share of the remaining characters taken from the beginning; the rest is taken from the end."""
+SUMMARY_FRACTION = 4
+"""Divisor: a quarter of the budget is reserved for a summary. Otherwise long tool results, which
+can be cut, would push out the only trace of all earlier messages."""
+MAX_ARGUMENT_CHARACTERS = 40
+"""Maximum characters of a call's arguments when a message is reduced to its text: enough for a name
+or a short query, and too few to matter for the size."""
+
+_EARLIER_CUT = re.compile(r" \[… ([0-9]{1,3}(?:,[0-9]{3}){0,4}) characters left out …\] ")
+
+Shorten = Callable[[Message, int, TokenCounter], Message]
+
+
+class ToolTruncation:
+    """Cuts tool results older than the newest rounds to `tool_truncation.max_tokens` each."""
+
+    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+        config = job.config.active_context.tool_truncation
+        boundary = protected_from(messages, config.grace_recent_messages)
+        older = [
+            shorten(message, config.max_tokens, job.count) if message.role == "tool" else message
+            for message in messages[:boundary]
+        ]
+        return [*older, *messages[boundary:]]
+
+
+class BackwardPacking:
+    """Drops the oldest rounds that do not fit: the last resort of a compaction."""
+
+    async def process(self, messages: Sequence[Message], job: Job) -> list[Message]:
+        return pack_rounds(messages, job.target_tokens, job.count)
+
+
+def limit_tokens(
+    messages: Sequence[Message], config: ManagedMemoryConfig, count: TokenCounter
+) -> list[Message]:
+    """Fit messages into `threshold_tokens`, for a model that cannot wait for a compaction.
+
+    Returns the newest rounds that fit the target of a compaction, with older tool results cut as a
+    compaction cuts them. Messages that must stay (see `pack_rounds`) may exceed the target, but not
+    `threshold_tokens`. To fit them, their texts are cut first, then images, reasoning and long
+    arguments are removed, then everything but the system message and the last question.
+    """
+    limit = config.threshold_tokens
+    fitted = pack_rounds(
+        messages, config.compaction_target_tokens, count, _tool_truncation(messages, config, count)
+    )
+    for reduce in (_cut_texts, _drop_all_but_text, _keep_essential, _clip_all):
+        if sum(map(count, fitted)) <= limit:
+            return fitted
+        fitted = reduce(fitted, limit, count)
+    while fitted and sum(map(count, fitted)) > limit:
+        fitted.pop()  # not even an ellipsis fits
+    return fitted
+
+
+def pack_rounds(
+    messages: Sequence[Message],
+    budget: int,
+    count: TokenCounter,
+    prepare: Callable[[Message], Message] | None = None,
+) -> list[Message]:
+    """Keep as many of the newest rounds as fit into `budget` tokens.
+
+    A leading system message, the newest round, a round that waits for tool results and the user's
+    last message always stay. A summary stays too, cut to a quarter of the budget if necessary. If
+    these exceed the budget, their tool results are cut. `prepare` may shorten every other message.
+    """
+    pieces = rounds(messages)
+    included = _required_rounds(pieces)
+    _include_summaries(pieces, included, budget, count)
+    required = [message for index in sorted(included) for message in pieces[index]]
+    cut = {m.message_id: m for m in shorten_tool_results(required, budget, count)}
+    room = budget - sum(map(count, required))
+    for index in reversed(range(len(pieces))):
+        if index in included:
+            continue
+        if prepare is not None:
+            pieces[index] = [prepare(message) for message in pieces[index]]
+        room -= sum(map(count, pieces[index]))
+        if room < 0:
+            break
+        included.add(index)
+    packed = (message for index in sorted(included) for message in pieces[index])
+    return [cut.get(message.message_id, message) for message in packed]
+
+
+def shorten_tool_results(
+    messages: Sequence[Message], budget: int, count: TokenCounter
+) -> list[Message]:
+    """Cut all tool results by the same share, to fit the messages into the budget if possible."""
+    excess = sum(map(count, messages)) - budget
+    if excess <= 0:
+        return list(messages)
+    results = sum(count(message) for message in messages if message.role == "tool")
+    share = max(0.0, 1 - excess / max(results, 1))
+    return [
+        shorten(message, int(count(message) * share), count) if message.role == "tool" else message
+        for message in messages
+    ]
+
+
+def shorten(message: Message, tokens: int, count: TokenCounter) -> Message:
+    """Return the message with as much of its text as fits into `tokens`.
+
+    A message that fits already, or that a cut would not make smaller, is returned unchanged.
+    """
+    shorter, whole = message, count(message)
+    counted = whole
+    text, others = text_and_parts(message.content)
+    room = len(text)
+    while counted > tokens and room > MIN_TEXT_CHARACTERS:
+        room = max(MIN_TEXT_CHARACTERS, min(room * max(tokens, 1) // counted, room * 9 // 10))
+        cut = _cut_middle(text, room)
+        content: Content = [{"type": "text", "text": cut}, *others] if others else cut
+        shorter = msgspec.structs.replace(message, content=content)
+        counted = count(shorter)
+    return shorter if counted < whole else message
+
+
+def share_out(
+    messages: Sequence[Message], budget: int, count: TokenCounter, cut: Shorten = shorten
+) -> list[Message]:
+    """Divide a token budget among messages, cut each to its share, and return them in order.
+
+    The shortest messages get their shares first, and what they do not need goes to the longer ones.
+    """
+    fitted = list(messages)
+    by_length = sorted(range(len(messages)), key=lambda index: count(messages[index]))
+    for done, index in enumerate(by_length):
+        share = max(budget, 0) // (len(messages) - done)
+        fitted[index] = cut(messages[index], share, count)
+        budget -= count(fitted[index])
+    return fitted
+
+
+def _tool_truncation(
+    messages: Sequence[Message], config: ManagedMemoryConfig, count: TokenCounter
+) -> Callable[[Message], Message]:
+    """Return a function that does the stage `tool_truncation` for one message."""
+    policy = config.active_context
+    if "tool_truncation" not in policy.enabled_stages:
+        return lambda message: message
+    truncation = policy.tool_truncation
+    newest = messages[protected_from(messages, truncation.grace_recent_messages) :]
+    protected = {message.message_id for message in newest}
+
+    def truncate(message: Message) -> Message:
+        if message.role != "tool" or message.message_id in protected:
+            return message
+        return shorten(message, truncation.max_tokens, count)
+
+    return truncate
+
+
+def _cut_texts(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+    """Cut the longest texts, except that of a leading system message."""
+    system = messages[:1] if messages and messages[0].role == "system" else ()
+    rest = messages[len(system) :]
+    return [*system, *share_out(rest, limit - sum(map(count, system)), count)]
+
+
+def _drop_all_but_text(
+    messages: Sequence[Message], limit: int, count: TokenCounter
+) -> list[Message]:
+    return _cut_texts([_text_only(message) for message in messages], limit, count)
+
+
+def _keep_essential(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+    """Keep a leading system message and the last question, or else the last other message."""
+    system = [messages[0]] if messages[0].role == "system" else []
+    questions = [message for message in messages if is_from_user(message)]
+    others = [message for message in messages[len(system) :] if message.role != "tool"]
+    last = [msgspec.structs.replace(m, tool_calls=None) for m in (questions or others)[-1:]]
+    return _cut_texts([*system, *last], limit, count)
+
+
+def _clip_all(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
+    return share_out(messages, limit, count, _clip)
+
+
+def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:
+    """Return the message with the beginning of its text, or just an ellipsis."""
+    text = text_and_parts(message.content)[0]
+    while text and count(message) > tokens:
+        text = text[: len(text) * 3 // 4]
+        message = msgspec.structs.replace(message, content=f"{text}…")
+    return message
+
+
+def _text_only(message: Message) -> Message:
+    """Drop everything but the text and the names of called tools and agents."""
+    text, others = text_and_parts(message.content)
+    if left_out := len(others) + len(message.images or ()):
+        text = f"{text}\n[… images or files left out: {left_out} …]".lstrip()
+    requests = [
+        msgspec.structs.replace(call, request=_short_request(call.request))
+        for call in message.agent_calls or ()
+    ]
+    return msgspec.structs.replace(
+        message,
+        content=text if left_out else message.content,
+        images=None,
+        tool_calls=[_short_call(call) for call in message.tool_calls or ()] or None,
+        agent_calls=requests or None,
+        reasoning_details=None,
+    )
+
+
+def _short_call(call: ToolCallMsg) -> ToolCallMsg:
+    """Replace long arguments by a placeholder, in JSON because models' servers parse it."""
+    if len(call.arguments) <= MAX_ARGUMENT_CHARACTERS:
+        return call
+    left_out = {"left_out": f"{len(call.arguments):,} characters"}
+    return msgspec.structs.replace(call, arguments=as_json(left_out))
+
+
+def _short_request(request: object) -> object:
+    text = request if isinstance(request, str) else as_json(request)
+    if len(text) <= MAX_ARGUMENT_CHARACTERS:
+        return request
+    left_out = len(text) - MAX_ARGUMENT_CHARACTERS
+    return f"{text[:MAX_ARGUMENT_CHARACTERS]} [… {left_out:,} characters left out …]"
+
+
+def _required_rounds(pieces: Sequence[Sequence[Message]]) -> set[int]:
+    """Return the indexes of the rounds that always stay, except summaries."""
+    system = [0] if pieces and pieces[0][0].role == "system" else []
+    questions = [i for i, piece in enumerate(pieces) if any(map(is_from_user, piece))]
+    waiting_index = open_round(pieces)
+    waiting = [] if waiting_index is None else [waiting_index]
+    return {*system, *questions[-1:], *waiting, *range(len(pieces))[-1:]}
+
+
+def _include_summaries(
+    pieces: list[Sequence[Message]], included: set[int], budget: int, count: TokenCounter
+) -> None:
+    """Cut each summary to the tokens left for it, and include it if it then fits."""
+    for index, piece in enumerate(pieces):
+        if index not in included and is_summary(piece[0]):
+            room = _summary_room([m for i in included for m in pieces[i]], budget, count)
+            summary = shorten(piece[0], room, count)
+            if count(summary) <= room:
+                pieces[index] = [summary]
+                included.add(index)
+
+
+def _summary_room(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
+    """Return the number of tokens that the other messages leave for a summary.
+
+    It is at least a quarter of the budget if cutting tool results can free that many.
+    """
+    results = sum(count(message) for message in others if message.role == "tool")
+    rest = budget - sum(map(count, others)) + results
+    return min(max(rest - results, budget // SUMMARY_FRACTION), rest)
+
+
+def _cut_middle(text: str, room: int) -> str:
+    beginning = int(room * BEGINNING_SHARE)
+    end = len(text) - (room - beginning)
+    left_out = end - beginning
+    for earlier in _EARLIER_CUT.finditer(text, beginning, end):
+        left_out += int(earlier[1].replace(",", "")) - len(earlier[0])
+    return f"{text[:beginning]} [… {left_out:,} characters left out …] {text[end:]}"

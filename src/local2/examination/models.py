@@ -1,0 +1,145 @@
+"""Checks that call the configured models."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from local2.errors import ConfigError, Local2Error, ModelError, VectorError, without_credentials
+from local2.llm.choice import chat_endpoint, provider_of
+from local2.llm.ollama import installed_models
+from local2.llm.openai import OpenAIModel
+from local2.memory.recall.reranker import HttpReranker, RerankError
+from local2.protocol.maintenance import CheckResult, Verdict
+from local2.settings import GeneratorSettings, MemorySettings, Settings
+from local2.vectors import weights
+from local2.vectors.config import embeddings_endpoint
+from local2.vectors.served import OPENAI_PREFIX, OpenAIEmbedder
+
+START_OLLAMA = "ollama serve"
+PATIENCE = 10.0
+"""Seconds in which an endpoint's model must answer with a word."""
+
+
+def check_models(settings: Settings) -> Iterator[Coroutine[Any, Any, CheckResult]]:
+    """Yield the checks of the configured models."""
+    memory, chat = settings.memory, settings.generator
+    yield _check_model(
+        chat,
+        "chat model",
+        chat.model,
+        needed=chat.chat == "ollama" or provider_of(chat) == "openai",
+        without="the rule-based responder answers",
+    )
+    if memory.openai_url is not None or memory.embedder == "openai":
+        yield _check_embeddings(memory)
+    else:
+        yield _check_ollama(
+            "embedding model",
+            memory.ollama_url,
+            memory.embedding_model,
+            needed=memory.embedder == "ollama",
+            without="MiniLM embeds",
+        )
+    if memory.reranker_url:
+        yield _check_reranker(memory)
+    reading = memory.extraction_model if memory.extractor == "model" else ""
+    for name, (model, without) in {
+        "extraction model": (reading, "facts are extracted by rules"),
+        "judge": (memory.judge_model, "facts are replaced only by facts of the same topic"),
+        "synthesizer": (memory.synthesis_model, "the best item is the answer"),
+        "query model": (memory.query_model, "questions are searched for as they are"),
+        "reranking model": (memory.reranker_chat_model, "recall keeps its own order"),
+    }.items():
+        if model and chat.chat != "rules":
+            yield _check_model(chat, name, model, needed=False, without=without)
+
+
+def embedding_server(embedder: str | None, memory: MemorySettings) -> str | None:
+    """Return the server of this embedder; None if the vector worker runs it itself."""
+    if embedder in {None, weights.MODEL}:
+        return None
+    if not str(embedder).startswith(OPENAI_PREFIX):
+        return f"Ollama at {without_credentials(memory.ollama_url)}"
+    return f"The endpoint {without_credentials(str(memory.openai_url))}"
+
+
+async def _check_model(
+    chat: GeneratorSettings, name: str, model: str, *, needed: bool, without: str
+) -> CheckResult:
+    """Report whether a chat model answers at the server that the settings name."""
+    if provider_of(chat) != "openai":
+        return await _check_ollama(name, chat.ollama_url, model, needed=needed, without=without)
+    verdict: Verdict = "broken" if needed else "note"
+    try:
+        opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(chat))
+        try:
+            await opened.try_out(within=PATIENCE)
+        finally:
+            await opened.close()
+    except ConfigError as error:
+        return CheckResult.broken(name, error)
+    except ModelError as error:
+        return CheckResult(name, verdict, error.message, remedy=error.remedy)
+    shown = without_credentials(str(chat.openai_url))
+    return CheckResult(name, "ok", f"{model}, of the endpoint {shown}")
+
+
+async def _check_embeddings(memory: MemorySettings) -> CheckResult:
+    """Report whether the endpoint embeds a text."""
+    name = "embedding model"
+    verdict: Verdict = "broken" if memory.embedder == "openai" else "note"
+    try:
+        endpoint = embeddings_endpoint(memory)
+        embedder = await asyncio.to_thread(OpenAIEmbedder, endpoint, memory.embedding_model)
+        try:
+            dimensions = await asyncio.to_thread(lambda: embedder.dimensions)
+        finally:
+            embedder.close()
+    except ConfigError as error:
+        return CheckResult.broken(name, error)
+    except VectorError as error:
+        return CheckResult(name, verdict, error.message, remedy=error.remedy)
+    detail = f"{memory.embedding_model}, of the endpoint {endpoint.shown}: {dimensions} dimensions"
+    return CheckResult(name, "ok", detail)
+
+
+async def _check_ollama(
+    name: str, url: str, model: str, *, needed: bool, without: str
+) -> CheckResult:
+    """Report whether Ollama has a model; it is a fault only if the configuration requires it."""
+    verdict: Verdict = "broken" if needed else "note"
+    otherwise = "" if needed else f" Without it, {without}."
+    shown = without_credentials(url)
+    try:
+        models = await installed_models(url)
+    except Local2Error as error:
+        detail = error.message + otherwise
+        return CheckResult(name, verdict, detail, remedy=START_OLLAMA)
+    if model in models or f"{model}:latest" in models:
+        return CheckResult(name, "ok", f"{model}, Ollama at {shown}")
+    return CheckResult(
+        name,
+        verdict,
+        f"Ollama at {shown} does not have {model}.{otherwise}",
+        remedy=f"ollama pull {model}",
+    )
+
+
+async def _check_reranker(memory: MemorySettings) -> CheckResult:
+    """Report whether the reranker answers; recall works without it."""
+    try:
+        reranker = await HttpReranker.open(
+            str(memory.reranker_url),
+            key=memory.reranker_key,
+            model=memory.reranker_model,
+            timeout=memory.reranker_timeout,
+        )
+        try:
+            await reranker.rank("metal", ["Osmium is a metal."])
+        finally:
+            await reranker.close()
+    except ConfigError as error:
+        return CheckResult.broken("reranker", error)
+    except RerankError as error:
+        return CheckResult("reranker", "note", error.message, remedy=error.remedy)
+    return CheckResult("reranker", "ok", "it answers")

@@ -1,0 +1,210 @@
+"""GeneratorAgent: answers queries with a chat model that may call any tool announced on the bus.
+
+Like any other agent, it reaches the memory only over the bus. So it can run anywhere, and needs
+nothing that other agents lack.
+"""
+
+import asyncio
+from collections import OrderedDict
+from contextlib import AsyncExitStack, ExitStack
+from weakref import WeakValueDictionary
+
+import msgspec
+import structlog
+
+from local2.admission import FairSlots
+from local2.bus.connection import BusMessage, Connection
+from local2.bus.participant import Participant
+from local2.client.tools import Toolbox, call_tool
+from local2.conversation.knowledge_graph import KGMemory
+from local2.errors import InvalidArgumentsError, ModelError, OverloadedError, RequestError
+from local2.generator.publication import TurnPublisher
+from local2.generator.session import GeneratorSession, SessionEvents
+from local2.generator.toolset import RecentTools
+from local2.generator.turn import NAME, GeneratorTurn
+from local2.llm.models import ChatModel, StructuredModel
+from local2.protocol import subjects
+from local2.protocol.envelope import Caller, Envelope, Sender, decode, new_id
+from local2.protocol.generation import read_query
+from local2.protocol.payloads import ClearSession, Empty, Query, ToolResult, ToolSchema
+from local2.settings import GeneratorSettings, SlotLimits
+
+MAX_SESSIONS = 1_000
+"""Maximum number of sessions in memory, besides those in use. A dropped session costs its next turn
+a `load_session` of more messages; a cached one costs memory."""
+MAX_TURNS = 256
+"""Maximum number of concurrent turns of all users (decision 0037). They mostly wait for the
+model."""
+MAX_ADMITTED_TURNS = 1_024
+"""Maximum number of turns that run or wait; more are refused as `overloaded`. One user may have
+half of them."""
+ACCEPTED = "The answer follows on response.generation."
+KNOWLEDGE_TOOL = "add_knowledge"
+FACTS_PER_CALL = 100
+"""Maximum number of facts that `add_knowledge` accepts in one call."""
+
+SessionKey = tuple[str | None, str | None]
+"""User and session id, since two users may choose the same id."""
+
+log = structlog.get_logger()
+
+
+class GeneratorAgent(Participant):
+    """Receives `query.received`, streams `response.delta`, ends with `response.generation`."""
+
+    def __init__(self, bus: Connection, model: ChatModel, settings: GeneratorSettings) -> None:
+        super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
+        self._model = model
+        self._settings = settings
+        self._turns = FairSlots(
+            SlotLimits(
+                requests=MAX_TURNS,
+                tenant_requests=MAX_TURNS,
+                user_requests=settings.turns_per_user,
+                waiting=MAX_ADMITTED_TURNS,
+                tenant_waiting=MAX_ADMITTED_TURNS,
+                user_waiting=MAX_ADMITTED_TURNS // 2,
+            )
+        )
+        self._sessions = WeakValueDictionary[SessionKey, GeneratorSession]()
+        self._recent = OrderedDict[SessionKey, GeneratorSession]()
+        self._events = SessionEvents(bus)
+        self._publisher = TurnPublisher(bus)
+        self._toolbox = Toolbox(bus, source=NAME)
+        self._recent_tools = RecentTools()
+        self._tools_known = asyncio.Event()
+        self._resources = AsyncExitStack()
+        self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
+        self.serve(subjects.SESSION_CLEAR, self._clear, queue=NAME)
+        self.serve(subjects.MEMORY_FORGOTTEN, self._forget)
+
+    async def started(self) -> None:
+        await self._resources.enter_async_context(self._toolbox)
+        await self._toolbox.settle()
+        self._tools_known.set()
+
+    async def stopping(self) -> None:
+        await self._events.settle()
+        await self._publisher.close()
+        await self._resources.aclose()
+
+    async def _receive(self, message: BusMessage) -> None:
+        with ExitStack() as admitted:
+            try:
+                envelope = read_query(message.data).envelope
+                caller = self.bus.identity.caller_of(message, envelope)
+                admitted.enter_context(self._turns.admitted(caller.principal, len(message.data)))
+            except (RequestError, OverloadedError) as error:
+                log.warning("query_refused", reason=error.logged)
+                await self.acknowledge(message, ToolResult.failed(error))
+                return
+            await self.acknowledge(message, ToolResult(ok=True, content=ACCEPTED))
+            await self._answer(envelope, caller)
+
+    async def _answer(self, envelope: Envelope[Query], caller: Caller) -> None:
+        query = envelope.payload
+        session_id = query.session_id or new_id()
+        sender = Sender(user=caller.user, agent=NAME, session_id=session_id, token=caller.token)
+        await self._tools_known.wait()
+        turn = GeneratorTurn(
+            self.bus,
+            self._model,
+            self._settings,
+            session=self._session(sender),
+            publisher=self._publisher,
+            tools=self._offered_tools(),
+            own=self._toolbox.own,
+            recent_tools=self._recent_tools,
+            caller=sender,
+            query=query.query,
+            query_id=query.query_id or envelope.id or new_id(),
+        )
+        await turn.run(self._turns.slot(caller.principal))
+        if self._settings.knowledge and turn.answer and sender.user is not None:
+            await self._learn(query.query, sender)
+
+    async def _clear(self, message: BusMessage) -> None:
+        try:
+            envelope = decode(message.data, ClearSession)
+            caller = self.bus.identity.caller_of(message, envelope)
+            session_id = envelope.payload.session_id or caller.session_id
+            if session_id is None:
+                raise InvalidArgumentsError("session_id: the request has none.")
+        except RequestError as error:
+            await self.acknowledge(message, ToolResult.failed(error))
+            return
+        self._replace_session(Sender(user=caller.user, agent=NAME, session_id=session_id))
+        await self.acknowledge(message, ToolResult(ok=True, content="The session was cleared."))
+
+    async def _forget(self, message: BusMessage) -> None:
+        """Drop conversations of which a part was erased; their next turn restores the rest."""
+        erased = decode(message.data, Empty)
+        for user, session_id in list(self._sessions):
+            if user == erased.user and erased.session_id in {None, session_id}:
+                self._sessions.pop((user, session_id), None)
+                self._recent.pop((user, session_id), None)
+
+    async def _learn(self, text: str, caller: Sender) -> None:
+        model = self._model if isinstance(self._model, StructuredModel) else None
+        await learn(self.bus, text, caller=caller, model=model, within=self._settings.tool_timeout)
+
+    def _session(self, caller: Sender) -> GeneratorSession:
+        session = self._sessions.get((caller.user, caller.session_id))
+        return self._keep_session(session or self._new_session(caller), caller)
+
+    def _new_session(self, caller: Sender) -> GeneratorSession:
+        return GeneratorSession(self.bus, self._settings, caller, self._events.sink_for(caller))
+
+    def _replace_session(self, caller: Sender) -> None:
+        """Replace the session by a new one; turns that run in the old one end by themselves."""
+        self._keep_session(self._new_session(caller), caller).clear()
+
+    def _keep_session(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:
+        """Keep the most recent sessions; any other one exists only while a turn uses it."""
+        key = caller.user, caller.session_id
+        self._sessions[key] = self._recent[key] = session
+        self._recent.move_to_end(key)
+        if len(self._recent) > MAX_SESSIONS:
+            self._recent.popitem(last=False)
+        return session
+
+    def _offered_tools(self) -> list[ToolSchema]:
+        """Return the tools that the model may use.
+
+        These are the tools that the settings name, or else all tools for models that the settings
+        do not hide.
+        """
+        wanted, hidden = self._settings.tools, self._settings.hidden_tools
+        tools = self._toolbox.announced
+        if wanted:
+            return [tool for tool in tools if tool.name in wanted]
+        return [tool for tool in tools if tool.for_models and tool.name not in hidden]
+
+
+async def learn(
+    bus: Connection, text: str, *, caller: Sender, model: StructuredModel | None, within: float
+) -> None:
+    """Extract facts from a user's text, and store them for that user as linked facts.
+
+    A failure is only logged, because the turn itself has been stored word for word.
+
+    Args:
+        bus: The bus that the memory is on.
+        text: What the user wrote.
+        caller: The user.
+        model: Extracts the facts; without one, rules do.
+        within: Seconds to wait for the memory.
+    """
+    knowledge = KGMemory(model)
+    try:
+        triplets = await knowledge.extract_and_update_from_text(text, role="user")
+    except ModelError as error:
+        log.warning("nothing_learned", reason=str(error))
+        return
+    facts = [msgspec.to_builtins(triplet) for triplet in triplets]
+    for start in range(0, len(facts), FACTS_PER_CALL):
+        arguments = {"facts": facts[start : start + FACTS_PER_CALL], "scope": "user"}
+        result = await call_tool(bus, KNOWLEDGE_TOOL, arguments, caller=caller, timeout=within)
+        if not result.ok:
+            log.warning("not_learned", facts=len(facts) - start, reason=result.outcome)
+            return

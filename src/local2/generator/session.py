@@ -1,0 +1,238 @@
+"""One user's conversation in the generator, restored over the bus and compacted after turns.
+
+The memory on the bus has the whole history. A session only holds what prompts need, so it can be
+dropped at any time and restored with `load_session`.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.conversation.config import ManagedMemoryConfig
+from local2.conversation.context import CalibratedCounter
+from local2.conversation.conversation import Snapshot
+from local2.conversation.events import (
+    CompactionEvent,
+    EventBus,
+    EventContext,
+    EventSink,
+    MemoryEvent,
+)
+from local2.conversation.managed import ManagedConversationMemory
+from local2.conversation.message import ROLES, Message, ToolCallMsg
+from local2.conversation.stages import CompactionRuntime
+from local2.errors import BusError, Local2Error
+from local2.generator.prompt import Background, PromptMemory, PromptNote
+from local2.protocol import subjects
+from local2.protocol.envelope import Sender, encode, seal
+from local2.protocol.payloads import Json
+from local2.settings import GeneratorSettings
+
+LOAD_TOOL = "load_session"
+LOAD_SECONDS = 5.0
+"""Maximum seconds that a turn waits for its history before it continues without. A user is waiting,
+and the next turn asks again."""
+TOP_TOOL = "top_memories"
+TOP_SECONDS = 2.0
+"""Maximum seconds that a turn waits for the top memories."""
+
+log = structlog.get_logger()
+
+
+class LoadedCall(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    args: Json = {}
+
+
+class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a message in the result of `load_session` that a conversation needs."""
+
+    id: str
+    role: str
+    content: str
+    name: str | None = None
+    query_id: str | None = None
+    tool_calls: list[LoadedCall] = []
+    tool_call_id: str | None = None
+
+    def message(self, answered: Collection[str | None]) -> Message | None:
+        """Return the message as models accept it: a known role, and only the `answered` calls.
+
+        Return None for a blank message, and for a system message, which was for another agent.
+        """
+        calls = [
+            ToolCallMsg.calling(call.name, call.args, id_=call.id)
+            for call in self.tool_calls
+            if call.id in answered
+        ]
+        if self.role == "system" or not (self.content.strip() or calls or self.role == "tool"):
+            return None
+        known = next((role for role in ROLES if role == self.role), None)
+        return Message(
+            role=known or "user",
+            content=self.content if known else f"{self.name or self.role}: {self.content}",
+            message_id=self.id,
+            name=self.name if self.role == "tool" else None,
+            tool_calls=calls or None,
+            tool_call_id=self.tool_call_id,
+        )
+
+    def asks(self, query: str) -> bool:
+        return self.role == "user" and self.query_id is None and self.content == query
+
+
+class LoadedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `load_session` without its memories, which `top_memories` returns."""
+
+    messages: list[LoadedMessage] = []
+    notes: list[PromptNote] = []
+
+
+class LoadedMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `top_memories`."""
+
+    memories: list[PromptMemory] = []
+
+
+Loaded = TypeVar("Loaded", LoadedSession, LoadedMemories)
+
+
+class GeneratorSession:
+    """A managed conversation, with a lock that makes its turns run one at a time."""
+
+    def __init__(
+        self, bus: Connection, settings: GeneratorSettings, caller: Sender, events: EventSink
+    ) -> None:
+        self.turn = asyncio.Lock()
+        self.count = CalibratedCounter()
+        config = ManagedMemoryConfig(
+            threshold_tokens=settings.compaction_threshold, token_counter=self.count
+        )
+        self.memory = ManagedConversationMemory(config)
+        self.memory.event_context = EventContext(
+            agent_name=caller.agent or "", event_bus=events, session_id=caller.session_id or ""
+        )
+        self._bus = bus
+        self._caller = caller
+        self._messages_to_restore = settings.restored_messages
+        self.waiting: set[str] = set()
+        """Query ids of the turns that run or wait. The memory has already received their questions,
+        which must not be restored as history."""
+        self._unrestored_turns: set[str] = set()
+        """Query ids of the turns that ran without history because the memory did not answer."""
+
+    async def begin_turn(self, query: str, query_id: str) -> Background:
+        """Load notes and memories, and before the first turn the history as well.
+
+        If the memory does not answer, the turn continues without them, and the next one asks again.
+        """
+        loaded, top = await asyncio.gather(
+            self._ask(LOAD_TOOL, {"limit": self._messages_to_restore}, LoadedSession, LOAD_SECONDS),
+            self._ask(TOP_TOOL, {}, LoadedMemories, TOP_SECONDS),
+        )
+        if self._messages_to_restore and loaded is None:
+            self._unrestored_turns.add(query_id)
+        elif self._messages_to_restore and loaded is not None:
+            self._restore(loaded.messages, query)
+        return Background(
+            notes=loaded.notes if loaded else (), memories=top.memories if top else ()
+        )
+
+    def clear(self) -> None:
+        """Clear the session: until the generator restarts, no prompt contains earlier messages."""
+        self._messages_to_restore = 0
+        self._unrestored_turns.clear()
+        self.memory.reset_memory()
+
+    async def end_turn(self, runtime: CompactionRuntime) -> None:
+        """Compact the conversation if it is too long; if that fails, it stays as it is.
+
+        Summarised messages are dropped here, because the memory on the bus has them.
+        """
+        try:
+            await self.memory.compact_if_needed(runtime)
+        except Local2Error as error:
+            log.warning("not_compacted", reason=str(error))
+        if (context := self.memory.snapshot().context) is not None:
+            self.memory.restore(Snapshot(messages=context))
+
+    async def _ask(self, tool: str, args: Json, into: type[Loaded], within: float) -> Loaded | None:
+        """Return the result of a tool of the memory; None if it fails or has another form."""
+        result = await call_tool(self._bus, tool, args, caller=self._caller, timeout=within)
+        try:
+            if result.ok:
+                return msgspec.convert(result.data, into)
+            log.warning("not_loaded", tool=tool, reason=result.outcome)
+        except msgspec.ValidationError:
+            log.warning("not_loaded", tool=tool, reason="Its answer is of another form.")
+        return None
+
+    def _restore(self, loaded: Sequence[LoadedMessage], query: str) -> None:
+        """Put the history in front of the messages since the restart."""
+        since_restart = self.memory.snapshot().messages
+        excluded = self._unrestored_turns | self.waiting
+        history = {m.id: m for m in loaded if m.query_id not in excluded}
+        if loaded and loaded[-1].asks(query):
+            # The memory received this very question, without a query id, before the turn began.
+            history.pop(loaded[-1].id, None)
+        answered = {m.tool_call_id for m in history.values() if m.role == "tool"}
+        messages = [m.message(answered) for m in history.values()]
+        self.memory.restore(Snapshot(messages=[*filter(None, messages), *since_restart]))
+        self._messages_to_restore = 0
+        self._unrestored_turns.clear()
+
+
+class _CallersEvent(msgspec.Struct, frozen=True):
+    event: MemoryEvent
+    caller: Sender
+
+
+class SessionEvents:
+    """Publishes the events of all sessions on the bus, in order.
+
+    Conversations emit events without waiting; `settle` waits until all are published.
+    """
+
+    def __init__(self, bus: Connection) -> None:
+        self._bus = bus
+        self._events = EventBus()
+        self._events.subscribe(_CallersEvent, self._publish)
+
+    def sink_for(self, caller: Sender) -> EventSink:
+        return _SessionSink(self._events, caller)
+
+    async def settle(self) -> None:
+        await self._events.settle()
+
+    async def _publish(self, emitted: _CallersEvent) -> None:
+        event, caller = emitted.event, emitted.caller
+        compaction = isinstance(event, CompactionEvent)
+        subject = subjects.SESSION_COMPACTION if compaction else subjects.SESSION_RESET
+        envelope = seal(
+            event,
+            type="event",
+            source=caller.agent or "",
+            user=caller.user,
+            session_id=caller.session_id,
+        )
+        try:
+            await self._bus.publish(subject, encode(envelope))
+        except BusError as error:
+            log.warning("event_not_published", subject=subject, reason=str(error))
+
+
+class _SessionSink:
+    """Adds the caller to the events of the caller's conversation."""
+
+    def __init__(self, events: EventBus, caller: Sender) -> None:
+        self._events = events
+        self._caller = caller
+
+    def emit(self, event: MemoryEvent) -> None:
+        self._events.emit(_CallersEvent(event, self._caller))

@@ -1,0 +1,153 @@
+"""The tools that a model may call in a turn: as many as its context has room for.
+
+Tool schemas are part of every prompt, and a bus may offer hundreds of them. So tools that the user
+has used are preferred.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+import structlog
+
+from local2.bus.connection import Connection
+from local2.bus.outputs import with_preview
+from local2.client.tools import call_tool
+from local2.conversation.context import TokenCounter
+from local2.conversation.message import Message
+from local2.errors import abridged
+from local2.generator.publication import RECORDED_CHARACTERS
+from local2.llm.models import ToolCall, ToolDefinition
+from local2.protocol.envelope import Sender
+from local2.protocol.payloads import ToolCallRecord, ToolResult, ToolSchema
+from local2.settings import GeneratorSettings
+
+RECALL_TOOL = "recall"
+"""The tool that finds what a compressed prompt does not show."""
+MAX_USERS = 1_000
+"""Maximum number of users whose tools are remembered, equal to that of sessions. Other users get
+tools in the given order."""
+MAX_TOOLS = 100
+"""Maximum number of tools remembered for a user: more than fit into a context of usual size."""
+MAX_LOGGED_NAMES = 20
+"""Maximum number of tools named when some are left out, so that the log line stays readable."""
+
+log = structlog.get_logger()
+
+
+class Toolset:
+    """Calls the tools that a model may use in one turn, over the bus."""
+
+    def __init__(
+        self,
+        bus: Connection,
+        settings: GeneratorSettings,
+        tools: Sequence[ToolSchema],
+        caller: Sender,
+    ) -> None:
+        self._bus = bus
+        self._settings = settings
+        self._tools = {tool.name: tool for tool in tools}
+        self._caller = caller
+        self.definitions = [_definition(tool) for tool in tools]
+
+    async def call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
+        """Call one tool. A failure, or a missing tool, becomes a message for the model."""
+        result = await self._result(call)
+        tool = self._tools.get(call.name)
+        recorded = tool is None or tool.recorded
+        shown = await self._previewed(call, result, RECORDED_CHARACTERS) if recorded else result
+        record = ToolCallRecord(
+            id=call.id,
+            name=call.name,
+            args=call.arguments,
+            ok=result.ok,
+            content=shown.content[:RECORDED_CHARACTERS],
+            tool_output_key=shown.tool_output_key,
+            recorded=recorded,
+        )
+        answer = Message(role="tool", content=result.content, tool_call_id=call.id, name=call.name)
+        return answer, record
+
+    async def _result(self, call: ToolCall) -> ToolResult:
+        """Return the tool's result, or a preview of a long one: other teams' hosts make none."""
+        if call.name not in self._tools:
+            names = ", ".join(self._tools) or "none"
+            return ToolResult(
+                ok=False, content=f"Error: no tool {abridged(call.name)}. Tools: {names}."
+            )
+        result = await call_tool(
+            self._bus,
+            call.name,
+            call.arguments,
+            caller=self._caller,
+            timeout=self._settings.tool_timeout,
+        )
+        return await self._previewed(call, result, self._settings.tool_output_limit)
+
+    async def _previewed(self, call: ToolCall, result: ToolResult, limit: int) -> ToolResult:
+        tool = self._tools.get(call.name)
+        if tool is None or tool.whole:
+            return result
+        return await with_preview(self._bus, result, caller=self._caller, limit=limit)
+
+
+class RecentTools:
+    """The tools that were called for each user, most recent first."""
+
+    def __init__(self) -> None:
+        self._by_user = OrderedDict[str | None, list[str]]()
+
+    def of(self, user: str | None) -> list[str]:
+        return self._by_user.get(user, [])
+
+    def note(self, user: str | None, names: Iterable[str]) -> None:
+        """Put these tools first, and drop the least recent tools and users beyond the limits."""
+        newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
+        self._by_user[user] = list(newest)[:MAX_TOOLS]
+        self._by_user.move_to_end(user)
+        if len(self._by_user) > MAX_USERS:
+            self._by_user.popitem(last=False)
+
+
+def fit_tools(
+    tools: Sequence[ToolSchema],
+    own: Collection[str],
+    used: Sequence[str],
+    room: int,
+    count: TokenCounter,
+) -> list[ToolSchema]:
+    """Choose the tools that fit into `room` tokens; return them sorted by name.
+
+    The memory's `own` tools are chosen first: recall, then the smallest, so that many fit. The
+    others follow by their last use, most recent first, and then in the given order.
+    """
+    sizes = {tool.name: count(tools_message([_definition(tool)])) for tool in tools}
+    recency = {name: rank for rank, name in enumerate(used)}
+
+    def priority(tool: ToolSchema) -> tuple[bool, bool, int]:
+        if tool.name in own:
+            return False, tool.name != RECALL_TOOL, sizes[tool.name]
+        return True, True, recency.get(tool.name, len(recency))
+
+    fitting: set[str] = set()
+    for name in (tool.name for tool in sorted(tools, key=priority)):
+        if sizes[name] <= room:
+            room -= sizes[name]
+            fitting.add(name)
+    if left_out := sorted(sizes.keys() - fitting):
+        log.warning("tools_left_out", count=len(left_out), tools=left_out[:MAX_LOGGED_NAMES])
+    return sorted((tool for tool in tools if tool.name in fitting), key=lambda tool: tool.name)
+
+
+def tools_message(tools: Sequence[ToolDefinition]) -> Message:
+    """Return the tools as a message, so that their tokens can be counted."""
+    return Message(role="system", content=msgspec.json.encode(tools).decode())
+
+
+def _definition(tool: ToolSchema) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.tool_schema.function.parameters,
+    )

@@ -1,0 +1,241 @@
+"""One turn of the generator: from a query to its answer, with the tool calls in between.
+
+Remains of a failed turn would mislead every later turn, so a failure restores the conversation to
+its former state.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+
+import msgspec
+import structlog
+
+from local2.bus.connection import Connection
+from local2.conversation.conversation import Snapshot
+from local2.conversation.message import ToolCallMsg
+from local2.conversation.stages import CompactionRuntime
+from local2.errors import Local2Error, ModelError, PromptTooLargeError
+from local2.generator.prompt import Background, PromptWriter
+from local2.generator.publication import TurnPublisher
+from local2.generator.session import GeneratorSession
+from local2.generator.toolset import RecentTools, Toolset, fit_tools, tools_message
+from local2.llm.models import ChatModel, ToolCall, ToolDefinition, Usage
+from local2.llm.rules import RulesModel
+from local2.protocol import subjects
+from local2.protocol.envelope import Sender, encode, seal
+from local2.protocol.payloads import (
+    Delta,
+    ErrorReply,
+    Generation,
+    ToolCallRecord,
+    ToolSchema,
+)
+from local2.settings import GeneratorSettings
+
+NAME = "generator_agent"
+CONVERSATION_FRACTION = 4
+"""Divisor: a quarter of the context is reserved for the conversation, however many tools there are.
+The tools get the rest."""
+SHRINK_FACTOR = 0.5
+"""Factor for a prompt's tokens after it was refused as too large. Halving finds a size that fits in
+a few attempts, whatever the true limit is."""
+
+log = structlog.get_logger()
+
+
+class GeneratorTurn:
+    """Alternates between the model and its tool calls until it answers or has no rounds left."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a turn
+        self,
+        bus: Connection,
+        model: ChatModel,
+        settings: GeneratorSettings,
+        *,
+        session: GeneratorSession,
+        publisher: TurnPublisher,
+        tools: Sequence[ToolSchema],
+        own: Collection[str],
+        recent_tools: RecentTools,
+        caller: Sender,
+        query: str,
+        query_id: str,
+    ) -> None:
+        self._bus = bus
+        self._model = model
+        self._settings = settings
+        self._session = session
+        self._publisher = publisher
+        self._caller = caller
+        self._query = query
+        self._query_id = query_id
+        self._session_id = caller.session_id or ""
+        room = settings.context_size - settings.context_size // CONVERSATION_FRACTION
+        recent = recent_tools.of(caller.user)
+        offered = fit_tools(tools, own, recent, room, session.count)
+        self._recent_tools = recent_tools
+        tool_caller = msgspec.structs.replace(caller, query_id=query_id)
+        self._tools = Toolset(bus, settings, offered, tool_caller)
+        self._deltas = 0
+        self._thinking: list[str] = []
+        self._calls: list[ToolCallRecord] = []
+        self._snapshot: Snapshot | None = None
+        self._runtime = CompactionRuntime(
+            model=None if isinstance(model, RulesModel) else model,
+            context_tokens=settings.context_size,
+        )
+        self._published = False
+        self.answer = ""
+
+    async def run(self, slot: AbstractAsyncContextManager[None]) -> None:
+        """Answer after the session's earlier turns, and publish the answer or the error.
+
+        `slot` admits the user's turns. It is entered last, so that a turn that waits for its
+        session does not occupy it. A turn that fails leaves nothing in the session.
+        """
+        self._session.waiting.add(self._query_id)
+        try:
+            async with self._session.turn, slot:
+                await self._answer()
+        except asyncio.CancelledError:
+            if not self._published:
+                message = "The generator was stopped before it had an answer."
+                await self._publish(ErrorReply(code=ModelError.code, message=message))
+            raise
+        finally:
+            self._session.waiting.discard(self._query_id)
+
+    async def _answer(self) -> None:
+        error: ErrorReply | None = None
+        try:
+            await self._run_rounds()
+        except Local2Error as failure:
+            log.warning("turn_failed", query_id=self._query_id, reason=str(failure))
+            error = ErrorReply(code=failure.code, message=str(failure))
+        except Exception:
+            log.exception("turn_failed", query_id=self._query_id)
+            message = "The generator failed; its log says where."
+            error = ErrorReply(code=Local2Error.code, message=message)
+        await self._publish(error)
+        await self._session.end_turn(self._runtime)
+
+    async def _publish(self, error: ErrorReply | None) -> None:
+        """Publish the turn; if it failed or cannot be stored, remove it from the conversation."""
+        self._published = True
+        turn = Generation(
+            answer=self.answer,
+            thinking="".join(self._thinking) or None,
+            tool_calls=self._calls,
+            query=self._query,
+            session_id=self._session_id,
+            query_id=self._query_id,
+            error=error,
+        )
+        answered = False
+        try:
+            answered = (await self._publisher.publish(turn, self._caller)).error is None
+        finally:
+            if not answered:
+                self._undo()
+
+    def _undo(self) -> None:
+        """Restore the conversation from before the turn, and so drop summaries of its parts."""
+        self.answer = ""
+        if self._snapshot is not None:
+            self._session.memory.restore(self._snapshot)
+
+    async def _run_rounds(self) -> None:
+        memory, max_rounds = self._session.memory, self._settings.max_rounds
+        background = await self._session.begin_turn(self._query, self._query_id)
+        self._snapshot = memory.snapshot()
+        memory.add(role="user", content=self._query)
+        for round_number in range(max_rounds + 1):
+            last = round_number == max_rounds
+            offered = [] if last else self._tools.definitions
+            text, calls = await self._ask_until_it_fits(self._prompt_writer(background), offered)
+            if not calls or last:
+                self._finish(text)
+                return
+            made = [ToolCallMsg.calling(call.name, call.arguments, id_=call.id) for call in calls]
+            memory.add(role="assistant", content=text, tool_calls=made)
+            for message, record in await asyncio.gather(*map(self._tools.call, calls)):
+                memory.add(message)
+                self._calls.append(record)
+            self._recent_tools.note(self._caller.user, [call.name for call in calls])
+
+    def _finish(self, text: str) -> None:
+        if not text.strip():
+            raise ModelError(f"{self._model.name} gave no answer.", remedy="Ask again.")
+        self.answer = text
+        self._session.memory.add(role="assistant", content=text)
+
+    def _prompt_writer(self, background: Background) -> PromptWriter:
+        """Return a writer with the room that the tools leave by the counter's present estimate."""
+        settings, count = self._settings, self._session.count
+        upper = int(settings.context_size * settings.compressed_above)
+        return PromptWriter(
+            system_prompt=settings.system_prompt,
+            background=background,
+            count=count,
+            room=max(
+                upper - count(tools_message(self._tools.definitions)),
+                settings.context_size // CONVERSATION_FRACTION,
+            ),
+            tail=settings.compressed_messages,
+        )
+
+    async def _ask_until_it_fits(
+        self, writer: PromptWriter, tools: Sequence[ToolDefinition]
+    ) -> tuple[str, tuple[ToolCall, ...]]:
+        """Ask the model; if it refuses the prompt as too large, shrink the prompt and ask again."""
+        while True:
+            try:
+                return await self._ask(writer, tools)
+            except PromptTooLargeError as refused:
+                log.warning("prompt_too_large", query_id=self._query_id, reason=str(refused))
+                memory = self._session.memory
+                if await memory.compact_for_payload_error(self._runtime):
+                    continue
+                tokens = writer.write(memory.context).tokens
+                writer = msgspec.structs.replace(writer, room=int(tokens * SHRINK_FACTOR))
+                if writer.write(memory.context).tokens >= tokens:
+                    raise
+
+    async def _ask(
+        self, writer: PromptWriter, tools: Sequence[ToolDefinition]
+    ) -> tuple[str, tuple[ToolCall, ...]]:
+        prompt = writer.write(self._session.memory.context)
+        text: list[str] = []
+        calls: tuple[ToolCall, ...] = ()
+        async with aclosing(self._model.stream(prompt.messages, tools)) as stream:
+            async for chunk in stream:
+                calls += chunk.tool_calls
+                if chunk.thinking:
+                    self._thinking.append(chunk.thinking)
+                if chunk.content:
+                    text.append(chunk.content)
+                    await self._publish_delta(chunk.content)
+                if chunk.usage is not None:
+                    self._calibrate(prompt.tokens, tools, chunk.usage)
+        return "".join(text), calls
+
+    def _calibrate(self, counted: int, tools: Sequence[ToolDefinition], usage: Usage) -> None:
+        count = self._session.count
+        count.observe(counted + count(tools_message(tools)), usage.prompt_tokens)
+        self._session.memory.recount()
+
+    async def _publish_delta(self, text: str) -> None:
+        delta = Delta(
+            text=text, index=self._deltas, session_id=self._session_id, query_id=self._query_id
+        )
+        self._deltas += 1
+        envelope = seal(
+            delta,
+            type="response",
+            source=NAME,
+            user=self._caller.user,
+            session_id=self._session_id,
+            query_id=self._query_id,
+        )
+        await self._bus.publish(subjects.RESPONSE_DELTA, encode(envelope))

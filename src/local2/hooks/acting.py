@@ -1,0 +1,273 @@
+"""Run one hook: read a client's event, then give the model a context or store the turn, in time.
+
+A hook always exits successfully, because its failures do not concern the client.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
+
+import msgspec
+
+from local2.errors import BusTimeoutError, NoRespondersError, StackNotRunningError
+from local2.home import MEMORY_FOLDER, PRIVATE_UMASK, home_of, own_home, user_name
+from local2.hooks import BEGAN
+from local2.hooks.clients import CLIENTS
+from local2.hooks.clients.client import (
+    Answered,
+    Client,
+    Compacting,
+    Event,
+    Interjected,
+    Prompted,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+)
+from local2.hooks.reminding import Reminder, without_contexts
+from local2.hooks.state import (
+    FinishedTurn,
+    Outbox,
+    Session,
+    Sessions,
+    Situation,
+    described,
+    log_problem,
+)
+from local2.prompt_counts import count_prompt
+from local2.protocol.envelope import new_id, utc_now
+
+HOOK_SECONDS = 2.0
+"""Seconds after which a hook ends, whatever it is doing, since even a disk may hang."""
+LOG_SECONDS = 0.2
+"""Seconds for the log of a hook that is ended."""
+PROMPT_SECONDS = 0.25
+"""Seconds that a prompt waits for its context; 300 ms with the start of the interpreter."""
+START_SECONDS = 1.0
+"""Seconds that the start of a session waits for a stack. If that is too short, the first prompt
+gets the context."""
+POLL = 0.02
+"""Seconds between two attempts to ask a stack that is starting."""
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run a hook: CLIENT EVENT [--home DIR] [--user NAME], with the event on standard input.
+
+    It writes its whole output or nothing, and always exits with 0.
+    """
+    os.umask(PRIVATE_UMASK)
+    run = Run(arguments)
+    signal.signal(signal.SIGALRM, run.give_up)
+    signal.setitimer(signal.ITIMER_REAL, HOOK_SECONDS)
+    try:
+        output = run.output()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        while output:
+            output = output[os.write(sys.stdout.fileno(), output) :]
+    finally:
+        os._exit(0)
+
+
+class Run:
+    """One hook: CLIENT EVENT, and options."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._arguments = arguments
+        self._data_dir = own_home() / MEMORY_FOLDER
+        self._event: Event | None = None
+
+    def output(self) -> bytes:
+        """Return the output of the hook; log problems in the folder of its memory."""
+        try:
+            client_name, event_name, *rest = self._arguments
+            options = dict(zip(rest[::2], rest[1::2], strict=True))
+            self._data_dir = home_of(options.get("--home")) / MEMORY_FOLDER
+            client = CLIENTS[client_name]
+            self._event = event = client.read(sys.stdin.buffer.read())
+            if event is None:
+                return b""
+            if event.project is not None:
+                with suppress(OSError):
+                    os.chdir(event.project)
+            home = home_of(options.get("--home"))
+            self._data_dir = home / MEMORY_FOLDER
+            situation = Situation.of(home, user_name(options.get("--user")))
+            self._data_dir = situation.settings.memory.data_dir
+            context = Hooks(client, situation, start_delivery).act(event)
+        except Exception as error:  # noqa: BLE001 - no failure concerns the client
+            self._log(error)
+            return b""
+        if context is None:
+            return b""
+        return msgspec.json.encode(client.answer(event_name, context))
+
+    def give_up(self, _: int, __: FrameType | None) -> None:
+        """End the process, and log that, unless the log hangs as well."""
+        from threading import Thread  # noqa: PLC0415 - hardly ever needed
+
+        problem = BusTimeoutError(f"The hook was ended after {HOOK_SECONDS:g} s.")
+        logging = Thread(target=self._log, args=(problem,), daemon=True)
+        logging.start()
+        logging.join(LOG_SECONDS)
+        os._exit(0)
+
+    def _log(self, error: Exception) -> None:
+        log_problem(self._data_dir, " ".join(self._arguments[:2]), error)
+        client = CLIENTS.get(self._arguments[0]) if self._arguments else None
+        if isinstance(self._event, Prompted) and client and client.prompts_take_contexts:
+            count_prompt(self._data_dir, client.name, described(error))
+
+
+class Hooks:
+    """The hooks of one client."""
+
+    def __init__(
+        self, client: Client, situation: Situation, deliver: Callable[[Situation], None]
+    ) -> None:
+        """Handle a client's events. `deliver` must return at once: it works in the background."""
+        self._client = client
+        self._situation = situation
+        self._deliver = deliver
+        self._sessions = Sessions(situation.folder / "sessions", client.name)
+        self._outbox = Outbox(situation.turns)
+
+    def act(self, event: Event) -> str | None:
+        """Handle an event; return a context for the model, if there is one.
+
+        Raises:
+            BusError: The memory does not answer in time.
+        """
+        match event:
+            case SessionStarted():
+                return self._start(event)
+            case Prompted():
+                return self._prompt(event)
+            case Interjected():
+                self._change(event, lambda session: _begin_turn(session, None, None))
+            case Answered():
+                self._change(event, lambda session: _add_answer(session, event))
+            case TurnEnded():
+                self._finish(event)
+            case Compacting():
+                self._change(event, _mark_compacted)
+            case SessionEnded():
+                self._sessions.end(event.session)
+                if not self._outbox.is_empty:
+                    self._deliver(self._situation)
+        return None
+
+    def _start(self, event: SessionStarted) -> str | None:
+        """Start a stack, and return the most important memories if the stack answers soon."""
+        session = self._sessions.load(event.session)
+        session.reminded = False
+        session.compacted = session.compacted or event.compacted
+        self._sessions.save(event.session, session)
+        self._deliver(self._situation)
+        ends = BEGAN + START_SECONDS
+        while True:
+            try:
+                return self._remind(event, session, None, within=ends - time.monotonic())
+            except (StackNotRunningError, NoRespondersError):
+                if time.monotonic() + POLL > ends:
+                    raise
+                time.sleep(POLL)
+
+    def _prompt(self, event: Prompted) -> str | None:
+        session = self._sessions.load(event.session)
+        query = without_contexts(event.text)
+        _begin_turn(session, query or None, event.turn)
+        self._sessions.save(event.session, session)
+        if not (query and self._client.prompts_take_contexts):
+            return None
+        spent = time.monotonic() - BEGAN
+        try:
+            return self._remind(event, session, query, within=PROMPT_SECONDS - spent)
+        except StackNotRunningError:
+            self._deliver(self._situation)
+            raise
+        except BusTimeoutError as error:
+            raise BusTimeoutError(
+                f"{error.message} Before that, the hook's own start took {spent * 1000:.0f} of the "
+                f"{PROMPT_SECONDS * 1000:.0f} ms that a prompt waits."
+            ) from error
+
+    def _remind(
+        self, event: Event, session: Session, query: str | None, *, within: float
+    ) -> str | None:
+        was_reminded = session.reminded
+        reminder = Reminder(self._situation, self._client.name, event.session)
+        context = reminder.remind(session, query, within=within)
+        if session.reminded != was_reminded:
+            self._sessions.save(event.session, session)
+        self._report(event, reminder.late)
+        return context
+
+    def _report(self, event: Event, late: Sequence[str]) -> None:
+        """Log the tools that answered too late, and count a prompt."""
+        data_dir, problem = self._situation.settings.memory.data_dir, ""
+        if late:
+            error = BusTimeoutError(f"No reply in time from {', '.join(late)}.")
+            log_problem(data_dir, self._client.name, error)
+            problem = error.logged if "recall" in late else ""
+        if isinstance(event, Prompted):
+            count_prompt(data_dir, self._client.name, problem)
+
+    def _finish(self, event: TurnEnded) -> None:
+        """Put the finished turn into the outbox; a later answer of the turn replaces it."""
+        session = self._sessions.load(event.session)
+        answer = without_contexts(event.text or "\n\n".join(session.answers))
+        if not (session.query and session.query_id and session.at and answer):
+            return
+        if event.turn is not None and event.turn != session.query_id:
+            return
+        self._outbox.put(
+            FinishedTurn(
+                user=self._situation.user,
+                agent=self._client.name,
+                session_id=event.session,
+                query_id=session.query_id,
+                query=session.query,
+                answer=answer,
+                at=session.at,
+                project=event.project,
+            )
+        )
+        self._deliver(self._situation)
+
+    def _change(self, event: Event, change: Callable[[Session], None]) -> None:
+        session = self._sessions.load(event.session)
+        change(session)
+        self._sessions.save(event.session, session)
+
+
+def start_delivery(situation: Situation) -> None:
+    """Start, in the background, a process that starts a stack and delivers turns."""
+    import subprocess  # noqa: PLC0415 - few hooks need it
+
+    command = [sys.executable, "-P", "-m", "local2.hooks.delivery", str(situation.home)]
+    subprocess.Popen(  # noqa: S603 - the interpreter that runs
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _begin_turn(session: Session, query: str | None, turn: str | None) -> None:
+    session.query, session.query_id, session.at = query, turn or new_id(), utc_now()
+    session.answers = []
+
+
+def _add_answer(session: Session, event: Answered) -> None:
+    if event.turn is None or event.turn == session.query_id:
+        session.answers.append(event.text)
+
+
+def _mark_compacted(session: Session) -> None:
+    session.compacted = True

@@ -1,0 +1,81 @@
+"""A background process that starts a stack and delivers the turns that hooks have left."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from local2.client import publish_durably
+from local2.client.access import connected
+from local2.client.embedded import stack_running
+from local2.errors import TooLargeError
+from local2.home import MEMORY_FOLDER, PRIVATE_UMASK
+from local2.hooks.state import FinishedTurn, Outbox, Situation, log_problem
+from local2.protocol.envelope import encode, seal
+from local2.protocol.payloads import Generation
+from local2.protocol.subjects import RESPONSE_GENERATION
+
+LINGER = 1_800.0
+"""Seconds that a stack stays after the last hook, since people think and read between prompts."""
+PATIENCE = 120.0
+"""Seconds for the whole delivery; turns that are left are delivered with the next one."""
+
+
+async def deliver(situation: Situation) -> None:
+    """Run a stack, and deliver the turns that wait.
+
+    Raises:
+        BusError: Some turns were not stored; they continue to wait.
+    """
+    outbox = Outbox(situation.turns)
+    while True:
+        with outbox.delivering() as is_only_one:
+            if not is_only_one:
+                return  # the other process checks the outbox again at its end
+            async with stack_running(situation.settings, linger=LINGER):
+                for file, turn in outbox.take():
+                    await _publish(situation, turn)
+                    file.unlink()
+        if outbox.is_empty:
+            return
+
+
+async def _publish(situation: Situation, turn: FinishedTurn) -> None:
+    """Publish a turn to JetStream. A turn that is too large for the bus is logged and dropped."""
+    generation = Generation(
+        query=turn.query,
+        answer=turn.answer,
+        session_id=turn.session_id,
+        query_id=turn.query_id,
+        metadata={"project": turn.project} if turn.project else {},
+    )
+    envelope = seal(
+        generation,
+        type="response",
+        source=turn.agent,
+        user=turn.user,
+        session_id=turn.session_id,
+        query_id=turn.query_id,
+    )
+    data = encode(msgspec.structs.replace(envelope, timestamp_utc=turn.at))
+    try:
+        async with connected(situation.settings, name="hooks", user=turn.user) as bus:
+            await publish_durably(bus, RESPONSE_GENERATION, data)
+    except TooLargeError as error:
+        log_problem(situation.settings.memory.data_dir, "delivery", error)
+
+
+async def _main(home: Path) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await deliver(Situation.of(home, None))
+
+
+if __name__ == "__main__":
+    os.umask(PRIVATE_UMASK)
+    where = Path(sys.argv[1])
+    try:
+        asyncio.run(_main(where))
+    except Exception as error:  # noqa: BLE001 - nothing else reports it
+        log_problem(where / MEMORY_FOLDER, "delivery", error)

@@ -1,0 +1,193 @@
+"""Files that hooks leave for each other and for the delivery: sessions, finished turns, a log.
+
+Each hook is a separate process. A session is a file with the prompt of the current turn, removed
+when the session ends. A finished turn is a file until JetStream has stored it. So it is not lost if
+no stack runs or if the delivering process is killed: the next delivery includes it. Problems are
+logged, because none of them concerns the client.
+"""
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import msgspec
+
+from local2.config_files import load_settings
+from local2.errors import Local2Error
+from local2.protocol.envelope import content_id
+from local2.settings import Settings
+
+if TYPE_CHECKING:  # needed only with accounts, and slow to import
+    from local2.tenants.credentials import Credentials
+
+SESSION_SECONDS = 7 * 24 * 3600.0
+"""Seconds without use after which a session counts as ended."""
+LOG_FILE = Path("logs", "hooks.log")
+MAX_LOG_BYTES = 1_000_000
+"""Maximum bytes of the log; a larger one is rotated."""
+
+
+class Situation(NamedTuple):
+    """The memory that a hook uses, and the user it acts for."""
+
+    home: Path
+    settings: Settings
+    user: str | None
+
+    @classmethod
+    def of(cls, home: Path, user: str | None) -> Self:
+        """Read the settings of a home.
+
+        Raises:
+            ConfigError: Its settings cannot be read.
+        """
+        return cls(home, load_settings(home=home), user)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that hooks share."""
+        return self.settings.memory.data_dir / "hooks"
+
+    @property
+    def turns(self) -> Path:
+        return self.folder / "turns"
+
+    def credentials(self) -> "Credentials | None":
+        """Return the credentials to connect with; None without accounts.
+
+        Raises:
+            ConfigError: A credentials file is missing, or holds no credentials.
+        """
+        bus = self.settings.bus
+        if bus.credentials is None and bus.tenant is None:
+            return None
+        from local2.tenants.credentials import credentials_of  # noqa: PLC0415 - see above
+
+        return credentials_of(bus, self.user)
+
+
+class Session(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A session of a client. `at` is the time of the current prompt.
+
+    `reminded`: the model has been given the top memories. `compacted`: a summary has replaced
+    earlier messages.
+    """
+
+    query_id: str | None = None
+    query: str | None = None
+    at: datetime | None = None
+    answers: list[str] = []
+    reminded: bool = False
+    compacted: bool = False
+
+
+class Sessions:
+    """The sessions of one client."""
+
+    def __init__(self, folder: Path, client: str) -> None:
+        self._folder = folder
+        self._client = client
+
+    def load(self, id_: str) -> Session:
+        """Return the session; a new one if it is unknown."""
+        with suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self._file(id_).read_bytes(), type=Session)
+        return Session()
+
+    def save(self, id_: str, session: Session) -> None:
+        write_atomically(self._file(id_), msgspec.json.encode(session))
+
+    def end(self, id_: str) -> None:
+        """Remove the session, and all that were not used for `SESSION_SECONDS`."""
+        self._file(id_).unlink(missing_ok=True)
+        for file in self._folder.glob("*.json"):
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > SESSION_SECONDS:
+                    file.unlink()
+
+    def _file(self, id_: str) -> Path:
+        return self._folder / f"{content_id(self._client, id_)}.json"
+
+
+def write_atomically(file: Path, data: bytes) -> None:
+    """Write a file completely or not at all."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = file.with_suffix(".tmp")
+    temporary.write_bytes(data)
+    temporary.replace(file)
+
+
+class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt with its answer, its user, agent, session and project."""
+
+    user: str | None
+    agent: str
+    session_id: str
+    query_id: str
+    query: str
+    answer: str
+    at: datetime
+    project: str | None
+
+
+class Outbox:
+    """The folder of finished turns. A `.taken` file is being delivered, or its delivery failed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, turn: FinishedTurn) -> None:
+        """Store a turn; a later answer to its prompt replaces it."""
+        name = content_id(turn.agent, turn.session_id, turn.query_id)
+        write_atomically(self._folder / f"{name}.json", msgspec.json.encode(turn))
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(file.suffix in {".json", ".taken"} for file in self._folder.glob("*"))
+
+    @contextmanager
+    def delivering(self) -> Iterator[bool]:
+        """Hold the lock of the delivering process; yield False if another process holds it."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self._folder / "lock").open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+    def take(self) -> Iterator[tuple[Path, FinishedTurn]]:
+        """Yield every turn with its file, which the delivery removes.
+
+        Turns that are put meanwhile get separate files. Files that hold no turn are renamed to
+        `.unreadable`.
+        """
+        for file in self._folder.glob("*.json"):
+            file.replace(file.with_suffix(".taken"))
+        for file in sorted(self._folder.glob("*.taken"), key=lambda one: one.stat().st_mtime_ns):
+            try:
+                yield file, msgspec.json.decode(file.read_bytes(), type=FinishedTurn)
+            except msgspec.MsgspecError:
+                file.replace(file.with_suffix(".unreadable"))
+
+
+def described(error: BaseException) -> str:
+    """Return what happened, without the text of any message."""
+    return error.logged if isinstance(error, Local2Error) else type(error).__name__
+
+
+def log_problem(data_dir: Path, where: str, error: BaseException) -> None:
+    """Log a problem without the text of any message; do nothing if the log cannot be written."""
+    file = data_dir / LOG_FILE
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if file.exists() and file.stat().st_size > MAX_LOG_BYTES:
+            file.replace(file.with_suffix(".log.1"))
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with file.open("a", encoding="utf-8") as log:
+            log.write(f"{at} {where}: {described(error)}\n")

@@ -1,0 +1,208 @@
+"""Join the bus: lock the data folder, start or find the server, connect, and take the lease."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from ipaddress import ip_address
+from pathlib import Path
+from signal import SIGTERM
+
+import msgspec
+import structlog
+
+from local2.bus.connection import Connection, connect
+from local2.bus.identity import Attested, new_secret
+from local2.bus.lease import Holder, Lease
+from local2.bus.server import EmbeddedServer, embedded_server
+from local2.content_key import ContentKey
+from local2.errors import ConfigError, FolderLockedError
+from local2.home import folder_lock, is_alive, read_runtime
+from local2.opening import usable_key
+from local2.protocol.envelope import DEFAULT_TENANT
+from local2.settings import Settings
+from local2.tenants.accounts import MEMORY, accounts
+from local2.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
+from local2.tenants.directory import Register, Roles
+from local2.tools.catalog import TOOL_NAMES
+
+USER_INFO = "$SYS.REQ.USER.INFO"
+"""The subject on which the server reports who is connected."""
+DEATH_PATIENCE = 10.0
+"""Seconds to wait for the children of a killed stack to release the data folder."""
+CLIENT_STACK_PATIENCE = 30.0
+"""Seconds to wait for a stack that clients started to stop."""
+
+log = structlog.get_logger()
+
+
+class Joined(msgspec.Struct, frozen=True, kw_only=True):
+    """One stack's connection to the bus, with its lease.
+
+    `register`: the tenants; None without accounts. `server`: the embedded server; None if the
+    configuration names an external one.
+    """
+
+    bus: Connection
+    url: str
+    lease: Lease
+    register: Register | None
+    server: EmbeddedServer | None
+    credentials: Credentials | None
+
+    @property
+    def tenants(self) -> list[str]:
+        """The tenants that the stack serves; without accounts, the default tenant only."""
+        return list(self.register.entries.tenants) if self.register else [DEFAULT_TENANT]
+
+
+async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Joined:
+    """Connect to the configured server, or start one; then take the lease.
+
+    Raises:
+        ConfigError: There are no accounts, and the server would listen beyond loopback; or the
+            server does not have the configured accounts.
+        BusError: The server did not start, or has no JetStream.
+        LeaseHeldError: Another stack serves the bus.
+        LedgerKeyError: The content is encrypted, and its key is missing or wrong.
+    """
+    register = await asyncio.to_thread(_open_register, settings)
+    server = await _start_embedded_server(resources, settings, lock, register)
+    url = server.url if server else str(settings.bus.url)
+    credentials = await asyncio.to_thread(memory_credentials, register.folder) if register else None
+    bus = await resources.enter_async_context(
+        connect(
+            url,
+            name="local2",
+            request_timeout=settings.bus.request_timeout,
+            secret=new_secret(),
+            credentials=credentials,
+            identity=Attested(register.directory) if register else None,
+            by_tenant=register is not None,
+        )
+    )
+    if register is not None:
+        await _check_account(bus)
+    lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=server is not None)
+    await lease.take()
+    resources.push_async_callback(lease.release)
+    return Joined(
+        bus=bus, url=url, lease=lease, register=register, server=server, credentials=credentials
+    )
+
+
+@asynccontextmanager
+async def lock_data_folder(data_dir: Path, *, for_clients: bool) -> AsyncIterator[int]:
+    """Hold the data folder's lock; wait for children of a killed stack to exit.
+
+    If the lock belongs to a stack that clients started, stop that stack and serve its clients,
+    unless clients started this one, too.
+    """
+    now = asyncio.get_running_loop().time
+    deadline = now() + DEATH_PATIENCE
+    asked: int | None = None
+    with ExitStack() as lock:
+        while True:
+            try:
+                descriptor = lock.enter_context(folder_lock(data_dir))
+                break
+            except FolderLockedError as error:
+                if not for_clients and error.holder != asked and _ask_to_stop(data_dir, error):
+                    asked, deadline = error.holder, now() + CLIENT_STACK_PATIENCE
+                if now() > deadline or (is_alive(error.holder) and error.holder != asked):
+                    raise
+                await asyncio.sleep(0.05)
+        yield descriptor
+
+
+def _ask_to_stop(data_dir: Path, error: FolderLockedError) -> bool:
+    """Ask the stack that holds the lock to stop, if clients started it; return whether it was."""
+    runtime = read_runtime(data_dir)
+    if runtime is None or not runtime.for_clients or runtime.pid != error.holder:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(runtime.pid, SIGTERM)
+    log.info("stack_of_clients_ends", pid=runtime.pid)
+    return True
+
+
+class _User(msgspec.Struct, frozen=True):
+    account: str = ""
+
+
+class _UserInfo(msgspec.Struct, frozen=True):
+    """The server's answer on USER_INFO."""
+
+    data: _User
+
+
+async def _check_account(bus: Connection) -> None:
+    """Check that the server has the accounts; without them anybody could be any tenant.
+
+    Raises:
+        ConfigError: The memory is connected to another account than its own.
+    """
+    answer = await bus.request(USER_INFO, b"")
+    account = msgspec.json.decode(answer.data, type=_UserInfo).data.account
+    if account != MEMORY:
+        raise ConfigError(
+            f"The NATS server at {bus.url} does not have the accounts: it connects the memory to "
+            f"the account {account}, not {MEMORY}.",
+            remedy="Add the output of `local2 tenants server-config` to its configuration.",
+        )
+
+
+def _open_register(settings: Settings) -> Register | None:
+    """Return the tenants if there are accounts; otherwise, require a server on loopback.
+
+    Raises:
+        ConfigError: The server would listen beyond loopback without accounts.
+    """
+    register = Register.open(settings.bus.accounts, Roles(settings.roles))
+    if register is None and settings.bus.url is None and not _is_loopback(settings.bus.host):
+        raise ConfigError(
+            f"Without accounts callers are not authenticated, and {settings.bus.host} is not "
+            "loopback.",
+            remedy="Create accounts with `local2 tenants init`, or set `host: 127.0.0.1` in "
+            "config/bus.yaml.",
+        )
+    return register
+
+
+def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
+    """Return the key that encrypts JetStream's files, if any; without accounts, check it first."""
+    if register is None:
+        return usable_key(settings.memory, DEFAULT_TENANT)
+    file = register.folder / JETSTREAM_KEY
+    return ContentKey.read(file) if file.exists() else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _start_embedded_server(
+    resources: AsyncExitStack, settings: Settings, lock: int, register: Register | None
+) -> EmbeddedServer | None:
+    """Start the embedded NATS server, unless the configuration names an external one."""
+    if settings.bus.url is not None:
+        return None
+
+    def accounts_config() -> str:
+        return accounts(register.entries, TOOL_NAMES) if register else ""
+
+    folder = settings.memory.data_dir / "nats"
+    key = await asyncio.to_thread(_jetstream_key, settings, register)
+    return await resources.enter_async_context(
+        embedded_server(
+            folder,
+            host=settings.bus.host,
+            port=settings.bus.port,
+            inherit=(lock,),
+            accounts=accounts_config,
+            key=key.derive("jetstream") if key else None,
+        )
+    )

@@ -1,0 +1,71 @@
+"""Keys that are compared without regard to their spelling: topic keys, and names of entities."""
+
+import re
+import unicodedata
+
+from local2.errors import InvalidArgumentsError, quoted
+
+_IGNORED = re.compile(r"['\u2019`]|(?<!\d)\.|\.(?!\d)")
+"""Characters that make no difference in a name: apostrophes, and points outside numbers."""
+_BETWEEN = re.compile(r"(?<=\w)[-_](?=\w)|(?<!\d),|,(?!\d)")
+_INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
+"""A space between single letters."""
+_AROUND = " .,;:!?\"'“”«»"
+TOPIC_RULE = (
+    "A topic key is user., project. or constraint., followed by words of letters, "
+    "digits, hyphens and underscores, joined by dots, e.g. user.language_preference."
+)
+_TOPIC_PREFIXES = frozenset({"user", "project", "constraint"})
+_TOPIC_LENGTH = 200
+
+
+def entity_key(name: str) -> str:
+    """Return a key that is equal for all spellings of a name in capitals, spaces and punctuation.
+
+    Initials are one word: "J. R. Smith" equals "JR Smith".
+    """
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    bare = _BETWEEN.sub(" ", _IGNORED.sub("", plain))
+    return _INITIALS.sub("", " ".join(bare.split()).strip(_AROUND)) or plain
+
+
+def is_topic(text: str) -> bool:
+    """Return whether the text is a valid topic key."""
+    prefix, *words = text.split(".")
+    return (
+        len(text) <= _TOPIC_LENGTH
+        and prefix.lower() in _TOPIC_PREFIXES
+        and bool(words)
+        and all(map(_is_topic_word, words))
+    )
+
+
+def _is_topic_word(word: str) -> bool:
+    """Return whether a word has only letters of any script, combining marks, digits and hyphens."""
+    return bool(word.strip("-_")) and f"_{word.replace('-', '_')}".isidentifier()
+
+
+def fold_topic(topic: str) -> str:
+    """Return a topic key in the form for comparison, without capitals and letter variants."""
+    if topic.isascii():
+        return topic.lower()
+    normal = unicodedata.normalize("NFKC", topic)
+    return unicodedata.normalize("NFKC", normal.casefold())
+
+
+def checked_topic(topic: str) -> str:
+    """Return the key if it is valid.
+
+    Raises:
+        InvalidArgumentsError: The key violates the rule, which the message states.
+    """
+    if not is_topic(topic):
+        raise InvalidArgumentsError(
+            f"topic: {quoted(topic)} is not a topic key.", remedy=TOPIC_RULE
+        )
+    return topic
+
+
+def is_user_topic(topic: str) -> bool:
+    """Return whether a topic key is for a user's own facts."""
+    return fold_topic(topic).startswith("user.")

@@ -1,0 +1,261 @@
+"""Select the sentences of a message from which facts are extracted.
+
+Code, quotations and pasted text are not the user's own words. Most other sentences matter only at
+the moment: questions, requests, thanks, suppositions, guesses, reports of other people's words.
+Precision comes first: a missed fact can be extracted when it is stated again.
+
+When people work on something together, most of what is worth remembering has no typical form. But
+its subject comes up again in an answer (`Salience`). A single sentence without a conversation
+around it never counts.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from local2.language.forms import PAST_TIME
+from local2.language.questions import QUESTION_WORDS, is_question
+from local2.language.sentences import PART_BREAK, split_lazily
+from local2.language.words import RUN, informative_words, stems
+
+MESSAGE_CHARACTERS = 2_000
+"""Maximum characters of a message that are read. A longer one is mostly pasted, and begins with its
+purpose."""
+MAX_SENTENCE = 240
+"""Maximum characters of a sentence. A longer one is prose, and slow to match."""
+
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_NO_PROSE = re.compile(r"\s*[>|#]|.*[{}<>=\\]|.*\w\(|\s*(?:import|def|class|return|SELECT)\b")
+_MARKS = re.compile(
+    r"`|\[[^\[\]]*\]|\*\*|__|(?<!\w)[*_]|[*_](?!\w)|^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+"
+)
+_STRAIGHT = str.maketrans("\u2019\u2018\u201c\u201d\u00a0", "''\"\" ")
+_INTRODUCES = re.compile(
+    r"\b(?:translat\w+|summari[sz]e|rewrite|rephrase|paraphrase|proofread|correct|edit|improve"
+    r"|review|analy[sz]e|classify|grammar|following|below|example|sample|quote|lyrics|transcript|text"
+    r"|sentence|paragraph|e-?mail|letter|essay|article|story|poem|dialogue|script|prompt|context"
+    r"|input|output|message|bio|resume|cv)\b[^:]{0,80}:(?:\s|$)|\b(?:following|below)\b[^:]{0,40}$",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"^\s*(?:dear|subject:|to whom)\b", re.IGNORECASE)
+_PLAYS = re.compile(
+    r"\b(?:act(?:ing)? as|pretend|role-?play|imagine|you are (?:an?|the)|you're (?:an?|the)"
+    r"|you will (?:act|be)|play the (?:role|part))\b",
+    re.IGNORECASE,
+)
+"""Requests to play a part. The text after one speaks for somebody else."""
+_CLAUSES = re.compile(
+    r",?\s+(?:and|but|so|plus|although|though)\s+(?=(?:i|my|we|our)\b)"
+    r"|,\s+(?=(?:i|my|we|our|it's|he|she|they)\b)",
+    re.IGNORECASE,
+)
+_EXPLAINED = re.compile(r"((?:i|we)\b[^:]{2,40}):\s+(?=(?:i|my|we|our)\b)", re.IGNORECASE)
+"""A statement about oneself that is explained after a colon. In "Tom: I …" Tom speaks."""
+_LEAD_IN = re.compile(
+    r"(?:(?:and|but|so|well|ok(?:ay)?|oh|also|actually|honestly|basically|anyway|yes|yeah|yep|no"
+    r"|hi|hello|hey(?: there)?|by the way|btw|fyi|just so you know"
+    r"|for (?:your|the) (?:info\w*|record)"
+    r"|as (?:you know|i said|mentioned)|(?:please )?(?:remember|note|know)(?: that)?|of course"
+    r"|good (?:morning|evening|afternoon)|sorry|correction|update|alright|right|great|thanks)\b"
+    r"[\s,.:!-]*)+",
+    re.IGNORECASE,
+)
+GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|afternoon))\b", re.IGNORECASE)
+WHEN_FIRST = re.compile(
+    rf"(?P<time>(?:in |on |since |back in )?{PAST_TIME}),? (?P<rest>(?:i|we|my)\b.+)", re.IGNORECASE
+)
+CORRECTED_VALUE = re.compile(
+    r"(?:actually|correction|sorry|no|wait|oops)[,:.!]? (?:it's|it is|make that|i meant|make it)"
+    r"(?: now)? (?P<v>(?!not\b|fine|ok|good|the )\S.*)",
+    re.IGNORECASE,
+)
+"""Gives another value for what the sentence before states, for example "Sorry, it's 250"."""
+
+
+def sentences_of(content: str) -> Iterator[str]:
+    """Yield the sentences in the user's own words, in order, until quoted or pasted text begins."""
+    prose = _CODE.sub(" ", content[:MESSAGE_CHARACTERS]).translate(_STRAIGHT)
+    if len(content) > MESSAGE_CHARACTERS:
+        prose = prose.rpartition(" ")[0]
+    for line in prose.splitlines():
+        if _LETTER.match(line) or _PLAYS.search(line[:MAX_SENTENCE]):
+            return
+        if not _NO_PROSE.match(line):
+            for sentence in _unquoted(line):
+                if _INTRODUCES.search(sentence):
+                    return
+                yield sentence
+
+
+def _unquoted(line: str) -> Iterator[str]:
+    """Yield the sentences of a line that are outside quotations and not too long."""
+    quoting = False
+    for sentence in split_lazily(PART_BREAK, _MARKS.sub("", line).strip()):
+        within, quoting = quoting, quoting != (sentence.count('"') % 2 == 1)
+        if not (within or quoting) and 0 < len(sentence) <= MAX_SENTENCE:
+            yield sentence.strip()
+
+
+def clauses_of(sentence: str) -> list[str]:
+    """Return the clauses of a sentence that have a subject of their own, in order."""
+    explained = _EXPLAINED.match(sentence)
+    parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
+    split = (clause for part in parts for clause in _CLAUSES.split(part))
+    return [clause for each in split if (clause := each.strip(" ,."))]
+
+
+def without_lead_in(sentence: str) -> str:
+    """Return the sentence without "Hi", "by the way" and the like at its beginning."""
+    found = _LEAD_IN.match(sentence)
+    return sentence[found.end() :] if found else sentence
+
+
+_ASKS = re.compile(
+    rf"(?:{QUESTION_WORDS}|isn't|aren't|don't you|doesn't|didn't)\b(?!ever (?:i|you|we)\b)",
+    re.IGNORECASE,
+)
+_SUPPOSES = re.compile(
+    r"\b(?:if|unless|(?-i:may)(?! \d)|might|maybe|perhaps|probably|possibly|suppose|supposing"
+    r"|imagine|pretend|assume|assuming|hypothetically|wish|wonder(?:ing)?|whether|guess|hopefully"
+    r"|what if|let's say|as though|would've|could've|would have|could have|should have|kidding"
+    r"|joking|doubt|unsure|not sure|almost|nearly|considering|thinking (?:of|about)|tempted|seems?"
+    r"|feels? like|looks like|sounds like|so-called|theoretically|would|could|haven't|hasn't)\b"
+    r"(?! (?:like|love|prefer) (?:you|to (?:learn|become|visit|travel|live|run|open|start)))",
+    re.IGNORECASE,
+)
+_REPORTS = re.compile(
+    r"\b(?:says?|said|told|tells?|claims?|claimed|asks?|asked|thinks?|thought|believes?"
+    r"|according to|supposedly|apparently|allegedly|quote)\b",
+    re.IGNORECASE,
+)
+_ASKS_OF_YOU = re.compile(
+    r"(?:please\s+)?(?:i (?:want|need|would like|expect)|i'd like|i'm asking) (?:you|your|to ask)\b"
+    r"|(?:please )?(?:help|tell|show|give|write|make|create|generate|explain|find|list|describe"
+    r"|translate|summari[sz]e|rewrite|let's|let me|let us|go ahead|proceed|continue|start|stop|try"
+    r"|add|remove|change|update|fix|check|use|keep|put|include|provide|suggest|recommend)\b",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(
+    r"\b(?:passwords?|passcodes?|passphrases?|pin(?: code| number)?|cvv|ssn|social security"
+    r"|credit card|card number|api[ _-]?keys?|secret keys?|access tokens?|private keys?|iban)\b",
+    re.IGNORECASE,
+)
+_STANDING = re.compile(
+    r"\b(?:always|never|don't ever|do not ever|from now on|from here on|going forward"
+    r"|in (?:the )?future|by default|whenever|every time|each time|at all times|any ?time)\b"
+    r"|^(?:please )?(?:answer|reply|respond|speak|talk)(?: to me)? (?:only |always )*in \w+",
+    re.IGNORECASE,
+)
+"""Marks of requests that hold from now on."""
+
+
+_DENIES = re.compile(
+    r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|hardly|barely|rarely|cannot)\b"
+    r"|n't\b",
+    re.IGNORECASE,
+)
+_POINTS_BACK = re.compile(
+    r"\b(?:it|this|that|them|those|these|ones?|here|there|so)\W*$", re.IGNORECASE
+)
+
+
+def is_lasting(sentence: str) -> bool:
+    """Return whether a sentence states or requests something that outlasts the conversation."""
+    if is_question(sentence) or _SECRET.search(sentence):
+        return False
+    if _STANDING.search(sentence):
+        return not _ASKS.match(sentence)
+    return not (
+        _ASKS.match(sentence)
+        or _SUPPOSES.search(sentence)
+        or _REPORTS.search(sentence)
+        or _ASKS_OF_YOU.match(sentence)
+    )
+
+
+def stands_alone(clause: str) -> bool:
+    """Return whether a clause has several words and does not end with a reference ("it")."""
+    return " " in clause and not _POINTS_BACK.search(clause)
+
+
+def is_denied(clause: str) -> bool:
+    return _DENIES.search(clause) is not None
+
+
+COMPARED_CHARACTERS = 2_000
+"""Number of characters of each answer that are compared with statements."""
+MAX_TALK = 800
+"""Maximum characters of a message that counts as talk; a longer one is a composed text."""
+MIN_TALK_SENTENCES = 3
+"""Minimum number of sentences of a message that counts as talk; fewer are a request with details.
+"""
+MIN_SHARED_WORDS = 3
+"""Minimum number of informative words that a statement and the answers must have in common."""
+MAX_JOINED = 200
+"""Maximum characters of sentences of one message that are joined into one text."""
+
+_FIRST_PERSON = re.compile(r"\b(?:i|my|me|we|our)\b", re.IGNORECASE)
+_UNCLEAR = re.compile(
+    r"\b(?:you|your|you're|you've|you'll|yours)\b|^(?:it|it's|this|that|that's|he|she|they)\b"
+    r"|\b(?:it|this|these|those)\b(?! [a-z])",
+    re.IGNORECASE,
+)
+"""Words that are not understood without the conversation."""
+_ORDERS = re.compile(
+    r"(?:please |then |now |just )*(?:pinpoint|draft|compile|suspend|drop|consider|point|execute"
+    r"|integrate|initiate|transform|(?:re-?)?define|break|build|design|pick|choose|set|get|take|move"
+    r"|focus|ensure|apply|run|test|log|track|mark|lock|outline|prepare|schedule|book|send|share"
+    r"|return|replace|combine|compare|double-check|confirm|verify|identify|illustrate|discuss"
+    r"|conduct|analy[sz]e|assume|see|look|populate|deliver|present|format|convert|calculate|expand"
+    r"|refine|revise|review|shorten|extend|elaborate|swap|do|have|call|place|map|pull|push|hit"
+    r"|bring|cut|order|structure|vary|introduce|implement|reply|respond|answer|read|select"
+    r"|feel free|don't|such as|like|including|especially)\b",
+    re.IGNORECASE,
+)
+"""Words at the beginning of orders for the moment, and of mere additions."""
+
+
+class Salience:
+    """Judges statements by whether the assistant's answers around them take up their subject."""
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        self._answers = answers
+
+    @cached_property
+    def _taken_up(self) -> frozenset[str]:
+        text = "\n".join(answer[:COMPARED_CHARACTERS] for answer in self._answers)
+        return frozenset(stems(informative_words(text)))
+
+    def holds(self, statement: str) -> bool:
+        """Return whether a statement is complete and its subject comes up in an answer.
+
+        Pairs of characters do not count as words here, because any line in such a language has
+        many.
+        """
+        if _UNCLEAR.search(statement) or _ORDERS.match(statement):
+            return False
+        own = [word for word in informative_words(statement) if not RUN.match(word)]
+        shared = self._taken_up.intersection(stems(own))
+        return min(len(own), len(shared)) >= MIN_SHARED_WORDS
+
+
+def is_talk(content: str, sentences: Sequence[str]) -> bool:
+    """Return whether a message talks about the user's own affairs, and is no request or text."""
+    return (
+        len(content) <= MAX_TALK
+        and len(sentences) >= MIN_TALK_SENTENCES
+        and any(map(_FIRST_PERSON.search, sentences))
+    )
+
+
+def join_short(statements: Sequence[str]) -> Iterator[str]:
+    """Join consecutive sentences into texts of at most MAX_JOINED characters."""
+    text = ""
+    for statement in statements:
+        joined = f"{text.rstrip('.! ')}. {statement}" if text else statement
+        if text and len(joined) > MAX_JOINED:
+            yield text
+            joined = statement
+        text = joined
+    if text:
+        yield text

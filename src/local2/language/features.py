@@ -1,0 +1,128 @@
+"""Extract features of a text's form for ranking, and distinguish questions from statements.
+
+Memorable texts are mostly statements in the first person, with informative words and a time;
+questions, greetings and agreement are seldom worth remembering. The weights of the features were
+measured on conversations; docs/recall.md lists them. Features are extracted when a record is
+stored.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise, product
+from typing import NamedTuple
+
+from local2.language.questions import FIRST_PERSON, is_question
+from local2.language.sentences import sentences
+from local2.language.time import MONTHS, WEEKDAYS
+from local2.language.words import (
+    PIECE,
+    UNSPACED,
+    characters_and_pairs,
+    density,
+    stems,
+    words,
+)
+
+HEAD = 800
+"""Number of characters at the beginning of a text by which coverage and density are measured: a
+long text contains many words of a question by chance."""
+STATEMENT_CHARACTERS = 4_000
+"""Number of characters that are searched for statements. This limits the time for a pasted page;
+people's own statements are at the beginning."""
+MAX_FIRSTHAND = 4
+"""Maximum number of first-person words that count. More mean a longer text, not a more personal
+one."""
+HEAD_SEPARATOR = " | "
+"""Separates the stems of the head from all others in the column `stems`."""
+_MOMENTS = frozenset({
+    "yesterday", "today", "tonight", "tomorrow", "ago", "recently", "lately", *WEEKDAYS,
+    *(month.lower() for month in MONTHS if month not in {"March", "May"}),
+    *map(str, range(1950, 2100)),
+})  # fmt: skip
+_SPANS = (
+    "night", "morning", "evening", "week", "weekend", "month", "year", "summer", "winter", "spring",
+    "fall", "autumn",
+)  # fmt: skip
+_COUNTS = ("a", "two", "three", "four", "five", "six", "few", "couple", *map(str, range(1, 100)))
+_UNITS = ("day", "days", "week", "weeks", "month", "months", "year", "years")
+_TIME_PAIRS = frozenset({
+    *product(("last", "next", "this", "past", "coming", "previous"), _SPANS),
+    *product(("in", "on", "of", "since", "until", "by"), ("march", "may")),
+    *product(_COUNTS, _UNITS),
+})  # fmt: skip
+_WISH = re.compile(
+    r"\W*(?:please\s+)?(?:always|never|whenever|make\s+sure|from\s+now\s+on|remember\s+to"
+    r"|be\s+sure\s+to)\b",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(f" ([{UNSPACED}]+)=")
+
+
+class Features(NamedTuple):
+    """The features in the order of the table's columns. The table's migration explains each."""
+
+    stems: str
+    length: int
+    density: float
+    firsthand: int
+    timed: bool
+    wish: bool
+
+
+def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
+    """Return a record's features. The stems of its head include topic, label and date."""
+    names = words(" ".join(name for name in (topic, label) if name), characters_and_pairs)
+    day = [str(at.day), MONTHS[at.month - 1].lower(), str(at.year)]
+    head = words(content[:HEAD], characters_and_pairs)
+    beginning = sentences(content[:STATEMENT_CHARACTERS])
+    statements = words("\n".join(one for one in beginning if not is_question(one)))
+    return Features(
+        stems=_counted([*names, *head, *day], words(content[HEAD:], characters_and_pairs)),
+        length=len(content),
+        density=density(head),
+        firsthand=min(sum(map(FIRST_PERSON.__contains__, statements)), MAX_FIRSTHAND),
+        timed=_names_a_time(statements),
+        wish=any(map(_WISH.match, beginning)),
+    )
+
+
+def features_of(content: str, *, topic: str | None, label: str | None, event_time: str) -> Features:
+    """Return the features from the columns of a record."""
+    return features(content, topic=topic, label=label, at=datetime.fromisoformat(event_time))
+
+
+def pairs_of(stems: str) -> str | None:
+    """Return the pairs of a text without spaces, each once, for the full-text index.
+
+    The index itself finds no words in such a text. The stems are in decomposed form.
+    """
+    if stems.isascii():
+        return None
+    return " ".join(_PAIR.findall(unicodedata.normalize("NFC", stems))) or None
+
+
+def _names_a_time(statements: Sequence[str]) -> bool:
+    return not (_MOMENTS.isdisjoint(statements) and _TIME_PAIRS.isdisjoint(pairwise(statements)))
+
+
+def _counted(head: Sequence[str], rest: Sequence[str]) -> str:
+    """Return all stems with their counts, first those of the head, then the others."""
+    in_head, in_rest = _count_stems(head), _count_stems(rest)
+    first = [f"{stem}={count + in_rest.pop(stem, 0)}" for stem, count in in_head.items()]
+    others = [f"{stem}={count}" for stem, count in in_rest.items()]
+    return f" {' '.join(first)}{HEAD_SEPARATOR}{' '.join(others)} "
+
+
+def _count_stems(words_: Sequence[str]) -> dict[str, int]:
+    """Count each stem, in the order of first occurrence. Each word is stemmed once."""
+    if not words_:
+        return {}
+    counts, found = Counter[str](), dict[str, int]()
+    for begin in range(0, len(words_), PIECE):
+        counts.update(words_[begin : begin + PIECE])
+    for stem, count in zip(stems(counts), counts.values(), strict=True):
+        found[stem] = found.get(stem, 0) + count
+    return found

@@ -1,0 +1,214 @@
+"""Word statements so that they are understood without the conversation.
+
+They get the third person, a date, and the questions that they answer. A statement is reworded only
+if that is safe; otherwise it is quoted after its speaker, because a wrong rewording is worse than
+none.
+"""
+
+import re
+from datetime import datetime
+
+from local2.language.time import DAY, WEEKDAYS, Span, find_window, in_zone, shifted, whole
+
+THE_USER = "The user"
+SUMMARY_CHARACTERS = 80
+
+_IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
+_UNCHANGED = re.compile(
+    r"(?:was|had|did|will|can|cannot|must|should|used|can't|won't|couldn't|didn't|wasn't|hadn't)$"
+)
+_ADVERB = re.compile(
+    r"(?:no|longer|never|always|often|usually|sometimes|really|also|just|finally|recently|currently"
+    r"|absolutely|already|still|only|actually|mostly|mainly|generally|normally|once|totally|truly"
+    r"|definitely)$"
+)
+_PAST = re.compile(
+    r"(?!need|feed|breed|(?:pro|suc|ex)ceed|speed|bleed)(?:\w{2,}ed|went|got|ran|bought|broke|built|came|chose|did|drove|ate|fell|flew|found|gave"
+    r"|grew|had|heard|hurt|kept|knew|left|lost|made|met|moved|paid|put|quit|read|saw|sold|sent"
+    r"|set|slept|spent|spoke|stood|swam|took|taught|told|thought|was|won|wore|wrote|began|became"
+    r"|brought|caught|cut|drank|felt|held|hit|led|let|rode|rose|sang|shot|split|stuck|swore|threw"
+    r"|woke)$"
+)
+_CONTRACTED = {"'m": "is", "'ve": "has", "'ll": "will", "'d": None}
+_FIRST = re.compile(r"I(?P<short>'\w+)?\s+(?P<rest>.+)", re.DOTALL | re.IGNORECASE)
+_MY = re.compile(r"my\b", re.IGNORECASE)
+_UNSAFE = re.compile(
+    r"\b(?:you|your|yours|yourself|we|our|ours|us|let's|he|she|him|his|her|hers|they|them|their)\b"
+    r"|\"",
+    re.IGNORECASE,
+)
+"""Words for persons that would be confused with the speaker in the third person."""
+_PERSONS = re.compile(
+    r"\b(?:i|my|me|mine|myself|you|your|yours|we|our|ours|us|let's)\b|\"", re.IGNORECASE
+)
+_THIRD_PERSON = (
+    (re.compile(r"\bI'm\b|\bI am\b", re.IGNORECASE), "they are"),
+    (re.compile(r"\bI was\b", re.IGNORECASE), "they were"),
+    (re.compile(r"\bI(?='\w| [a-z])|\bi\b"), "they"),
+    (re.compile(r"\bmy\b", re.IGNORECASE), "their"),
+    (re.compile(r"\bme\b", re.IGNORECASE), "them"),
+    (re.compile(r"\bmine\b", re.IGNORECASE), "theirs"),
+    (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
+)
+_NUMERAL = re.compile(r"\bI\b")
+"""An "I" that is left in the third person does not mean the speaker: "Book I"."""
+_SENTENCE_STARTS = re.compile(r"(?<=\. )[a-z]")
+
+
+def standalone(statement: str, speaker: str | None) -> str:
+    """Return the statement as a sentence about its speaker. None means the user."""
+    who = speaker or THE_USER
+    clause = statement.strip(" ,;:")
+    capital = f"{clause[:1].upper()}{clause[1:]}"
+    if speaker is None and not _PERSONS.search(clause):
+        sentence = capital
+    else:
+        reworded = None if _UNSAFE.search(clause) else _in_third_person(clause, who)
+        clear = reworded if reworded and not _NUMERAL.search(reworded) else None
+        sentence = clear or f"{who} said: {capital}"
+    return sentence if sentence[-1] in ".!?" else f"{sentence}."
+
+
+def shortened(sentence: str) -> str:
+    """Return the sentence cut to the length of a summary, after a whole word."""
+    text = sentence.rstrip(".")
+    if len(text) <= SUMMARY_CHARACTERS:
+        return text
+    return f"{text[:SUMMARY_CHARACTERS].rpartition(' ')[0]} …"
+
+
+def _in_third_person(clause: str, who: str) -> str | None:
+    if _MY.match(clause):
+        return f"{who}'s {_with_third_person(clause[2:].lstrip())}"
+    found = _FIRST.fullmatch(clause)
+    if found is None:
+        return None
+    predicate = _predicate(found["short"], found["rest"])
+    return predicate and f"{who} {predicate}"
+
+
+def _predicate(short: str | None, rest: str) -> str | None:
+    """Return what follows "I", with the verb in the third person; None if the verb is unclear."""
+    if short is not None:
+        verb = _CONTRACTED.get(short.lower())
+        return verb and f"{verb} {_with_third_person(rest)}"
+    before: list[str] = []
+    verb, _, after = rest.partition(" ")
+    while _ADVERB.match(verb.lower()) and after:
+        before.append(verb)
+        verb, _, after = after.partition(" ")
+    lower = verb.lower()
+    if not lower.replace("'", "").isalpha():
+        return None
+    verb = _verb_in_third_person(lower)
+    return " ".join(filter(None, (*before, verb, _with_third_person(after))))
+
+
+def _verb_in_third_person(verb: str) -> str:
+    """Return the verb in the third person singular."""
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb]
+    if verb in {"don't", "haven't"}:
+        return {"don't": "doesn't", "haven't": "hasn't"}[verb]
+    if _UNCHANGED.match(verb) or _PAST.match(verb):
+        return verb
+    if verb.endswith(("s", "sh", "ch", "x", "z", "o")):
+        return f"{verb}es"
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}s"
+
+
+def _with_third_person(text: str) -> str:
+    """Return the text with "they", "their" and "them" for the first person."""
+    for pattern, word in _THIRD_PERSON:
+        text = pattern.sub(word, text)
+    return _SENTENCE_STARTS.sub(lambda found: found[0].upper(), text)
+
+
+_WEEKDAY = "|".join(WEEKDAYS)
+_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|a few|a couple of|\d{1,3})"
+_PERIOD = "week|weekend|month|year|spring|summer|autumn|winter"
+_DAYS = {"today": 0, "tonight": 0, "tomorrow": 1, "the day after tomorrow": 2}
+_RELATIVE = re.compile(
+    rf"\b(?:(?P<named>{'|'.join(reversed(_DAYS))})"
+    rf"|(?P<which>next|this|coming|by|until|before)\s+(?P<weekday>{_WEEKDAY})"
+    r"|(?P<past>(?:the day before )?yesterday"
+    rf"|last (?:night|{_PERIOD}|{_WEEKDAY})|this (?:morning|afternoon|evening))"
+    rf"|{_COUNT} (?:day|week|month|year)s? ago|in {_COUNT} (?:day|week|month|year)s?"
+    rf"|(?:next|this) (?:{_PERIOD})|on (?:{_WEEKDAY})|the other day|recently)\b",
+    re.IGNORECASE,
+)
+
+
+def dated(statement: str, at: datetime) -> str:
+    """Return the statement with the date of its first relative time, if it has one.
+
+    If that date cannot be determined, the date of the message is added.
+    """
+    found = _RELATIVE.search(statement)
+    if found is None:
+        return statement
+    date = _date_of(found, at)
+    if date is None:
+        return f"{statement.rstrip('.!')} (said on {at:%Y-%m-%d})"
+    return f"{statement[: found.end()]} ({date}){statement[found.end() :]}"
+
+
+def _date_of(found: re.Match[str], at: datetime) -> str | None:
+    if name := found["named"]:
+        return f"{shifted(at, _DAYS[name.lower()] * DAY):%Y-%m-%d}"
+    if name := found["weekday"]:
+        return _coming(name.lower(), found["which"].lower(), at)
+    if found["past"] and (window := find_window(found[0], at)) and window.since and window.until:
+        zone = at.tzinfo
+        return _formatted(Span(in_zone(window.since, zone), in_zone(window.until, zone)))
+    return None
+
+
+def _coming(weekday: str, which: str, at: datetime) -> str | None:
+    """Return the date of the next such weekday; None for an ambiguous "next Friday"."""
+    days = (WEEKDAYS.index(weekday) - at.weekday() - 1) % len(WEEKDAYS) + 1
+    day = shifted(at, days * DAY)
+    if which == "next" and whole("week", day) == whole("week", at):
+        return None
+    return f"{day:%Y-%m-%d}"
+
+
+def _formatted(span: Span) -> str | None:
+    if span.until - span.since <= 2 * DAY:
+        return f"{span.since:%Y-%m-%d}"
+    for unit, form in (("week", "week of %Y-%m-%d"), ("month", "%Y-%m"), ("year", "%Y")):
+        if span == whole(unit, span.since):
+            return format(span.since, form)
+    return None
+
+
+_ASKED = {
+    "name": "What is {whose} name?",
+    "home": "Where does {who} live?",
+    "origin": "Where is {who} from?",
+    "birthplace": "Where was {who} born?",
+    "birthday": "When is {whose} birthday?",
+    "age": "How old is {who}?",
+    "job": "What does {who} do for a living?",
+    "employer": "Who does {who} work for?",
+    "diet": "What does {who} eat?",
+    "marital_status": "Is {who} married?",
+    "deadline": "When is the deadline?",
+    "budget": "What is the budget?",
+    "language_preference": "Which language does {who} prefer?",
+    "answer_language": "Which language does {who} want to be answered in?",
+}
+_OF_THE_USER = "What is {whose} {what}?"
+_OF_THE_PROJECT = "What is the {what}?"
+
+
+def questions(topic: str | None, who: str) -> tuple[str, ...]:
+    """Return the question that the value of a topic key answers; empty without a key."""
+    if topic is None:
+        return ()
+    scope, _, what = topic.partition(".")
+    name = who[:1].lower() + who[1:] if who.startswith("The ") else who
+    form = _ASKED.get(what) or (_OF_THE_USER if scope == "user" else _OF_THE_PROJECT)
+    return (form.format(who=name, whose=f"{name}'s", what=what.replace("_", " ")),)

@@ -1,0 +1,313 @@
+"""Holds records in columns for ranking, with their stems and vectors.
+
+A record keeps its position for the lifetime of the columns. Ranking sees a `View`, which leaves out
+the records that a search may not find, and stays as it is while the columns grow: a search keeps
+its view from one read of the ledger to the next, and other searches add records in between.
+"""
+
+import re
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from local2.keys import fold_topic
+from local2.language.features import HEAD_SEPARATOR, Features
+from local2.ledger.entries import (
+    COLUMNS,
+    MACHINE_ROLES,
+    NEIGHBOUR_SPAN,
+    SPOKEN_KINDS,
+    Array,
+    Candidate,
+    Flags,
+    Floats,
+    Link,
+    Names,
+    Numbers,
+    Positions,
+    Postings,
+)
+
+MAX_COUNT = 15
+"""Maximum count of a stem in a text; larger counts are cut."""
+COUNT_BITS = 5
+"""Low bits of a posting: the count, and whether the stem is in the beginning of the text."""
+INITIAL_SIZE = 1_024
+"""Number of records that the arrays have room for at first; they double when full."""
+
+
+class Columns:
+    """Columns that grow with `add`; a record that is added again replaces its former version."""
+
+    def __init__(self, *, only: Collection[str] | None = None) -> None:
+        """`only`: the stems to index; None means all of them."""
+        every = "|".join(map(re.escape, only or ()))
+        self._only = None if only is None else re.compile(rf" ({every})=(\d+)")
+        self._records = np.zeros(INITIAL_SIZE, COLUMNS)
+        self._vectors = np.zeros((INITIAL_SIZE, 0), np.float32)
+        self._position: dict[int, int] = {}
+        self._postings: dict[str, array[int]] = {}
+        self._stems: list[str] = []
+        self._view: View | None = None
+        self.names = Names(*(Numbers() for _ in Names._fields))
+        self.outdated = 0
+        """Number of positions that are no longer used."""
+
+    def __len__(self) -> int:
+        return len(self._stems)
+
+    @property
+    def records(self) -> Any:
+        """The columns of all positions, side by side."""
+        return self._records[: len(self)]
+
+    @property
+    def vectors(self) -> Floats:
+        return self._vectors[: len(self)]
+
+    def position(self, row: int) -> int | None:
+        return self._position.get(row)
+
+    def add(self, candidates: Iterable[Candidate]) -> None:
+        """Add records in their current state; remove those that are no longer active."""
+        for candidate in candidates:
+            self._view = None
+            read = candidate.features() if candidate.active else None
+            position = self._position.get(candidate.row)
+            if position is not None and (read is None or self._stems[position] != read.stems):
+                self._records[position]["active"] = False
+                self.outdated += 1
+                position = None
+            if read is not None:
+                self._write(
+                    self._append(read.stems) if position is None else position, candidate, read
+                )
+
+    def whole(self) -> "View":
+        """Return a view of all records."""
+        if self._view is None:
+            self._view = View(self, np.flatnonzero(self.records["active"]))
+        return self._view
+
+    def within(self, rows: Collection[int]) -> "View":
+        """Return a view of these rows, as far as the columns have them."""
+        asked = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
+        return View(self, np.flatnonzero(self.records["active"] & asked))
+
+    def without(self, rows: Collection[int]) -> "View":
+        """Return a view of all records except these rows."""
+        if not rows:
+            return self.whole()
+        left_out = np.isin(self.records["row"], np.fromiter(rows, np.int64, len(rows)))
+        return View(self, np.flatnonzero(self.records["active"] & ~left_out))
+
+    def linked(self, links: Iterable[Link]) -> "View":
+        """Return a view of all records, with the given neighbours."""
+        return View(self, np.arange(len(self)), links)
+
+    def stems_of(self, position: int) -> str:
+        """Return the stems in the beginning of a record's text, each with its count."""
+        stems = self._stems[position]
+        return stems[: stems.index(HEAD_SEPARATOR)]
+
+    def postings(self, stem: str, size: int | None = None) -> Postings:
+        """Return the postings of a stem at every position, including those no longer used.
+
+        `size`: how many positions to look at, from the first one; None means all of them.
+        """
+        packed = np.array(self._postings.get(stem, ()), np.int64)
+        if size is not None:
+            packed = packed[: np.searchsorted(packed, size << COUNT_BITS)]
+        counts = packed >> 1 & MAX_COUNT
+        return Postings(packed >> COUNT_BITS, counts.astype(np.float64), (packed & 1).astype(bool))
+
+    def _append(self, stems: str) -> int:
+        position = len(self)
+        if position == len(self._records):
+            self._records = np.concatenate([self._records, np.zeros_like(self._records)])
+            self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
+        self._stems.append(stems)
+        self._add_postings(position, stems)
+        return position
+
+    def _write(self, position: int, candidate: Candidate, read: Features) -> None:
+        names, session = self.names, (candidate.scope, candidate.session_id)
+        self._position[candidate.row] = position
+        self._records[position] = (
+            candidate.row,
+            candidate.session_position,
+            True,
+            -1 if candidate.session_id is None else names.sessions.number_of(session),
+            candidate.kind in SPOKEN_KINDS,
+            candidate.role in MACHINE_ROLES,
+            names.scopes.number_of(candidate.scope),
+            -1 if candidate.topic is None else names.topics.number_of(fold_topic(candidate.topic)),
+            names.labels.number_of(candidate.label),
+            names.durabilities.number_of(candidate.durability),
+            candidate.importance,
+            datetime.fromisoformat(candidate.event_time).timestamp(),
+            datetime.fromisoformat(candidate.stored_at or candidate.event_time).timestamp(),
+            -1 if candidate.memory_type is None else names.types.number_of(candidate.memory_type),
+            names.sources.number_of(candidate.source_class),
+            -1 if candidate.stated_by is None else names.principals.number_of(candidate.stated_by),
+            candidate.echo,
+            candidate.feedback or 0.0,
+            names.embedders.number_of(self._store_vector(position, candidate)),
+            *read[1:],
+        )
+
+    def _store_vector(self, position: int, candidate: Candidate) -> str | None:
+        """Store the vector, if there is one; return the name of its embedder."""
+        if candidate.vector is None:
+            return None
+        vector = np.frombuffer(candidate.vector, np.float32)
+        if len(vector) != self._vectors.shape[1]:  # a new embedder: the other vectors are obsolete
+            self._vectors = np.zeros((len(self._records), len(vector)), np.float32)
+            self._records["embedder"] = self.names.embedders.number_of(None)
+        self._vectors[position] = vector
+        return candidate.embedder
+
+    def _add_postings(self, position: int, stems: str) -> None:
+        head = stems.index(HEAD_SEPARATOR)
+        if self._only is not None:
+            for found in self._only.finditer(stems):
+                self._add_posting(found[1], position, int(found[2]), found.start() < head)
+            return
+        for part, ahead in ((stems[:head], True), (stems[head + len(HEAD_SEPARATOR) :], False)):
+            for token in part.split():
+                stem, _, count = token.rpartition("=")
+                self._add_posting(stem, position, int(count), ahead)
+
+    def _add_posting(self, stem: str, position: int, count: int, ahead: int) -> None:
+        packed = position << COUNT_BITS | min(count, MAX_COUNT) << 1 | ahead
+        if (known := self._postings.get(stem)) is None:
+            known = self._postings[stem] = array("q")
+        known.append(packed)
+
+
+class View:
+    """The columns of the records that a search may find; positions count from 0 without gaps.
+
+    Records that the columns get later are not in it, and those it has stay as they were.
+    """
+
+    def __init__(
+        self, columns: "Columns", chosen: Positions, links: Iterable[Link] | None = None
+    ) -> None:
+        """`links`: the neighbours, if the columns may lack some of the messages of a session."""
+        self._columns = columns
+        self._chosen = chosen
+        self._vectors = columns.vectors
+        self._has_all = len(chosen) == len(columns)
+        self.size = len(chosen)
+        self.column = {
+            name: np.ascontiguousarray(columns.records[name][chosen])
+            for name in COLUMNS.names or ()
+        }
+        self._view_positions = np.full(len(columns), -1, np.int64)
+        self._view_positions[chosen] = np.arange(self.size)
+        self.neighbours = _neighbours(self.column) if links is None else self._linked(links)
+        """For each distance, from 1: the positions of the message before and of the one after each
+        record; `size` means none."""
+
+    @property
+    def names(self) -> "Names":
+        return self._columns.names
+
+    @property
+    def rows(self) -> list[int]:
+        rows: list[int] = self.column["row"].tolist()
+        return rows
+
+    @cached_property
+    def with_assistant(self) -> Flags:
+        """Whether an assistant or a tool speaks in the record's session."""
+        session = self.column["session"]
+        has_machine = np.zeros(session.max(initial=-1) + 2, bool)
+        has_machine[session[self.column["machine"]]] = True
+        has_machine[-1] = False  # the last entry means "no session"
+        return np.asarray(has_machine[session])
+
+    @cached_property
+    def sessions_back(self) -> Array:
+        """Number of sessions newer than the record's own; infinite without a session."""
+        session = self.column["session"]
+        newest = np.full(session.max(initial=-1) + 2, -1, np.int64)
+        np.maximum.at(newest, session, self.column["row"])
+        back = np.empty(len(newest))
+        newest[-1] = -1  # the last entry means "no session"
+        back[np.argsort(-newest, kind="stable")] = np.arange(len(newest))
+        return np.where(session >= 0, back[session], np.inf)
+
+    def postings(self, stem: str) -> Postings:
+        found = self._columns.postings(stem, len(self._view_positions))
+        if self._has_all:
+            return found
+        positions = self._view_positions[found.positions]
+        present = positions >= 0
+        return Postings(positions[present], found.counts[present], found.ahead[present])
+
+    def has_comparable_vector(self, embedder: str) -> Flags:
+        """Return for each record whether it has a vector of this embedder."""
+        return np.asarray(self.column["embedder"] == self.names.embedders.number_of(embedder))
+
+    def cosines(self, question: bytes, embedder: str) -> Array:
+        """Return each record's cosine with the question; 0 without a comparable vector."""
+        compared = self.has_comparable_vector(embedder)
+        vector = np.frombuffer(question, np.float32)
+        if not compared.any() or len(vector) != self._vectors.shape[1]:
+            return np.zeros(self.size)
+        # BLAS would use every core, and the vector worker and the event loop would wait.
+        cosines = np.einsum("ij,j->i", self._vectors, vector)
+        return np.where(compared, cosines if self._has_all else cosines[self._chosen], 0.0)
+
+    def stems(self, position: int) -> Iterator[str]:
+        """Return the stems in the beginning of a record's text."""
+        head = self._columns.stems_of(int(self._chosen[position]))
+        return (token.rpartition("=")[0] for token in head.split())
+
+    def positions(self, rows: Collection[int]) -> Positions:
+        """Return the positions of the rows that the view has, in the order of the rows."""
+        size = len(self._view_positions)
+        found = [one for one in map(self._columns.position, rows) if one is not None]
+        if max(found, default=-1) < size:
+            own = self._view_positions[found]
+            return own[own >= 0]
+        # Some rows are new, or were written again at another position.
+        at = {row: position for position, row in enumerate(self.rows)}
+        return np.array([at[row] for row in rows if row in at], np.int64)
+
+    def _linked(self, links: Iterable[Link]) -> list[tuple[Positions, Positions]]:
+        near = [(self._no_neighbours(), self._no_neighbours()) for _ in range(NEIGHBOUR_SPAN)]
+        for link in links:
+            row, later = self._columns.position(link.row), self._columns.position(link.later)
+            if row is not None and later is not None:
+                before, after = near[link.distance - 1]
+                after[row], before[later] = later, row
+        return near
+
+    def _no_neighbours(self) -> Positions:
+        return np.full(self.size, self.size, np.int64)
+
+
+def _neighbours(column: Mapping[str, Any]) -> list[tuple[Positions, Positions]]:
+    """Return the neighbours of messages, if the columns have all messages of each session."""
+    size = len(column["row"])
+    spoken = np.flatnonzero(column["spoken"] & (column["session"] >= 0))
+    if not len(spoken):
+        return []
+    sessions = column["session"][spoken]
+    order = np.lexsort((column["session_position"][spoken], sessions))
+    ordered, sessions = spoken[order], sessions[order]
+    near = []
+    for distance in range(1, NEIGHBOUR_SPAN + 1):
+        before, after = np.full((2, size), size, np.int64)
+        same = sessions[distance:] == sessions[:-distance]
+        first, second = ordered[:-distance][same], ordered[distance:][same]
+        after[first], before[second] = second, first
+        near.append((before, after))
+    return near

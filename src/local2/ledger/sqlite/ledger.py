@@ -1,0 +1,151 @@
+"""Assembles one tenant's ledger from its parts. Writes return once they are on disk.
+
+The module also checks whether the whole ledger is sound (its pages, its full-text index, the number
+of its records), and stores the features of records that an older local2 wrote. Until those are
+stored, ranking computes them itself.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+
+import structlog
+
+from local2.errors import StorageError
+from local2.language.features import features_of, pairs_of
+from local2.ledger.records import UNLIMITED, Counts, Quota
+from local2.ledger.sqlite.audit import Audit
+from local2.ledger.sqlite.backlog import TaskQueue
+from local2.ledger.sqlite.conversations import Conversations
+from local2.ledger.sqlite.database import Database, Row, SqlConnection
+from local2.ledger.sqlite.erasures import Erasures
+from local2.ledger.sqlite.exports import Exports
+from local2.ledger.sqlite.extraction import Extractions
+from local2.ledger.sqlite.imports import Imports
+from local2.ledger.sqlite.items import Items
+from local2.ledger.sqlite.record_rows import RecordRows
+from local2.ledger.sqlite.records import Documents, Facts, RecentTopics, Records
+from local2.ledger.sqlite.relations import Knowledge, Relations
+from local2.ledger.sqlite.rows import SQL, Parameters, TenantRows
+from local2.ledger.sqlite.searches import Searches
+from local2.ledger.sqlite.sessions import Notes, Outputs, Sessions
+from local2.ledger.sqlite.tombstones import Tombstones
+from local2.ledger.sqlite.turns import Received, ReceivedRows, Turns
+from local2.ledger.sqlite.upkeep import IndexedRecords, Upkeep
+from local2.ledger.sqlite.working_sets import budgets_of
+
+COUNTED = "record"
+"""The table whose rows the tally counts: records are superseded or reduced to a shell, but never
+deleted."""
+PAGE = 100
+"""Number of records whose missing features are extracted at a time."""
+
+log = structlog.get_logger()
+
+
+class Ledger:
+    """One tenant's ledger, part by part."""
+
+    def __init__(self, database: Database, tenant: str, quota: Quota = UNLIMITED) -> None:
+        self._database = database
+        self._rows = rows = TenantRows(database, tenant, quota)
+        self.tenant = tenant
+        tombstones = Tombstones(rows)
+        record_rows = RecordRows(rows, tombstones.match_record)
+        self.records = Records(rows, record_rows)
+        budgets = budgets_of(database)
+        topics = RecentTopics(budgets.topics)
+        self.facts = Facts(rows, record_rows, topics)
+        self.extraction = Extractions(rows, record_rows, topics)
+        self.knowledge = Knowledge(rows, record_rows)
+        self.relations = Relations(rows, record_rows)
+        received_rows = ReceivedRows(rows, record_rows)
+        self.received = Received(rows, received_rows)
+        self.turns = Turns(rows, record_rows, received_rows)
+        self.conversations = Conversations(rows, record_rows, received_rows)
+        self.documents = Documents(rows, record_rows)
+        self.items = Items(rows, record_rows)
+        self.sessions = Sessions(rows)
+        self.notes = Notes(rows)
+        self.outputs = Outputs(rows)
+        self.index = IndexedRecords(rows)
+        self.backlog = TaskQueue(rows)
+        self.upkeep = Upkeep(rows, record_rows, topics)
+        self.audit = Audit(rows, record_rows, topics)
+        self.searches = Searches(rows, budgets)
+        self.exports = Exports(rows)
+        after_import = topics.forget_all, self.knowledge.forget_held
+        self.imports = Imports(rows, record_rows, tombstones, after_import)
+        after_erasure = topics.forget_all, self.searches.forget_held
+        self.erasures = Erasures(database, rows, record_rows, tombstones, after_erasure)
+
+    async def counts(self) -> Counts:
+        """Return the numbers of all records, of indexed ones and of those waiting for it."""
+        return await self.records.counts()
+
+    async def problems(self) -> list[str]:
+        """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""
+        return await find_problems(self._database)
+
+    async def backfill(self) -> None:
+        """Store the features that records of an older local2 lack."""
+        await backfill(self._rows)
+
+
+async def backfill(rows: TenantRows) -> None:
+    """Store the features of every record that has none."""
+    try:
+        lacking = await rows.one("lacks_features")
+        if lacking is None or not lacking["lacking"]:
+            return
+        after = done = 0
+        while page := await rows.all("without_features", after=after, limit=PAGE):
+            read = await asyncio.to_thread(_extract_features, page)
+            await rows.write(partial(_store_features, rows, read))
+            after, done = page[-1]["row"], done + len(page)
+    except StorageError as error:  # the next start tries again
+        log.warning("features_delayed", reason=str(error))
+    else:
+        log.info("features_read", records=done)
+
+
+def _extract_features(page: list[Row]) -> list[Parameters]:
+    """Extract the features of a page of records; keep their content to detect later changes."""
+    return [
+        {
+            "record": row["row"],
+            "content": row["content"],
+            **features_of(
+                row["content"], topic=row["topic"], label=row["label"], event_time=row["event_time"]
+            )._asdict(),
+        }
+        for row in page
+    ]
+
+
+def _store_features(rows: TenantRows, read: list[Parameters], connection: SqlConnection) -> None:
+    rows.execute_each(connection, "keep_features", read)
+    paired = ({**each, "pairs": pairs_of(each["stems"])} for each in read)
+    rows.execute_each(connection, "keep_pairs", (each for each in paired if each["pairs"]))
+
+
+async def find_problems(database: Database) -> list[str]:
+    """Read all of the ledger; return its problems, an empty list if it is sound."""
+    found = await database.damages()
+    try:
+        await database.write(_check_full_text)
+    except StorageError as error:
+        found.append(f"The full-text index does not match the records: {error.message}")
+    if not found:  # counting needs sound pages
+        found += await database.read(lambda c: list(_missing_records(c)))
+    return found
+
+
+def _check_full_text(connection: SqlConnection) -> None:
+    connection.execute(SQL["check_full_text"])
+
+
+def _missing_records(connection: SqlConnection) -> Iterator[str]:
+    row = connection.execute(SQL["count_rows"]).fetchone()
+    if row["there"] != row["last"]:
+        yield f"{row['last'] - row['there']} of {row['last']} records are missing."

@@ -1,0 +1,206 @@
+"""Stores and loads the content of sessions: messages, notes, and long tool outputs.
+
+A note that replaces others does not change their text; they are only marked as merged.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from local2.ledger.records import Record, stamp
+from local2.ledger.search import Place
+from local2.ledger.sessions import (
+    COUNTED_CHARACTERS,
+    SESSION_CHARACTERS,
+    FactSelection,
+    MergeNotes,
+    SessionKey,
+    StoredMessage,
+    StoredOutput,
+    StoredSession,
+)
+from local2.ledger.sqlite.database import Row, SqlConnection
+from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
+from local2.ledger.sqlite.working_sets import place_word
+from local2.protocol.answers import Note, SessionNotes
+from local2.protocol.payloads import OutputPart
+
+T = TypeVar("T")
+
+
+class Sessions:
+    """One tenant's sessions."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    async def load(
+        self,
+        session: SessionKey,
+        limit: int,
+        important: Sequence[FactSelection],
+        make: Callable[[StoredSession], T],
+    ) -> T:
+        """Load a session; return the result of `make`, called off the event loop.
+
+        `make` receives the newest messages, `limit` at most, the notes, and the important facts.
+        """
+
+        def load(connection: SqlConnection) -> T:
+            messages, earlier = self._newest(connection, session, limit)
+            stored = StoredSession(
+                messages=messages,
+                earlier=earlier,
+                notes=notes_in(self._rows, connection, session),
+                facts=self._facts(connection, important),
+            )
+            return make(stored)
+
+        return await self._rows.read(load)
+
+    async def important(self, important: Sequence[FactSelection]) -> list[list[Record]]:
+        """Return the important facts of each selection."""
+        return await self._rows.read(lambda c: self._facts(c, important))
+
+    def _newest(
+        self, connection: SqlConnection, session: SessionKey, limit: int
+    ) -> tuple[list[StoredMessage], bool]:
+        """Return the newest messages in order, and whether there are earlier ones."""
+        messages: list[StoredMessage] = []
+        characters = 0
+        asked = msgspec.structs.asdict(session)
+        found = self._rows.execute(connection, "session_messages", **asked, limit=limit + 1)
+        for row in found:
+            if len(messages) == limit or characters >= SESSION_CHARACTERS:
+                found.close()
+                return messages[::-1], True
+            messages.append(_message(row))
+            characters += min(len(row["content"]), COUNTED_CHARACTERS)
+        return messages[::-1], False
+
+    def _facts(
+        self, connection: SqlConnection, important: Sequence[FactSelection]
+    ) -> list[list[Record]]:
+        return [self._most_important(connection, wanted) for wanted in important]
+
+    def _most_important(self, connection: SqlConnection, wanted: FactSelection) -> list[Record]:
+        """Return the facts of a selection, the most important first."""
+        tenant = self._rows.tenant
+        places = [place_word(tenant, Place(*place, "fact")) for place in wanted.places]
+        found = self._rows.execute(
+            connection,
+            "standing_facts" if wanted.standing else "important_facts",
+            places=as_json(places),
+            types=as_json(wanted.types),
+            importance=wanted.least,
+            limit=wanted.limit,
+        )
+        return [record_of(row) for row in found]
+
+
+def _message(row: Row) -> StoredMessage:
+    columns = {name: row[name] for name in StoredMessage.__struct_fields__}
+    columns["event_time"] = datetime.fromisoformat(row["event_time"])
+    columns["metadata"] = msgspec.json.decode(row["metadata"])
+    return StoredMessage(**columns)
+
+
+class Notes:
+    """One tenant's notes."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    async def store(
+        self, session: SessionKey, role: str, content: str, at: datetime, *, merge: MergeNotes
+    ) -> SessionNotes:
+        """Add a note, unless the role has already stored the same words in this session."""
+
+        def store(connection: SqlConnection) -> SessionNotes:
+            notes = notes_in(self._rows, connection, session)
+            if any((note.role, note.content) == (role, content) for note in notes):
+                return SessionNotes(notes=notes, was_new=False, merged=0)
+            position = notes[-1].position + 1 if notes else 1
+            new = Note(position=position, role=role, content=content, event_time=at)
+            self._insert(connection, session, new)
+            merged = merge(notes)
+            if merged is not None:
+                asked = msgspec.structs.asdict(session)
+                self._rows.execute(connection, "merge_notes", **asked, position=merged.position)
+                self._insert(connection, session, merged)
+            return SessionNotes(
+                notes=notes_in(self._rows, connection, session),
+                was_new=True,
+                merged=sum(note.position <= merged.position for note in notes) if merged else 0,
+            )
+
+        return await self._rows.write(store)
+
+    def _insert(self, connection: SqlConnection, session: SessionKey, note: Note) -> None:
+        values = {**msgspec.structs.asdict(note), "event_time": stamp(note.event_time)}
+        self._rows.execute(connection, "insert_note", **msgspec.structs.asdict(session), **values)
+        self._rows.refuse_excess(connection)
+
+
+def notes_in(rows: TenantRows, connection: SqlConnection, session: SessionKey) -> list[Note]:
+    """Return the notes of a session in order; called inside a read or write."""
+    found = rows.execute(connection, "notes", **msgspec.structs.asdict(session))
+    return [
+        Note(
+            position=row["position"],
+            role=row["role"],
+            content=row["content"],
+            event_time=datetime.fromisoformat(row["event_time"]),
+            merges=row["merges"],
+        )
+        for row in found
+    ]
+
+
+class Outputs:
+    """One tenant's tool outputs; keys are unique per owner."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    async def store(self, owner: str, part: OutputPart) -> bool:
+        """Store the next part of an output, unless it is stored already.
+
+        Return False if the part before it is missing, or if the output is already complete.
+        """
+        values = {
+            "owner": owner,
+            "key": part.key,
+            "first": part.offset,
+            "last": part.last,
+            "text": part.text,
+        }
+        until = part.offset + len(part.text)
+
+        def store(connection: SqlConnection) -> bool:
+            added = self._rows.execute(connection, "append_output", **values, until=until).rowcount
+            if added:
+                self._rows.refuse_excess(connection)
+            return bool(added or self._rows.execute(connection, "same_part", **values).fetchone())
+
+        return await self._rows.write(store)
+
+    async def read(self, owner: str, key: str, offset: int, limit: int) -> StoredOutput | None:
+        """Return up to `limit` characters of an output from `offset` on; None if there is none."""
+
+        def read(connection: SqlConnection) -> StoredOutput | None:
+            size = self._rows.execute(connection, "output_size", owner=owner, key=key).fetchone()
+            if size is None:
+                return None
+            asked = {"owner": owner, "key": key, "first": offset, "until": offset + limit}
+            rows = self._rows.execute(connection, "output_parts", **asked).fetchall()
+            start = offset - rows[0]["first"] if rows else 0
+            return StoredOutput(
+                total=size["total"],
+                complete=bool(size["complete"]),
+                text="".join(row["text"] for row in rows)[start : start + limit],
+            )
+
+        return await self._rows.read(read)

@@ -1,0 +1,151 @@
+"""The ledger's types for exporting, importing and erasing.
+
+Data about erased records contains no content and no names, except for the samples that are searched
+for afterwards.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from local2.errors import BadRequestError
+from local2.ledger.search import Place
+from local2.protocol.portable import SECTIONS
+
+SAMPLES = 20
+"""Maximum number of erased texts that are searched for afterwards, to prove that they are gone."""
+
+
+class ExportFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The records to export: all, those of an owner's places, or those of one of its sessions.
+
+    `talks`: whether notes, ratings, tool outputs and items are exported, too.
+    """
+
+    places: tuple[Place, ...] | None = None
+    owner: str = ""
+    session_id: str | None = None
+    talks: bool = True
+    vectors: bool = False
+
+
+class ExportCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The position at which an export continues: in a section, after a row or a relation.
+
+    `skip` is the number of bytes of the next line that were exported already.
+    """
+
+    section: str = SECTIONS[0]
+    after: int | tuple[str, str, str] = 0
+    skip: int = 0
+
+    @classmethod
+    def of(cls, text: str | None) -> "ExportCursor":
+        """Decode the cursor of a page; None means the beginning.
+
+        Raises:
+            BadRequestError: The text is not the cursor of a page.
+        """
+        if text is None:
+            return cls()
+        try:
+            cursor = msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise BadRequestError(f"cursor: {text!r} is not valid.") from error
+        is_relation = isinstance(cursor.after, tuple)
+        if cursor.section not in SECTIONS or is_relation != (cursor.section == "relation"):
+            raise BadRequestError(f"cursor: {text!r} is not valid.")
+        return cursor
+
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+class Importing(msgspec.Struct, frozen=True, kw_only=True):
+    """Who imports, and when."""
+
+    user: str | None
+    agent: str | None
+    at: datetime
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """What an owner chose to erase: a session, a topic, one record, or everything.
+
+    Everything is what belongs to the owner or to the owner's sessions, and what the owner stated
+    for an agent or for the tenant. `scopes`, if given, limits the selection.
+    """
+
+    owner: str
+    session_id: str | None = None
+    topic: str | None = None
+    id: str | None = None
+    scopes: frozenset[str] | None = None
+
+    @property
+    def whole_owner(self) -> bool:
+        return self.session_id is None and self.topic is None and self.id is None
+
+    @property
+    def includes_unreferenced(self) -> bool:
+        """Whether to erase what no record refers to, too: notes, items and pending ratings."""
+        return self.topic is None and self.id is None
+
+
+class Selected(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows to erase, in order: derived records before their sources."""
+
+    rows: tuple[int, ...]
+    counts: Mapping[str, int]
+    """Number of rows by user-facing name: messages, facts, notes, …"""
+
+
+class Unindexed(msgspec.Struct, frozen=True):
+    """A row to remove from the index, and the id under which the index has it."""
+
+    row: int
+    id: str
+
+
+class Erased(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows that a transaction erased, with their former ids and samples of their texts."""
+
+    rows: tuple[int, ...]
+    ids: tuple[str, ...]
+    unindexed: tuple[Unindexed, ...]
+    samples: tuple[str, ...]
+
+
+class Traces(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of traces of erased records that were found; all should be 0."""
+
+    ids: int
+    references: int
+    vectors: int
+    texts: int
+
+
+class Anonymised(msgspec.Struct, frozen=True):
+    """A record whose content and identity were cleared."""
+
+    id: str
+    kind: str
+
+
+class ErasureOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """When content was erased, and whether it may be stored again."""
+
+    at: datetime
+    allow_again: bool = False
+
+
+def combined(parts: Iterable[Erased]) -> Erased:
+    """Combine what several transactions erased."""
+    all_ = list(parts)
+    return Erased(
+        rows=tuple(row for one in all_ for row in one.rows),
+        ids=tuple(id_ for one in all_ for id_ in one.ids),
+        unindexed=tuple(each for one in all_ for each in one.unindexed),
+        samples=tuple(text for one in all_ for text in one.samples)[:SAMPLES],
+    )

@@ -1,0 +1,142 @@
+"""Chooses the model for conversations, and the models for structured answers.
+
+With `auto`, the stack also works on a machine without any model: rules answer, and tasks that need
+a model are skipped. An endpoint is chosen even if it does not answer, since remote endpoints may be
+down for a while: meanwhile requests fail with a reason, and the backlog waits.
+"""
+
+from typing import Literal
+
+import structlog
+
+from local2.endpoint.address import Endpoint, endpoint_of
+from local2.errors import ModelError, without_credentials
+from local2.llm.models import ChatModel, StructuredModel
+from local2.llm.openai import OpenAIModel
+from local2.llm.rules import RulesModel
+from local2.settings import GeneratorSettings
+
+log = structlog.get_logger()
+
+
+def provider_of(settings: GeneratorSettings) -> Literal["ollama", "openai", "rules"]:
+    """Return the provider that the settings select; with `auto`, it may turn out to be missing."""
+    if settings.chat == "auto":
+        return "openai" if settings.openai_url is not None else "ollama"
+    return settings.chat
+
+
+def chat_endpoint(settings: GeneratorSettings) -> Endpoint:
+    """Return the endpoint that the settings name for chat.
+
+    Raises:
+        ConfigError: The settings name no endpoint, or an unusable one.
+    """
+    return endpoint_of(settings.openai_url, settings.openai_key, "config/generator.yaml")
+
+
+async def choose_chat_model(settings: GeneratorSettings) -> ChatModel:
+    """Open the chat model: with `auto`, the endpoint's if configured, else Ollama's, else rules.
+
+    Raises:
+        ConfigError: The address is not a URL, or the key is missing.
+        ModelError: With `ollama`, there is no server, or it lacks a model that calls tools.
+    """
+    match provider_of(settings):
+        case "rules":
+            return _log_choice(RulesModel(), reason="asked for")
+        case "openai":
+            return await _open_endpoint_model(settings)
+        case "ollama":
+            return await _open_ollama_model(settings)
+
+
+async def _open_endpoint_model(settings: GeneratorSettings) -> ChatModel:
+    endpoint = chat_endpoint(settings)
+    model = await OpenAIModel.open(
+        settings.model, temperature=settings.temperature, endpoint=endpoint
+    )
+    if problem := await _problem_of(model):
+        log.warning("chat_model_unavailable", model=model.name, reason=problem)
+    return _log_choice(model, reason=f"of the endpoint {endpoint.shown}")
+
+
+async def _open_ollama_model(settings: GeneratorSettings) -> ChatModel:
+    from local2.llm.ollama import OllamaModel  # noqa: PLC0415 - an eighth of a start's imports
+
+    try:
+        model = await OllamaModel.open(
+            settings.model,
+            temperature=settings.temperature,
+            context_size=settings.context_size,
+            url=settings.ollama_url,
+        )
+    except ModelError as error:
+        if settings.chat == "ollama":
+            raise
+        return _log_choice(RulesModel(), reason=str(error))
+    return _log_choice(model, reason=f"Ollama at {without_credentials(settings.ollama_url)} has it")
+
+
+def _log_choice(chat_model: ChatModel, *, reason: str) -> ChatModel:
+    log.info("chat_model_chosen", model=chat_model.name, reason=reason)
+    return chat_model
+
+
+async def _problem_of(model: OpenAIModel) -> str | None:
+    """Return why an endpoint's model cannot answer now, None if it can."""
+    try:
+        return None if await model.is_available() else "The endpoint does not have it."
+    except ModelError as error:
+        return str(error)
+
+
+async def open_structured_model(settings: GeneratorSettings, model: str) -> StructuredModel | None:
+    """Open a model for structured answers; None if none is wanted, or the server lacks it.
+
+    Args:
+        settings: Where models are; with `rules`, none is opened. The context size is that of the
+            chat model: with another one, Ollama would load the same model twice.
+        model: Name of the model; empty for none.
+
+    Raises:
+        ConfigError: The address is not a URL, or the key is missing.
+    """
+    provider = provider_of(settings)
+    if provider == "rules" or not model:
+        log.info("no_structured_model", reason="not asked for")
+        return None
+    open_model = _open_structured_ollama if provider == "ollama" else _open_structured_openai
+    try:
+        opened = await open_model(settings, model)
+    except ModelError as error:
+        log.info("no_structured_model", reason=str(error))
+        return None
+    log.info("structured_model_chosen", model=opened.name)
+    return opened
+
+
+async def _open_structured_ollama(settings: GeneratorSettings, model: str) -> StructuredModel:
+    from local2.llm.ollama import OllamaModel  # noqa: PLC0415
+
+    return await OllamaModel.open(
+        model,
+        temperature=0,
+        context_size=settings.context_size,
+        url=settings.ollama_url,
+        needs="completion",
+    )
+
+
+async def _open_structured_openai(settings: GeneratorSettings, model: str) -> StructuredModel:
+    """Open a model even if it is unreachable, so that its tasks wait for it."""
+    opened = await OpenAIModel.open(model, temperature=0, endpoint=chat_endpoint(settings))
+    try:
+        there = await opened.is_available()
+    except ModelError as error:
+        log.warning("structured_model_unavailable", model=model, reason=str(error))
+        return opened
+    if not there:
+        await opened.close()
+        raise ModelError(f"The endpoint does not have the model {model}.")
+    return opened

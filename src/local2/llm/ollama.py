@@ -1,0 +1,290 @@
+"""Models served by Ollama, for conversations and for structured answers.
+
+This module alone converts the errors of the ollama package to those of local2.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager
+from typing import Any, Literal, Self, TypeVar, cast
+from uuid import uuid4
+
+import httpx
+import msgspec
+import structlog
+from ollama import AsyncClient, ChatResponse, Message, ResponseError, Tool
+
+from local2.errors import (
+    ConfigError,
+    ModelError,
+    ModelRefusedError,
+    PromptTooLargeError,
+    abridged,
+    without_credentials,
+)
+from local2.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
+from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
+from local2.telemetry import CountTokens, model_call
+
+PROVIDER = "ollama"
+PROBE_SECONDS = 2.0
+"""Timeout in seconds for connecting, and for a question about models; a start waits for it."""
+SILENCE_SECONDS = 300.0
+"""Maximum number of seconds without output from a model: loading a large one from a slow disk takes
+minutes."""
+
+Capability = Literal["tools", "completion"]
+_LACKING: dict[Capability, str] = {
+    "tools": "cannot call tools, so it would reach no memory",
+    "completion": "does not answer questions",
+}
+
+_TOO_LARGE = re.compile(r"context (length|size|window)|too (large|long)", re.IGNORECASE)
+"""Error texts of servers for a prompt that is too large, for which there is no error code."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+log = structlog.get_logger()
+
+
+class OllamaModel:
+    """A ChatModel and a StructuredModel; create it with `open`, which checks its capabilities."""
+
+    def __init__(
+        self, client: AsyncClient, model: str, *, url: str, options: dict[str, Any], thinks: bool
+    ) -> None:
+        self.name = model
+        self._client = client
+        self._url = without_credentials(url)
+        self._options = options
+        self._thinks = thinks
+
+    @classmethod
+    async def open(
+        cls,
+        model: str,
+        *,
+        temperature: float,
+        context_size: int,
+        url: str,
+        needs: Capability = "tools",
+    ) -> Self:
+        """Find the model on the server, within two seconds.
+
+        Args:
+            model: Name as shown by `ollama list`; without a tag, `:latest` is used.
+            temperature: 0 for the likeliest answer every time, 1 and more for varied ones.
+            context_size: Number of tokens in the model's context, including its answer.
+            url: Address of the server, such as http://127.0.0.1:11434.
+            needs: The capability that the model must have.
+
+        Raises:
+            ConfigError: `url` is not a URL.
+            ModelError: No server answers, it lacks the model, or the model lacks what it needs.
+        """
+        async with AsyncExitStack() as on_failure:
+            client = await _connect(url)
+            on_failure.push_async_callback(client.close)
+            with _as_model_errors(model, url):
+                async with asyncio.timeout(PROBE_SECONDS):
+                    capabilities = (await client.show(model)).capabilities or []
+            _check_capability(model, needs, capabilities)
+            on_failure.pop_all()
+        options = {"temperature": temperature, "num_ctx": context_size}
+        return cls(client, model, url=url, options=options, thinks="thinking" in capabilities)
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        their_messages = [_to_ollama(message) for message in messages]
+        their_tools = list(_to_ollama_tools(tools))
+        done_reason = None
+        with (
+            model_call("chat", self.name, PROVIDER) as used,
+            _as_model_errors(self.name, self._url),
+        ):
+            parts = await self._client.chat(
+                self.name,
+                messages=their_messages,
+                tools=their_tools,
+                stream=True,
+                think=self._thinks or None,
+                options=self._options,
+            )
+            # A generator, despite its annotation: closing it disconnects, which stops the model.
+            async with aclosing(cast(AsyncGenerator[ChatResponse, None], parts)):
+                async for part in parts:
+                    done_reason = part.done_reason if part.done else None
+                    if part.done:
+                        used(part.prompt_eval_count or 0, part.eval_count or 0)
+                    if chunk := _from_ollama(part):
+                        yield chunk
+            self._check_end(done_reason)
+
+    async def answer_as(
+        self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
+    ) -> T:
+        messages = [
+            Message(role="system", content=system_prompt(into, instruction)),
+            Message(role="user", content=user_prompt(material)),
+        ]
+        with model_call("chat", self.name, PROVIDER) as used:
+            try:
+                async with asyncio.timeout(within):
+                    return await self._decoded_answer(into, messages, used)
+            except TimeoutError as error:
+                raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
+
+    async def _decoded_answer(
+        self, into: type[T], messages: Sequence[Message], used: CountTokens
+    ) -> T:
+        """Request an answer without thinking, which is faster, then with it if unusable.
+
+        Without thinking Ollama ignores the schema for some models (ollama/ollama#15260), and
+        returns nothing for others (#17823).
+        """
+        for think in (False, True) if self._thinks else (None,):
+            with _as_model_errors(self.name, self._url):
+                answer = await self._client.chat(
+                    self.name,
+                    messages=messages,
+                    format=schema_of(into),
+                    think=think,
+                    options={**self._options, "temperature": 0},
+                )
+            used(answer.prompt_eval_count or 0, answer.eval_count or 0)
+            decoded = decoded_answer(answer.message.content or "", into)
+            if decoded is not None:
+                return decoded
+            log.info("answer_of_another_shape", model=self.name, think=think)
+        raise ModelRefusedError(
+            f"{self.name} did not answer in the requested form.",
+            remedy="If it happens often, update Ollama or choose another model.",
+        )
+
+    def _check_end(self, done_reason: str | None) -> None:
+        if done_reason is None:
+            raise ModelError(f"Ollama at {self._url} broke off in the middle of an answer.")
+        if done_reason == "length":
+            log.warning("answer_cut_off", model=self.name, context_size=self._options["num_ctx"])
+
+    async def close(self) -> None:
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+
+async def installed_models(url: str) -> list[str]:
+    """Return the names of the server's models, tags included.
+
+    Raises:
+        ConfigError: `url` is not a URL.
+        ModelError: No server answers within two seconds.
+    """
+    client = await _connect(url)
+    try:
+        with _as_model_errors("", url):
+            async with asyncio.timeout(PROBE_SECONDS):
+                return [entry.model for entry in (await client.list()).models if entry.model]
+    finally:
+        await client.close()  # type: ignore[no-untyped-call]
+
+
+async def _connect(url: str) -> AsyncClient:
+    timeout = httpx.Timeout(SILENCE_SECONDS, connect=PROBE_SECONDS)
+    try:
+        # In a thread, because creating a client reads the system's certificates.
+        return await asyncio.to_thread(AsyncClient, host=url, timeout=timeout)
+    except ValueError as error:
+        raise ConfigError(
+            f"The address of Ollama, {without_credentials(url)!r}, is not a URL.",
+            remedy="Set ollama_url in config/generator.yaml or LOCAL2_GENERATOR__OLLAMA_URL.",
+        ) from error
+
+
+def _check_capability(model: str, needs: Capability, capabilities: Sequence[str]) -> None:
+    if needs not in capabilities:
+        raise ModelError(
+            f"The model {model} {_LACKING[needs]}.",
+            remedy=f"Choose a model for which `ollama show` lists the capability {needs}.",
+        )
+
+
+def _to_ollama(message: ChatMessage) -> Message:
+    calls = [
+        Message.ToolCall(function=Message.ToolCall.Function(name=c.name, arguments=c.arguments))
+        for c in message.tool_calls
+    ]
+    return Message(
+        role=message.role,
+        content=message.content,
+        thinking=message.thinking or None,
+        tool_calls=calls or None,
+        tool_name=message.tool_name,
+    )
+
+
+def _to_ollama_tools(tools: Sequence[ToolDefinition]) -> Iterator[Tool]:
+    """Convert the tools; skip those that the ollama package refuses: anybody can announce one."""
+    for tool in tools:
+        try:
+            yield Tool.model_validate({"type": "function", "function": msgspec.to_builtins(tool)})
+        except ValueError as error:
+            log.warning("tool_not_offered", tool=tool.name, reason=str(error))
+
+
+def _from_ollama(part: ChatResponse) -> ChatChunk | None:
+    """Convert a part of the answer; None if it is empty."""
+    message = part.message
+    chunk = ChatChunk(
+        content=message.content or "",
+        thinking=message.thinking or "",
+        tool_calls=tuple(
+            # Ollama matches results with calls by the tool's name and order; we need an id.
+            ToolCall(id=uuid4().hex, name=c.function.name, arguments=dict(c.function.arguments))
+            for c in message.tool_calls or ()
+        ),
+        usage=_usage(part) if part.done else None,
+    )
+    return None if chunk == ChatChunk() else chunk
+
+
+def _usage(part: ChatResponse) -> Usage | None:
+    """Return the usage; None if the server did not count the prompt, for example a cached one."""
+    if not part.prompt_eval_count:
+        return None
+    return Usage(prompt_tokens=part.prompt_eval_count, answer_tokens=part.eval_count or 0)
+
+
+@contextmanager
+def _as_model_errors(model: str, url: str) -> Iterator[None]:
+    """Convert all errors of the ollama package to ModelError."""
+    url = without_credentials(url)
+    try:
+        yield
+    except ResponseError as error:
+        raise _from_response(error, model, url) from error
+    except (OSError, httpx.TransportError) as error:
+        raise ModelError(
+            f"No answer from Ollama at {url} ({type(error).__name__}).",
+            remedy="Start it with `ollama serve`, or set LOCAL2_GENERATOR__CHAT=rules.",
+        ) from error
+    except (ValueError, AttributeError, RecursionError) as error:
+        # Not JSON, or of another form. The reply itself may contain memories, so it is not logged.
+        reason = type(error).__name__
+        raise ModelError(f"Ollama at {url} sent a reply that cannot be read ({reason}).") from error
+
+
+def _from_response(error: ResponseError, model: str, url: str) -> ModelError:
+    status = error.status_code
+    if status == httpx.codes.NOT_FOUND:
+        return ModelError(
+            f"Ollama at {url} does not have the model {model}.",
+            remedy=f"Run `ollama pull {model}`, or set LOCAL2_GENERATOR__CHAT=rules.",
+        )
+    if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE or _TOO_LARGE.search(error.error):
+        return PromptTooLargeError(
+            f"{model} refused the request ({status}): {abridged(error.error)}"
+        )
+    if httpx.codes.is_client_error(status):
+        return ModelRefusedError(f"{model} refused the request ({status}): {abridged(error.error)}")
+    return ModelError(f"Ollama at {url} failed: {abridged(error.error)}")

@@ -1,0 +1,286 @@
+"""Models of an endpoint with OpenAI's API, for conversations and for structured answers.
+
+Such endpoints differ in what they accept. A parameter that an endpoint refuses is omitted from then
+on. If it refuses a JSON schema, any JSON object is requested instead, and after that plain text.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from functools import partial
+from typing import Self, TypeVar
+
+import httpx
+import msgspec
+import structlog
+
+from local2.endpoint.address import (
+    Endpoint,
+    EndpointError,
+    is_too_large,
+    timeout_error,
+    unreachable_error,
+    unreadable_error,
+)
+from local2.endpoint.clients import AsyncEndpointClient
+from local2.errors import ModelError, ModelRefusedError, PromptTooLargeError, abridged
+from local2.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
+from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
+from local2.llm.openai_messages import (
+    CallsInPieces,
+    Completion,
+    Json,
+    Message,
+    pieces_of,
+    strict_schema,
+    to_chunk,
+    to_openai,
+    to_tools,
+)
+from local2.telemetry import CountTokens, model_call
+
+PROVIDER = "openai"
+"""Provider in traces: the API of the endpoint, since the actual provider is unknown."""
+CHAT = "chat/completions"
+PROBE_SECONDS = 2.0
+"""Timeout in seconds for listing models; a start waits for it."""
+SILENCE_SECONDS = 120.0
+"""Maximum number of seconds without output from a model: a local one takes a minute to read a long
+prompt."""
+OPTIONAL = ("temperature", "stream_options")
+"""Parameters that some endpoints or models refuse, and others need."""
+FORMS = ("json_schema", "json_object", "text")
+"""Forms of a structured answer, from the strictest to the loosest."""
+FORM_ATTEMPTS = 2
+"""Number of requests after which an answer in the wrong form is an error."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+R = TypeVar("R")
+
+log = structlog.get_logger()
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    id: str
+
+
+class _List(msgspec.Struct, frozen=True):
+    data: list[_Listed]
+
+
+class OpenAIModel:
+    """A ChatModel and a StructuredModel; create it with `open`."""
+
+    def __init__(self, client: AsyncEndpointClient, model: str, *, temperature: float) -> None:
+        self.name = model
+        self._client = client
+        self._temperature = temperature
+        self._refused: set[str] = set()
+        self._form = 0
+        """Index of the first of FORMS that was not refused."""
+
+    @classmethod
+    async def open(cls, model: str, *, temperature: float, endpoint: Endpoint) -> Self:
+        """Create the model's client without sending anything: the endpoint may be down for now."""
+        client = await AsyncEndpointClient.open(endpoint)
+        return cls(client, model, temperature=temperature)
+
+    async def list_models(self, *, within: float = PROBE_SECONDS) -> list[str] | None:
+        """Return the models that the endpoint lists, None if it lists none.
+
+        Raises:
+            ModelError: The endpoint is unreachable, or refuses the key.
+        """
+        try:
+            answer = await self._client.get("models", within=within)
+            return [each.id for each in msgspec.json.decode(answer, type=_List).data]
+        except EndpointError as error:
+            if error.kind not in {"model", "refused"}:
+                raise _model_error(error) from error
+        except (msgspec.MsgspecError, RecursionError):
+            pass
+        return None
+
+    async def is_available(self) -> bool:
+        """Return whether the endpoint lists the model, or accepts it without listing it.
+
+        Raises:
+            ModelError: The endpoint is unreachable, or refuses the key.
+        """
+        listed = await self.list_models()
+        if listed is None or any(self.name in {name, name.rpartition("/")[2]} for name in listed):
+            return True
+        try:
+            await self._request_one_word(PROBE_SECONDS)
+        except EndpointError as error:
+            if error.kind != "model":
+                raise _model_error(error) from error
+            return False
+        return True
+
+    async def try_out(self, *, within: float) -> None:
+        """Request one word, since only that shows whether key and model are accepted.
+
+        Raises:
+            ModelError: They are refused, the endpoint is unreachable, or its answer is unreadable.
+        """
+        with self._as_model_errors():
+            if (answer := await self._request_one_word(within)) is not None:
+                msgspec.json.decode(answer, type=Completion)
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        body: Json = {
+            "messages": [to_openai(message) for message in messages],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "temperature": self._temperature,
+        }
+        if offered := list(to_tools(tools)):
+            body["tools"] = offered
+        begin = partial(self._client.begin, CHAT, within=SILENCE_SECONDS)
+        calls, ended = CallsInPieces(), ""
+        with model_call("chat", self.name, PROVIDER) as used, self._as_model_errors():
+            async with (
+                aclosing(await self._send(begin, body)) as response,
+                aclosing(pieces_of(response.aiter_bytes())) as pieces,
+            ):
+                while (piece := await self._next_piece(pieces)) is not None:
+                    ended = ended or calls.add(piece)
+                    if piece.usage:
+                        used(piece.usage.prompt_tokens, piece.usage.completion_tokens)
+                    if chunk := to_chunk(piece):
+                        yield chunk
+            self._check_end(ended)
+            if whole := calls.assembled():
+                yield ChatChunk(tool_calls=whole)
+
+    async def answer_as(
+        self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
+    ) -> T:
+        messages = [
+            {"role": "system", "content": system_prompt(into, instruction)},
+            {"role": "user", "content": user_prompt(material)},
+        ]
+        with model_call("chat", self.name, PROVIDER) as used:
+            try:
+                async with asyncio.timeout(within):
+                    return await self._decoded_answer(into, messages, used, within)
+            except TimeoutError as error:
+                raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _request_one_word(self, within: float) -> bytes | None:
+        """Return the raw answer, None if only a parameter is refused, not the key or the model."""
+        body = {"model": self.name, "messages": [{"role": "user", "content": "Hi"}]}
+        try:
+            return await self._client.post(
+                CHAT, {**body, "max_tokens": 1}, within=within, attempts=1
+            )
+        except EndpointError as error:
+            if error.kind != "refused":
+                raise
+            return None
+
+    async def _decoded_answer(
+        self, into: type[T], messages: list[Json], used: CountTokens, within: float
+    ) -> T:
+        for _ in range(FORM_ATTEMPTS):
+            with self._as_model_errors():
+                answer = await self._answer(into, messages, within)
+            if answer.usage:
+                used(answer.usage.prompt_tokens, answer.usage.completion_tokens)
+            message = answer.choices[0].message if answer.choices else Message()
+            decoded = decoded_answer(message.content or "", into)
+            if decoded is not None:
+                return decoded
+            log.info("answer_of_another_shape", model=self.name, form=FORMS[self._form])
+        raise ModelRefusedError(
+            f"{self.name} did not answer in the requested form.",
+            remedy="If it happens often, choose another model.",
+        )
+
+    async def _answer(self, into: type[T], messages: list[Json], within: float) -> Completion:
+        """Request the strictest form that the endpoint has not refused."""
+        body = {"messages": messages, "temperature": 0, **self._response_format(into)}
+        try:
+            answer = await self._send(partial(self._client.post, CHAT, within=within), body)
+        except EndpointError as error:
+            if error.kind != "refused" or is_too_large(error) or self._form == len(FORMS) - 1:
+                raise
+        else:
+            return msgspec.json.decode(answer, type=Completion)
+        self._form += 1
+        log.info("answer_form_refused", model=self.name, instead=FORMS[self._form])
+        return await self._answer(into, messages, within)
+
+    def _response_format(self, into: type[T]) -> Json:
+        form = FORMS[self._form]
+        if form == "text":
+            return {}
+        if form == "json_object":
+            return {"response_format": {"type": form}}
+        schema = strict_schema(schema_of(into))
+        named = {"name": into.__name__.strip("_"), "strict": True, "schema": schema}
+        return {"response_format": {"type": form, form: named}}
+
+    async def _send(self, send: Callable[[Json], Awaitable[R]], body: Json) -> R:
+        """Send a body without refused parameters; retry without those that are refused now."""
+        while True:
+            sent = {name: value for name, value in body.items() if name not in self._refused}
+            try:
+                return await send({"model": self.name, **sent})
+            except EndpointError as error:
+                named = [name for name in OPTIONAL if name in sent and name in error.reply]
+                if error.kind != "refused" or not named:
+                    raise
+            self._refused.update(named)
+            log.info("parameters_refused", model=self.name, parameters=named)
+
+    async def _next_piece(self, pieces: AsyncGenerator[Completion, None]) -> Completion | None:
+        """Return the next piece of an answer, None at the end; keep-alives do not count."""
+        try:
+            async with asyncio.timeout(SILENCE_SECONDS):
+                piece = await anext(pieces, None)
+        except TimeoutError as error:
+            raise timeout_error(self._client.endpoint, SILENCE_SECONDS) from error
+        if piece is not None and piece.error is not None:
+            endpoint = self._client.endpoint
+            problem = piece.error
+            text = problem.get("message", problem) if isinstance(problem, dict) else problem
+            reply = endpoint.without_key(abridged(text))
+            message = f"{endpoint.shown} broke off with an error."
+            raise EndpointError("failed", message, reply=reply, remedy="Ask again.")
+        return piece
+
+    def _check_end(self, reason: str) -> None:
+        if not reason:
+            shown = self._client.endpoint.shown
+            raise ModelError(f"{shown} broke off in the middle of an answer.", remedy="Ask again.")
+        if reason == "length":
+            log.warning("answer_cut_off", model=self.name)
+
+    @contextmanager
+    def _as_model_errors(self) -> Iterator[None]:
+        """Convert failures of the endpoint, and unreadable answers, to ModelError."""
+        endpoint = self._client.endpoint
+        try:
+            yield
+        except EndpointError as error:
+            raise _model_error(error) from error
+        except httpx.HTTPError as error:  # in the middle of an answer
+            raise _model_error(unreachable_error(endpoint, error)) from error
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise _model_error(unreadable_error(endpoint, error)) from error
+
+
+def _model_error(error: EndpointError) -> ModelError:
+    kind = ModelError
+    if error.kind == "refused":
+        kind = PromptTooLargeError if is_too_large(error) else ModelRefusedError
+    failed = kind(error.message, remedy=error.remedy, logged=error.logged)
+    failed.retry_after = error.retry_after
+    return failed

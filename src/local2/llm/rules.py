@@ -1,0 +1,272 @@
+"""Answers by rules on machines without a language model; the rules are in the tables below.
+
+It saves and recalls with the same tools as a real model, so that everything can be tried without
+one. It finds with `recall` alone, and answers with the words and the date of what was found.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Collection, Sequence
+from datetime import date
+from typing import Any
+from uuid import uuid4
+
+from local2.llm.framing import quoted_line
+from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
+from local2.protocol.envelope import utc_now
+from local2.protocol.memories import incomplete_reason
+
+HELP = (
+    "I answer by rules, without a language model: tell me “Remember that my preferred language is "
+    "Elixir.”, then ask “What language do I prefer?” or “What do you remember about Elixir?”. "
+    "For conversation, start Ollama with a model that calls tools, such as `ollama pull gemma4`."
+)
+HINT = "(No language model: I answer by rules. Try “help”.)"
+"""It ends the first answer of a session."""
+KEPT = "I will remember: {statement}"
+"""The answer to a statement. It says nothing of its own, so recall ranks it last."""
+NOTHING = "I remember nothing about that."
+NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
+
+THING = r"(?P<thing>\w+(?:[ '-]\w+){0,3}?)"
+VALUE = r"(?P<value>\S.*)"
+IS = r"(?:is|are)(?: now)?(?: (?:called|named))?"
+PROJECT = r"(?:the|our|my|this) project(?:'s)?"
+
+STATED = (  # the pattern of a clause to save, and its topic
+    (rf"call me (?-i:(?![a-z])){VALUE}", "user.name"),  # not "call me tomorrow"
+    (rf"(?:i(?:'m| am) called|my name(?:'s| {IS})) {VALUE}", "user.name"),
+    (rf"my (?:preferred|favou?rite) {THING} {IS} {VALUE}", "user.{thing}_preference"),
+    (rf"{PROJECT} {THING} {IS} {VALUE}", "project.{thing}"),
+    (rf"my {THING} {IS} {VALUE}", "user.{thing}"),
+    (r"(?P<value>(?:never|always|avoid|don't|do not) (?P<thing>\S+(?: \S+){0,3}).*)",
+     "constraint.{thing}"),
+)  # fmt: skip
+
+SEARCHED = (  # patterns of questions about the past, with what to search for
+    r"\b(?:remember|recall|know|say|said|tell|told|talk(?:ed)?)\b.*? about (?P<query>.+)",
+    r"\bsearch\b.*? for (?P<query>.+)",
+)
+
+SPARE = 5
+"""How many memories are asked for each that is shown: others are answers, or outdated."""
+ONE = {"top_k": SPARE}
+SEVERAL = {"top_k": 3 * SPARE}
+"""How a question is recalled, and how everything about something is."""
+MIN_RELEVANCE, SURE = 0.04, 0.28
+"""Below the first, a memory does not concern the question; below the second, it may not."""
+SHARE_OF_BEST = 0.6
+"""Minimum relevance of a further memory that is shown, as a fraction of the best one's."""
+CLOSEST = "The closest that I remember: "
+ABOUT_THE_USER = "recall", {"query": "me", **SEVERAL}
+"""The request that a question for everything about the user becomes."""
+ENTRY = (
+    r"^\d+\. \(relevance: (?P<relevance>[\d.]+)\) (?:(?P<source>.*), )?(?P<date>\d{4}-\d\d-\d\d)\n"
+    r" +(?P<text>.*(?:\n   .*)*)"
+)
+"""An entry of the text that `recall` returns."""
+BY_AN_ASSISTANT = "said by an assistant"
+SAID = {"said by the user": "You said", BY_AN_ASSISTANT: "An assistant said"}
+REMEMBERED = "Remembered"
+REPLACED = "outdated", "contradicted"
+TOP_MEMORIES = "pre-seeded-memories"
+MAX_SHOWN = 300
+"""Maximum characters of a text that is shown."""
+
+NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
+WANTS_HELP = (
+    r"(?:(?:hi|hello|hey)(?: there)?|help|(?:who|what) are you|what can you do"
+    r"|(?:please )?remember (?:that|this|it))[.!?]*"
+)
+SAVES_UNASKED = "user.name"
+ASKS_TO_SAVE = (
+    r"(?:^|[.,;:!?]|\b(?:please|and|(?:can|could|will|would) you|i (?:want|need) you to))\s*"
+    r"(?:please )?(?:also )?"
+    r"(?:remember|memori[sz]e|save|store|note(?: down)?|keep in mind|(?:don't|do not) forget)\b"
+    r"(?: (?:that|this|it)\b)?(?:,? please)?[:,]?\s*"
+)
+POLITE_REQUEST = r"^(?>.*?\b(?:can|could|will|would) you\b).* that "
+"""A request to save that ends with a question mark, but is not a question. The group is atomic, so
+that a line with many such beginnings is scanned once."""
+QUESTION = (
+    r"(?:what|which|who|whose|when|where|why|how|do you|tell me|remind me|recall|search)\b|.*\?$"
+)
+FILLER = r"^(?:(?:please|and|also|so|well|ok|okay|actually|hi|hello|hey|that)\b[\s,.:!]*)+"
+# A sentence ends after a word of three letters or more, not after "Dr." or "e.g.".
+BETWEEN_CLAUSES = (
+    r"\n+|(?<=\w{3}[.!?])\s+"
+    r"|,? and (?=(?:my|i|our|the project|call me|what|which|who|when|where|how)\b)"
+)
+MAX_READ = 70_000
+"""Number of characters read of a message: somewhat more than the limit of a memory."""
+MAX_CLAUSE = 300
+"""Maximum number of characters in a clause; a longer one is prose, and would be slow to match."""
+MAX_CALLS = 16
+"""Maximum number of calls per reply: a pasted page may contain many questions that nobody asks."""
+ANY_CASE = re.IGNORECASE
+
+_Request = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+
+
+class RulesModel:
+    """A ChatModel that answers by rules; the same conversation always gets the same answer."""
+
+    name = "rules"
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        offered = {tool.name for tool in tools}
+        text, calls = await asyncio.to_thread(answer_to, messages, offered)
+        for piece in re.findall(r"(?:\S+\s*){1,8}", text):
+            yield ChatChunk(content=piece)
+        if calls:
+            made = (ToolCall(id=uuid4().hex, name=name, arguments=args) for name, args in calls)
+            yield ChatChunk(tool_calls=tuple(made))
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+
+def answer_to(
+    messages: Sequence[ChatMessage], offered: Collection[str]
+) -> tuple[str, list[_Request]]:
+    """Return the answer or the tool calls, given the conversation and the names of the tools."""
+    question_at = max((i for i, m in enumerate(messages) if m.role == "user"), default=None)
+    if question_at is None:
+        return HELP, []
+    text = messages[question_at].content[:MAX_READ]
+    outcomes = _outcomes(messages[question_at + 1 :])
+    if outcomes:
+        return _introduced(_report(outcomes), messages), []
+    if re.fullmatch(WANTS_HELP, text.strip(), ANY_CASE):
+        return HELP, []
+    calls = _named(text, offered) or _understand(text)
+    if missing := sorted({name for name, _ in calls}.difference(offered)):
+        return f"For that I need {' and '.join(missing)}, which nobody offers at the moment.", []
+    if calls and ABOUT_THE_USER not in calls:
+        return "", calls
+    answer = _standing_facts(messages) if calls else KEPT.format(statement=_one_line(text))
+    return _introduced(answer, messages), []
+
+
+def _introduced(answer: str, messages: Sequence[ChatMessage]) -> str:
+    """Return the answer, with the hint if the session has no earlier one with it or the help."""
+    said = (m.content for m in messages if m.role == "assistant")
+    return answer if any(HINT in one or one == HELP for one in said) else f"{answer}\n{HINT}"
+
+
+def _standing_facts(messages: Sequence[ChatMessage]) -> str:
+    """Return the most important memories, which the generator puts into the system prompt."""
+    prompt = "\n".join(m.content for m in messages if m.role == "system")
+    found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
+    return f"I know:\n{found[1]}" if found else NOTHING
+
+
+def _named(text: str, offered: Collection[str]) -> list[_Request]:
+    """Return the call of a tool that the user names, without arguments: no rule knows them."""
+    found = re.fullmatch(NAMES_A_TOOL, text.strip(), ANY_CASE)
+    return [(found["tool"], {})] if found and found["tool"] in offered else []
+
+
+def _understand(text: str) -> list[_Request]:
+    """Return the tool calls that a user's message requests, none for mere conversation."""
+    calls: list[_Request] = []
+    without_topic = []
+    rest, requests = re.subn(ASKS_TO_SAVE, "\n", text.replace("\u2019", "'"), flags=ANY_CASE)
+    if requests and re.search(POLITE_REQUEST, text, ANY_CASE | re.MULTILINE):
+        rest = rest.rstrip("? ")
+    parts = re.split(BETWEEN_CLAUSES, rest, flags=ANY_CASE)
+    for part in filter(str.strip, parts):
+        clause = re.sub(FILLER, "", part.strip(), flags=ANY_CASE)
+        fact = _fact(clause)
+        if fact and (requests or fact["topic"] == SAVES_UNASKED):
+            calls.append(("save_topic", fact))
+        elif re.match(QUESTION, clause, ANY_CASE):
+            calls.append(_lookup(clause))
+        elif re.search(r"\w", clause):
+            without_topic.append(clause)
+    if requests and without_topic:
+        calls.append(("save_memory", {"content": " ".join(without_topic)}))
+    return calls[:MAX_CALLS]
+
+
+def _fact(clause: str) -> dict[str, Any] | None:
+    if len(clause) > MAX_CLAUSE:
+        return None
+    for pattern, template in STATED:
+        if found := re.fullmatch(pattern, clause, ANY_CASE):
+            topic, content = _topic(template, found), found["value"].strip(" ,;:.!?\"'“”")
+            return {"topic": topic, "content": content} if topic and content else None
+    return None
+
+
+def _lookup(question: str) -> _Request:
+    start = question[:MAX_CLAUSE]
+    for pattern in SEARCHED:
+        if found := re.search(pattern, start, ANY_CASE):
+            return "recall", {"query": found["query"].rstrip(" ?!."), **SEVERAL}
+    return "recall", {"query": question, **ONE}
+
+
+def _topic(template: str, found: re.Match[str]) -> str | None:
+    """Return the key, such as `user.language_preference`; None if its variable part is empty."""
+    if "{thing}" not in template:
+        return template
+    thing = re.sub(r"\W+", "_", found["thing"].lower()).strip("_")
+    return template.format(thing=thing) if thing else None
+
+
+def _outcomes(turn: Sequence[ChatMessage]) -> list[tuple[str, dict[str, Any], str]]:
+    """Return tool, arguments and result of every call in this turn that has a result."""
+    calls = {call.id: call for message in turn for call in message.tool_calls}
+    results = ((calls.get(m.tool_call_id or ""), m.content) for m in turn if m.role == "tool")
+    return [(call.name, call.arguments, content) for call, content in results if call]
+
+
+def _report(outcomes: Sequence[tuple[str, dict[str, Any], str]]) -> str:
+    lines = []
+    for tool, arguments, result in outcomes:
+        if result.startswith("Error"):
+            lines.append(f"{tool} failed: {result}")
+        elif tool == "save_topic":
+            topic = result.removeprefix("Memory saved:").strip()
+            lines.append(f"Saved: {_one_line(arguments['content'])} ({topic}).")
+        elif tool == "save_memory":
+            lines.append(f"Saved: {_one_line(arguments['content'])}")
+        elif tool != "recall":
+            lines.append(f"{tool} answered: {result.strip()}")
+        else:
+            lines += map(_quoted, _best(result)[: arguments["top_k"] // SPARE])
+    unsure = (incomplete_reason(result) for _, _, result in outcomes)
+    nothing = next((NOTHING_YET.format(reason=reason) for reason in unsure if reason), NOTHING)
+    return "\n".join(lines) or nothing
+
+
+def _best(result: str) -> list[re.Match[str]]:
+    """Return the relevant entries of a search: an assistant's only if there are no others."""
+    entries = [
+        entry
+        for entry in re.finditer(ENTRY, result, re.MULTILINE)
+        if float(entry["relevance"]) >= MIN_RELEVANCE
+        and not any(word in (entry["source"] or "") for word in REPLACED)
+        and not re.match(QUESTION, entry["text"], ANY_CASE)
+    ]
+    others = [entry for entry in entries if BY_AN_ASSISTANT not in (entry["source"] or "")]
+    found = others or entries
+    least = SHARE_OF_BEST * max((float(entry["relevance"]) for entry in found), default=0)
+    return [entry for entry in found if float(entry["relevance"]) >= least]
+
+
+def _quoted(entry: re.Match[str]) -> str:
+    """Return an entry in one line: whose words they are, their date, and the words."""
+    source, when = entry["source"] or "", date.fromisoformat(entry["date"])
+    said = next((words for by, words in SAID.items() if by in source), REMEMBERED)
+    year = "" if when.year == utc_now().year else f" {when.year}"
+    closest = "" if float(entry["relevance"]) >= SURE else CLOSEST
+    return f"{closest}{said} on {when.day} {when:%B}{year}: {_one_line(entry['text'])}"
+
+
+def _one_line(text: str) -> str:
+    return quoted_line(text, MAX_SHOWN)

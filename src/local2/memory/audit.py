@@ -1,0 +1,139 @@
+"""Read the audit trail as one caller may see it, and undo changes of state."""
+
+from local2.errors import InvalidArgumentsError, quoted
+from local2.ledger.door import Ledger
+from local2.ledger.records import TENANT_OWNED
+from local2.ledger.upkeep import Actor, AuditRow
+from local2.memory.changes import Changes
+from local2.memory.scopes import owns
+from local2.protocol.answers import AuditEntry, AuditTrail, NotDone, UndoReport
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import StatedBy
+
+CHANGES_PER_TRANSACTION = 100
+"""Number of changes that are undone in one transaction."""
+MAX_REPORTED = 2_000
+"""Maximum number of undone changes, and of others, that are reported. Also the size of a page."""
+UNDOABLE = frozenset({"archived", "merged", "contradicted", "superseded", "importance", "enriched"})
+UNDONE = "undone"
+DENIED = "denied"
+"""The action of entries about requests that a role was denied."""
+FORMER_STATE = {"importance": "before", UNDONE: "action"}
+"""The field of a change's detail that has the former state, by action."""
+IN_PLACE = frozenset({"importance", "enriched"})
+"""Actions that change an active record; all others retire it."""
+
+
+class Audit:
+    """The audit trail of the caller's own records and of the tenant's."""
+
+    def __init__(self, ledger: Ledger, changes: Changes, caller: Caller) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._caller = caller
+
+    async def trail(
+        self,
+        limit: int,
+        *,
+        record_id: str | None = None,
+        run: str | None = None,
+        before: int | None = None,
+    ) -> AuditTrail:
+        """Return changes of state, newest first: all of them, or those of a record or a run."""
+        page = await self._ledger.audit.page(
+            self._may_see, limit, record_id=record_id, run=run, before=before
+        )
+        return AuditTrail(entries=[self._entry(row) for row in page.rows], next=page.next)
+
+    async def undo(self, run: str) -> UndoReport:
+        """Undo a run's changes to the caller's records, except to records changed since.
+
+        Raises:
+            InvalidArgumentsError: The run does not exist.
+        """
+        mine, others = await self._changes_of(run)
+        if not mine and not others:
+            raise InvalidArgumentsError(
+                f"run: there is no run {quoted(run)}.", remedy="`local2 audit` lists the runs."
+            )
+        actor = Actor(agent=self._caller.agent, user=self._caller.user or TENANT_OWNED, run=run)
+        undone: list[str] = []
+        not_done = [
+            NotDone(id=row.record_id, reason=f"{row.action} cannot be undone")
+            for row in mine
+            if row.action not in UNDOABLE
+        ]
+        mine = [row for row in mine if row.action in UNDOABLE]
+        for start in range(0, len(mine), CHANGES_PER_TRANSACTION):
+            tried = await self._ledger.audit.undo(
+                mine[start : start + CHANGES_PER_TRANSACTION], actor
+            )
+            succeeded = [one.row for one in tried if one.problem is None]
+            undone += [row.record_id for row in succeeded]
+            not_done += [
+                NotDone(id=one.row.record_id, reason=one.problem) for one in tried if one.problem
+            ]
+            self._changes.restored([row for row in succeeded if row.action not in IN_PLACE])
+        undone = list(dict.fromkeys(undone))
+        return UndoReport(
+            run=run, undone=undone[:MAX_REPORTED], not_done=not_done[:MAX_REPORTED], others=others
+        )
+
+    async def _changes_of(self, run: str) -> tuple[list[AuditRow], int]:
+        """Return the caller's changes of a run, and the number of changes not visible to them."""
+        others = 0
+
+        def is_visible_change(row: AuditRow) -> bool:
+            nonlocal others
+            if row.action == UNDONE:
+                return False
+            is_visible = self._may_see(row)
+            others += not is_visible
+            return is_visible
+
+        found: list[AuditRow] = []
+        before = None
+        while True:
+            page = await self._ledger.audit.page(
+                is_visible_change, MAX_REPORTED, run=run, before=before
+            )
+            found += page.rows
+            before = page.next
+            if before is None:
+                return found, others
+
+    def _may_see(self, row: AuditRow) -> bool:
+        """Return whether the caller may see a change: to own records, or made by the caller."""
+        if row.scope is not None and row.owner is not None:
+            return owns(row.scope, row.owner, self._caller) or self._is_by_caller(row)
+        return self._is_by_caller(row) or (row.action == DENIED and self._caller.role == "admin")
+
+    def _is_by_caller(self, row: AuditRow) -> bool:
+        return self._caller.user is not None and row.user == self._caller.user
+
+    def _entry(self, row: AuditRow) -> AuditEntry:
+        detail = row.detail
+        return AuditEntry(
+            number=row.row,
+            at=row.event_time,
+            action=row.action,
+            id=row.record_id,
+            kind=row.kind,
+            topic=row.topic,
+            memory_type=row.memory_type,
+            scope=row.scope,
+            agent=row.agent,
+            by=self._by(row),
+            reason=row.reason,
+            run=row.run,
+            superseded_by=detail.get("superseded_by") or None,
+            before=detail.get(FORMER_STATE.get(row.action, "")),
+            after=detail.get("after") if row.action == "importance" else None,
+        )
+
+    def _by(self, row: AuditRow) -> StatedBy | None:
+        """Return whether the caller or somebody else made a change; None if no user did."""
+        if row.user is None:
+            return None
+        return "self" if row.user == (self._caller.user or TENANT_OWNED) else "other"

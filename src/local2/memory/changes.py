@@ -1,0 +1,115 @@
+"""Announce changes on the bus and wake the backlog. Announcements never have content."""
+
+from collections.abc import Callable, Sequence
+
+from local2.ledger.records import NewRecord, TaskKind, Written, sources_of
+from local2.ledger.upkeep import AuditRow, Change
+from local2.memory.upkeep.backlog import Backlog
+from local2.protocol import subjects
+from local2.protocol.memories import Kind
+from local2.protocol.payloads import MemoryChange
+
+MANY = 8
+"""A write of this many records is probably followed by another, so the indexer waits for it."""
+
+Announce = Callable[[str, MemoryChange], None]
+"""Publishes a change under a subject, without waiting: a write does not depend on it."""
+
+
+class Changes:
+    """Announces the changes in one tenant's memory."""
+
+    def __init__(self, backlog: Backlog, announce: Announce) -> None:
+        self._announce = announce
+        self._backlog = backlog
+
+    @property
+    def tasks_of_messages(self) -> tuple[TaskKind, ...]:
+        """The tasks for a user's message."""
+        return ("extract",) if self._backlog.takes("extract") else ()
+
+    @property
+    def tasks_of_facts(self) -> tuple[TaskKind, ...]:
+        """The tasks for a stated fact."""
+        return ("judge",) if self._backlog.takes("judge") else ()
+
+    def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
+        """Announce those of the written records that are new, and the records they replaced."""
+        new = [(one, record) for one, record in zip(written, records, strict=True) if one.was_new]
+        if not new:
+            return
+        self._backlog.wake("index", many=len(new) >= MANY)
+        self._backlog.wake(*{kind for record in records for kind in record.tasks})
+        for one, record in new:
+            saved = MemoryChange(
+                id=one.id,
+                kind=record.kind,
+                topic=record.topic,
+                memory_type=record.memory_type,
+                sources=sources_of(record),
+            )
+            self._announce(subjects.MEMORY_SAVED, saved)
+            for replaced in one.replaced:
+                self._announce_replaced(replaced, record, one.id)
+            if one.superseded_by:
+                self._announce_replaced(one.id, record, one.superseded_by)
+
+    def replaced(self, record_id: str, by: NewRecord) -> None:
+        """Announce that one record replaced another."""
+        self._backlog.wake("unindex")
+        self._announce_replaced(record_id, by, by.id)
+
+    def retired(self, changes: Sequence[Change]) -> None:
+        """Announce facts that upkeep has retired."""
+        if not changes:
+            return
+        self._backlog.wake("unindex")
+        self._announce_each(
+            subjects.MEMORY_RETIRED,
+            [
+                MemoryChange(
+                    id=change.fact.id,
+                    kind="fact",
+                    topic=change.fact.topic,
+                    superseded_by=change.superseded_by or None,
+                    memory_type=change.fact.memory_type,
+                    why=change.action,
+                )
+                for change in changes
+            ],
+        )
+
+    def deleted(self, ids: Sequence[str], kind: Kind) -> None:
+        """Announce records that were retired without a replacement."""
+        if not ids:
+            return
+        self._backlog.wake("unindex")
+        changes = [MemoryChange(id=id_, kind=kind, why="archived") for id_ in ids]
+        self._announce_each(subjects.MEMORY_RETIRED, changes)
+
+    def restored(self, changes: Sequence[AuditRow]) -> None:
+        """Announce retired facts that are active again."""
+        if not changes:
+            return
+        self._backlog.wake("index")
+        self._announce_each(
+            subjects.MEMORY_RESTORED,
+            [
+                MemoryChange(
+                    id=change.record_id,
+                    kind=change.kind or "fact",
+                    topic=change.topic,
+                    memory_type=change.memory_type,
+                )
+                for change in changes
+            ],
+        )
+
+    def _announce_each(self, subject: str, changes: Sequence[MemoryChange]) -> None:
+        for change in changes:
+            self._announce(subject, change)
+
+    def _announce_replaced(self, record_id: str, like: NewRecord, by: str) -> None:
+        """Announce a replacement. `like`: either record; both have the same kind and topic."""
+        change = MemoryChange(id=record_id, kind=like.kind, topic=like.topic, superseded_by=by)
+        self._announce(subjects.MEMORY_SUPERSEDED, change)

@@ -1,0 +1,294 @@
+"""Store and read the facts of one caller, and the relations that the caller states.
+
+Facts have a topic key, are made of a triplet, or are plain text. Everything is limited to what the
+caller may see and write.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from local2.errors import InvalidArgumentsError
+from local2.keys import checked_topic, is_topic, is_user_topic
+from local2.language.names import states_alias
+from local2.language.statements import differ_in_value
+from local2.ledger.door import Ledger
+from local2.ledger.records import (
+    TENANT_OWNED,
+    Fact,
+    NewRecord,
+    Record,
+    TripletFact,
+    Written,
+    checked_text,
+    place_of_topic,
+    principal_of,
+)
+from local2.ledger.upkeep import RelatedRecord, Relation
+from local2.memory.changes import Changes
+from local2.memory.scopes import (
+    check_may_write,
+    may_retire,
+    may_see,
+    may_write,
+    own_places,
+    owner_in,
+)
+from local2.protocol.envelope import Caller, Clock, new_id
+from local2.protocol.memories import OwnerScope, RelationType, Triplet
+
+
+class Facts:
+    """The facts that one caller may read and write."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        changes: Changes,
+        caller: Caller,
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._caller = caller
+        self._clock = clock
+
+    async def topic(self, topic: str) -> Record | None:
+        """Return the active version of a standing fact. Its key is spelled as first stored.
+
+        Raises:
+            InvalidArgumentsError: The key violates the rule for topics.
+        """
+        scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
+        found = await self._ledger.facts.topic(scope, owner, topic)
+        if found is None and owner and self._caller.has_unnamed:
+            return await self._ledger.facts.topic(scope, TENANT_OWNED, topic)
+        return found
+
+    async def history(self, topic_or_id: str) -> list[Record]:
+        """Return all versions of a fact, newest first, by its topic key or any version's id.
+
+        A caller who may see one version also sees the anonymised ones.
+        """
+        if is_topic(topic_or_id):
+            places = own_places(self._caller)
+            found = [await self._ledger.facts.history(*place, topic_or_id) for place in places]
+            ids = [record.id for versions in found for record in versions]
+        else:
+            ids = [topic_or_id]
+        chain = await self._ledger.records.chain(*ids)
+        visible = [record for record in chain if may_see(record, self._caller)]
+        if all(record.retired_why == "anonymised" for record in visible):
+            return []  # anonymised records no longer have an owner to check
+        rows = {record.row for record in visible}
+        return [one for one in chain if one.row in rows or one.retired_why == "anonymised"]
+
+    async def store_topic(self, topic: str, content: str) -> Written:
+        """Set the value of a standing fact.
+
+        Raises:
+            InvalidArgumentsError: The key violates the rule for topics, or the content is blank.
+        """
+        scope, owner = place_of_topic(checked_topic(topic), self._caller.user)
+        return await self._write(self._record(content, scope, owner, topic=topic))
+
+    async def store(self, fact: Fact) -> Written:
+        """Store a fact.
+
+        It replaces a fact of the same topic at once. If a judge is configured, contradictions to
+        other facts are looked for after this returns.
+
+        Raises:
+            InvalidArgumentsError: The caller lacks the identity that the scope needs, the topic is
+                invalid or belongs to another scope, or the content is blank.
+        """
+        is_users = fact.topic is not None and is_user_topic(checked_topic(fact.topic))
+        if is_users and fact.scope != "user":
+            raise InvalidArgumentsError(
+                f"topic: {fact.topic!r} is a key for the user's own facts, not for scope "
+                f"{fact.scope!r}.",
+                remedy="Use scope 'user', or a key that starts with project. or constraint.",
+            )
+        record = self._record(
+            fact.content,
+            fact.scope,
+            owner_in(fact.scope, self._caller),
+            topic=fact.topic,
+            memory_type=fact.memory_type,
+            durability=fact.durability,
+            importance=fact.importance,
+            tasks=self._changes.tasks_of_facts,
+        )
+        written = await self._write(record)
+        if written.was_new or not await self._changed_since(record, written.id):
+            return written
+        return await self._write(record, again=True)
+
+    async def _changed_since(self, record: NewRecord, known: str) -> bool:
+        """Return whether a later fact than the known one states another value of the same thing."""
+        if record.topic is not None:
+            return False
+        ((same, *_), (similar,)) = await asyncio.gather(
+            self._ledger.records.chain(known), self._ledger.extraction.similar([record])
+        )
+        return any(
+            one.row > same.row
+            and may_retire(record, one)
+            and differ_in_value(record.content, one.content)
+            for one in similar
+        )
+
+    async def store_triplets(self, triplets: Sequence[Triplet], scope: OwnerScope) -> list[Written]:
+        """Store each triplet as a fact of its own, all or none. Known facts are not stored again.
+
+        A known name is stored in its first spelling. A fact is linked with the facts of its scope
+        and owner, and of the tenant, that name its subject or object, also by an alias that another
+        fact states ("Bob is also known as Robert Smith").
+
+        Raises:
+            InvalidArgumentsError: The caller lacks the identity that the scope needs, or a part is
+                blank.
+        """
+        owner, at = owner_in(scope, self._caller), self._clock()
+        normalised = [_checked_triplet(number, triplet) for number, triplet in enumerate(triplets)]
+        facts = [
+            TripletFact(
+                triplet=triplet,
+                alias=states_alias(triplet.subject, triplet.predicate, triplet.object),
+                record=self._record(
+                    triplet.sentence(),
+                    scope,
+                    owner,
+                    memory_type="fact",
+                    metadata={"triplet": msgspec.to_builtins(triplet)},
+                    tasks=self._changes.tasks_of_facts,
+                    event_time=at,
+                ),
+            )
+            for triplet in normalised
+        ]
+        written = await self._ledger.knowledge.store(facts)
+        self._changes.written(written, [fact.record for fact in facts])
+        return written
+
+    async def known_entities(self, text: str) -> list[str]:
+        """Return the known names in a text, in their stored spelling.
+
+        Known are the names in facts that the caller may see. Extractors use the known spelling.
+        """
+        return await self._ledger.knowledge.names_in(text, own_places(self._caller))
+
+    def _record(self, content: str, scope: OwnerScope, owner: str, **columns: Any) -> NewRecord:
+        check_may_write(scope, self._caller)
+        defaults: dict[str, Any] = {"event_time": self._clock()}
+        return NewRecord(
+            id=new_id(),
+            kind="fact",
+            content=checked_text(content, "content"),
+            scope=scope,
+            owner=owner,
+            agent=self._caller.agent,
+            stated_by=self._caller.user or TENANT_OWNED,
+            session_id=self._caller.session_id,
+            **{**defaults, **columns},
+        )
+
+    async def _write(self, record: NewRecord, *, again: bool = False) -> Written:
+        written = await self._ledger.facts.store(
+            record, again=again, and_unnamed=self._caller.has_unnamed and record.scope == "user"
+        )
+        stored = msgspec.structs.replace(record, topic=written.topic)
+        self._changes.written([written], [stored])
+        return written
+
+
+def _checked_triplet(number: int, triplet: Triplet) -> Triplet:
+    normalised = triplet.normalised()
+    for part in Triplet.__struct_fields__:
+        if not getattr(normalised, part):
+            raise InvalidArgumentsError(
+                f"facts[{number}].{part} is blank.",
+                remedy="Give each fact a subject, a predicate and an object.",
+            )
+    return normalised
+
+
+class Relations:
+    """Relations between memories that one caller may see."""
+
+    def __init__(self, ledger: Ledger, caller: Caller, clock: Clock) -> None:
+        self._ledger = ledger
+        self._caller = caller
+        self._clock = clock
+
+    async def add(self, source: str, type_: RelationType, target: str) -> bool:
+        """Store a relation between two memories; return False if it exists already.
+
+        Raises:
+            InvalidArgumentsError: Both are the same, the caller may not see both, one has too many
+                relations, or the caller may not state that one supersedes the other.
+            ForbiddenError: The caller's role may write to neither scope.
+        """
+        relation = self._relation(source, type_, target)
+        return await self._ledger.relations.add(relation, self._permission(type_))
+
+    async def remove(self, source: str, type_: RelationType, target: str) -> bool:
+        """Remove a relation; return False if it does not exist.
+
+        Raises:
+            InvalidArgumentsError: The caller may not state this relation.
+        """
+        relation = self._relation(source, type_, target)
+        return await self._ledger.relations.remove(relation, self._permission(type_))
+
+    async def of(self, record_id: str) -> list[RelatedRecord]:
+        """Return the relations of a memory in both directions, to memories that the caller may see.
+
+        Raises:
+            InvalidArgumentsError: The caller may not see the memory.
+        """
+        record, related = await self._ledger.relations.of(record_id)
+        self._visible(record, "id")
+        return [one for one in related if may_see(one.record, self._caller)]
+
+    def _permission(self, type_: RelationType) -> Callable[[Record | None, Record | None], None]:
+        def permit(source: Record | None, target: Record | None) -> None:
+            newer, older = self._visible(source, "source"), self._visible(target, "target")
+            if newer.id == older.id:
+                raise InvalidArgumentsError("target: it is the same memory as source.")
+            # Needed in one of both scopes: a relation changes what others find there.
+            if not may_write(newer.scope, self._caller):
+                check_may_write(older.scope, self._caller)
+            if type_ == "supersedes" and not self._may_supersede(newer, older):
+                raise InvalidArgumentsError(
+                    "type: only the user who stated both may relate them by supersedes, and the "
+                    "source must be as strong: a user's words are stronger than an assistant's, "
+                    "and these than a tool's output or a document.",
+                    remedy="Use contradicts.",
+                )
+
+        return permit
+
+    def _may_supersede(self, newer: Record, older: Record) -> bool:
+        user = self._caller.user or TENANT_OWNED
+        return principal_of(newer) == user and may_retire(newer, older)
+
+    def _visible(self, record: Record | None, argument: str) -> Record:
+        if record is None or not may_see(record, self._caller):
+            raise InvalidArgumentsError(
+                f"{argument}: there is no memory with this id that you may see.",
+                remedy="Take the id from the result of a search.",
+            )
+        return record
+
+    def _relation(self, source: str, type_: RelationType, target: str) -> Relation:
+        return Relation(
+            source=source,
+            type=type_,
+            target=target,
+            agent=self._caller.agent,
+            user=self._caller.user or TENANT_OWNED,
+            at=self._clock(),
+        )

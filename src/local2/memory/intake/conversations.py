@@ -1,0 +1,261 @@
+"""Make records of the messages and tool results of conversations and turns, under stable ids.
+
+The same conversation gives the same ids when it is sent again, so nothing changes; a longer version
+adds only what is new. A turn also gets an episode. Facts are extracted from the records later
+(`memory/upkeep/extraction.py`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from local2.ledger.records import NewRecord
+from local2.memory.intake.echoes import OWN_RESULT
+from local2.memory.intake.episodes import new_episode
+from local2.protocol.conversation import (
+    ConversationMessage,
+    SkippedMessage,
+    is_blank,
+    with_calls,
+)
+from local2.protocol.envelope import Caller, content_id
+from local2.protocol.payloads import Json, ToolCallRecord
+from local2.protocol.reading import in_utc
+
+SkipReason = Callable[[ToolCallRecord], str | None]
+"""Returns the reason why the result of a call is not recorded, or None if it is."""
+MayBeOwn = Callable[[str, datetime], bool]
+"""Returns whether a result may come from the memory itself, from before its answers were logged."""
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages, with everything needed to make records of them.
+
+    Results that may be the memory's own are stored but not searched.
+    """
+
+    messages: Sequence[ConversationMessage]
+    owner: str
+    agent: str | None
+    session_id: str | None
+    now: datetime
+    query_id: str | None = None
+    skip_reason: SkipReason = lambda _call: None
+    may_be_own: MayBeOwn = lambda _tool, _at: False
+
+
+def records_of(conversation: Conversation) -> Iterator[NewRecord]:
+    """Yield the records of a conversation, in order."""
+    return (one for one in read_records(conversation) if isinstance(one, NewRecord))
+
+
+def read_records(conversation: Conversation) -> Iterator[NewRecord | SkippedMessage]:
+    """Yield a record for each message and tool result in order, or the reason why it has none.
+
+    A message or result that is reported twice gives one record. The same id with another text (an
+    edited message) or other arguments (another call) gives another record.
+    """
+    seen: dict[str, tuple[str, Any]] = {}
+    for index, (message, call) in enumerate(with_calls(conversation.messages)):
+        for record in _records(conversation, message, call):
+            if isinstance(record, str):
+                yield SkippedMessage(index=index, reason=record)
+            elif seen.get(record.id) != (identity := (record.content, record.metadata.get("args"))):
+                seen[record.id] = identity
+                yield record
+
+
+def _records(
+    conversation: Conversation, message: ConversationMessage, call: ToolCallRecord | None
+) -> Iterator[NewRecord | str]:
+    """Yield the records of a message, and the reasons why results have none.
+
+    A blank message gets no record if the results of its calls have records.
+    """
+    with_result: list[ToolCallRecord] = []
+    without_result: list[ToolCallRecord] = []
+    left_out: list[str] = []
+    for reported in message.tool_calls:
+        if is_blank(reported.content):
+            without_result.append(reported)
+        elif reason := conversation.skip_reason(reported):
+            without_result.append(reported)
+            left_out.append(reason)
+        else:
+            with_result.append(reported)
+    if message.role == "tool" and not message.is_blank:
+        result = _as_call(message, call)
+        if reason := conversation.skip_reason(result):
+            yield reason
+        elif call is None or call.content != message.content:  # the call did not report it yet
+            yield _result(conversation, message, result)
+    elif message.has_content or without_result or not with_result:
+        yield _message(conversation, message, without_result)
+    yield from (_result(conversation, message, reported) for reported in with_result)
+    yield from left_out
+
+
+def _as_call(message: ConversationMessage, call: ToolCallRecord | None) -> ToolCallRecord:
+    """Return a tool's message as a call with a result."""
+    return ToolCallRecord(
+        id=message.tool_call_id or None,
+        name=message.name or "tool",
+        args=call.args if call else {},
+        content=message.content or "",
+        recorded=call is None or call.recorded,
+    )
+
+
+def _identity(message: ConversationMessage) -> str:
+    """Return the sender's id, else one made of the content and its number of occurrences."""
+    parts = (message.role, message.name, message.content, message.occurrence)
+    return message.id or content_id(*parts)
+
+
+def _message(
+    conversation: Conversation, message: ConversationMessage, unanswered: Sequence[ToolCallRecord]
+) -> NewRecord:
+    """Return the record of a message. `unanswered`: its calls whose results have no records."""
+    is_searched = not message.is_blank and message.role != "system"
+    calls = [{"id": call.id, "name": call.name, "args": call.args} for call in unanswered]
+    return _record(
+        conversation,
+        message,
+        id=content_id(
+            "chat_message",
+            conversation.owner,
+            conversation.session_id,
+            message.role,
+            _identity(message),
+        ),
+        kind="chat_message" if is_searched else "transcript",
+        content=message.content or "",
+        label=message.name,
+        role=message.role,
+        source_ref=(message.tool_call_id if message.role == "tool" else None) or message.id or None,
+        metadata={"tool_calls": calls} if calls else {},
+    )
+
+
+def _result(
+    conversation: Conversation, message: ConversationMessage, call: ToolCallRecord
+) -> NewRecord:
+    owner, session_id = conversation.owner, conversation.session_id
+    identity = [conversation.query_id, call.id or _identity(message), call.name, call.content]
+    message_id = message.id if message.role == "tool" else None
+    may_be_own = conversation.may_be_own(call.name, _time_of(conversation, message))
+    if message_id and call.id:
+        identity.append(message_id)  # some senders number the calls of each reply from 1
+    return _record(
+        conversation,
+        message,
+        id=content_id("tool_output", owner, session_id, identity),
+        alias=content_id("tool_output", owner, session_id, message_id) if message_id else None,
+        kind="transcript" if may_be_own else "tool_output",
+        content=call.content,
+        label=call.name,
+        role="tool",
+        source_ref=call.id or message.id or None,
+        metadata={
+            **({"args": call.args} if call.args else {}),
+            **({"tool_output_key": call.tool_output_key} if call.tool_output_key else {}),
+        },
+    )
+
+
+def _record(
+    conversation: Conversation, message: ConversationMessage, *, metadata: Json, **columns: Any
+) -> NewRecord:
+    """Return a record, with the columns that all records of a conversation have in common."""
+    extra = {"parts": message.parts, "fields": message.fields}
+    return NewRecord(
+        owner=conversation.owner,
+        agent=conversation.agent,
+        session_id=conversation.session_id,
+        query_id=conversation.query_id,
+        event_time=_time_of(conversation, message),
+        metadata={**{key: value for key, value in extra.items() if value}, **metadata},
+        **columns,
+    )
+
+
+def _time_of(conversation: Conversation, message: ConversationMessage) -> datetime:
+    return in_utc(message.timestamp, "timestamp") if message.timestamp else conversation.now
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """A question with its answer, or with None if the answer is not worth remembering."""
+
+    query: str
+    answer: str | None
+    at: datetime
+    tool_calls: list[ToolCallRecord] = []
+    session_id: str | None = None
+    query_id: str | None = None
+    metadata: Json = {}
+
+    def messages(self, turn_id: str, skip_reason: SkipReason) -> list[ConversationMessage]:
+        """Return the messages of the turn, without calls of the memory's own tools."""
+        asked, answered = f"{turn_id}:user", f"{turn_id}:agent"
+        calls = [call for call in self.tool_calls if skip_reason(call) != OWN_RESULT]
+        messages = [
+            ConversationMessage(role="user", content=self.query, id=asked, timestamp=self.at)
+        ]
+        if calls:
+            messages.append(
+                ConversationMessage(role="assistant", tool_calls=calls, timestamp=self.at)
+            )
+        if self.answer is not None:
+            messages.append(
+                ConversationMessage(
+                    role="assistant", content=self.answer, id=answered, timestamp=self.at
+                )
+            )
+        return messages
+
+
+def question_id_of(query: str, query_id: str, *, owner: str, session_id: str | None) -> str:
+    """Return the record id of a turn's question, which also identifies the turn.
+
+    Several turns may have the same query id.
+    """
+    return content_id("question", owner, session_id, query_id, query)
+
+
+def records_of_turn(
+    turn: Turn,
+    caller: Caller,
+    skip_reason: SkipReason = lambda _call: None,
+    may_be_own: MayBeOwn = lambda _tool, _at: False,
+) -> Iterator[NewRecord]:
+    """Yield the turn's episode, messages and tool results. A turn without answer has no episode.
+
+    Another answer gives the episode and the answer other ids, and no other record.
+    """
+    metadata: Json = {
+        **turn.metadata,
+        "session_id": turn.session_id,
+        "query_id": turn.query_id,
+        "timestamp_utc": turn.at.isoformat(),
+        "tool_calls": len(turn.tool_calls),
+    }
+    episode = new_episode(f"Q: {turn.query}\nA: {turn.answer}", metadata, caller, turn.at)
+    turn_id, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
+    question = question_id_of(turn.query, turn_id, owner=owner, session_id=session_id)
+    conversation = Conversation(
+        messages=turn.messages(turn_id, skip_reason),
+        owner=owner,
+        agent=caller.agent,
+        session_id=session_id,
+        query_id=episode.query_id,
+        now=turn.at,
+        skip_reason=skip_reason,
+        may_be_own=may_be_own,
+    )
+    episodes = () if turn.answer is None else (episode,)
+    for record in (*episodes, *records_of(conversation)):
+        own_id = content_id(question, record.id, record.content)
+        id_ = question if record.role == "user" else own_id
+        yield msgspec.structs.replace(record, id=id_, turn=question)

@@ -1,0 +1,271 @@
+"""Store the conversations, turns, notes, questions, results and ratings that one caller sends."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from local2.ledger.door import Ledger
+from local2.ledger.records import (
+    LONG_TEXT,
+    OWN_ONLY,
+    TENANT_OWNED,
+    NewRecord,
+    Written,
+    with_features,
+    with_metadata,
+)
+from local2.ledger.sessions import Rating
+from local2.memory.changes import Changes
+from local2.memory.intake.conversations import (
+    Conversation,
+    Turn,
+    question_id_of,
+    read_records,
+    records_of_turn,
+)
+from local2.memory.intake.echoes import Echoes, unanswered_metadata
+from local2.memory.intake.episodes import checked_metadata, new_note
+from local2.memory.scopes import may_write
+from local2.protocol.conversation import (
+    ConversationMessage,
+    IngestReport,
+    SkippedMessage,
+    session_of,
+)
+from local2.protocol.envelope import Caller, Clock, content_id, new_id
+from local2.protocol.payloads import Json, ToolCallRecord
+
+LARGE_CONVERSATION = 100
+"""From this number of messages on, records are made in a thread, so that the loop is not blocked.
+The same applies to long messages."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A user's question. `named`: the sender chose the query id."""
+
+    text: str
+    at: datetime
+    session_id: str | None
+    query_id: str | None
+    named: bool
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool's result in a session. The id of `call` is the request's id."""
+
+    call: ToolCallRecord
+    at: datetime
+    session_id: str
+    query_id: str | None
+
+
+class Intake:
+    """Stores what one caller sends. When a method returns, it is on disk."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        changes: Changes,
+        echoes: Echoes,
+        caller: Caller,
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._echoes = echoes
+        self._caller = caller
+        self._owner = caller.user or TENANT_OWNED
+        self._clock = clock
+
+    async def store_conversation(
+        self,
+        messages: Sequence[ConversationMessage],
+        session_id: str | None = None,
+        *,
+        allow_again: bool = False,
+    ) -> IngestReport:
+        """Store a conversation word for word. Known messages are not stored again.
+
+        Another text with the id of a known message is a newer version of it. Erased messages are
+        stored again only with `allow_again`.
+        """
+        session = session_id or self._caller.session_id or session_of(messages)
+        conversation = Conversation(
+            messages=messages,
+            owner=self._owner,
+            agent=self._caller.agent,
+            session_id=session,
+            now=self._clock(),
+            skip_reason=self.skip_reason,
+            may_be_own=self._echoes.tools.may_be_own,
+        )
+        parts = await _records_or_skips(conversation)
+        records = self._with_extraction([part for part in parts if isinstance(part, NewRecord)])
+        if allow_again:
+            await self._ledger.erasures.lift(records)
+        written = await self._ledger.conversations.store(records)
+        self._changes.written(written, records)
+        return IngestReport(
+            session_id=session,
+            ids=[one.id for one in written],
+            added=sum(one.was_new and not one.replaced for one in written),
+            changed=sum(bool(one.replaced) for one in written),
+            known=sum(not (one.was_new or one.erased) for one in written),
+            skipped=[part for part in parts if isinstance(part, SkippedMessage)],
+            erased=sum(one.erased for one in written),
+        )
+
+    async def store_question(self, question: Question) -> Written:
+        """Store a question as soon as it is received, even if its turn fails later.
+
+        The turn that reports it later does not add it again.
+        """
+        id_ = question_id_of(
+            question.text,
+            question.query_id or new_id(),
+            owner=self._owner,
+            session_id=question.session_id,
+        )
+        record = self._received(
+            id=id_,
+            kind="chat_message",
+            content=question.text,
+            role="user",
+            source_ref=f"{question.query_id}:user" if question.query_id else None,
+            event_time=question.at,
+            session_id=question.session_id,
+            query_id=question.query_id,
+            turn=id_,
+            metadata={
+                **unanswered_metadata(question.text),
+                **({} if question.named else {"unnamed": True}),
+            },
+        )
+        return await self._store_received(record)
+
+    async def store_result(self, result: Result) -> Written:
+        """Store a tool's result as soon as it is received.
+
+        The turn or conversation that reports it later does not add it again.
+        """
+        call = result.call
+        metadata: Json = {"args": call.args} if call.args else {}
+        if call.tool_output_key:
+            metadata["tool_output_key"] = call.tool_output_key
+        identity = ["received", call.id or new_id(), call.name, call.content, call.args]
+        record = self._received(
+            id=content_id("tool_output", self._owner, result.session_id, identity),
+            kind="tool_output",
+            content=call.content,
+            label=call.name,
+            role="tool",
+            source_ref=call.id,
+            event_time=result.at,
+            session_id=result.session_id,
+            query_id=result.query_id,
+            metadata=metadata,
+        )
+        return await self._store_received(record)
+
+    async def store_turn(self, turn: Turn) -> Written:
+        """Store a turn: its episode, messages and tool results.
+
+        Another answer to the same question with the same query id replaces the older answer.
+        """
+        records_of = partial(
+            records_of_turn, turn, self._caller, self.skip_reason, self._echoes.tools.may_be_own
+        )
+        made = await asyncio.to_thread(lambda: list(map(with_features, records_of())))
+        echo = await self._echoes.find(turn.query, turn.answer, turn.tool_calls, made[0])
+        records = self._with_extraction(
+            [with_metadata(record, echo.metadata(record)) for record in made]
+        )
+        written = await self._ledger.turns.store(records, derived_from=echo.sources)
+        self._changes.written(written, records)
+        return written[0]
+
+    async def store_episode(self, content: str, metadata: Json | None = None) -> Written:
+        """Store a note of the user.
+
+        Args:
+            content: The text that is searched.
+            metadata: Stored with the note, up to 4,096 bytes as JSON. `session_id`, `query_id` and
+                `timestamp_utc` (ISO 8601) are interpreted; other names are free.
+
+        Raises:
+            InvalidArgumentsError: The content is blank, an id is invalid, `timestamp_utc` is not a
+                time, or the metadata is too large or has a reserved name.
+        """
+        checked = checked_metadata(metadata or {})
+        record = new_note(content, checked, self._caller, self._clock())
+        (written,) = await self._ledger.turns.store([record])
+        self._changes.written([written], [record])
+        return written
+
+    async def store_rating(
+        self,
+        query_id: str,
+        score: float,
+        comment: str | None = None,
+        *,
+        session_id: str | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """Rate, from -1 to 1, the answer that was the valid one `at` a time, by default now.
+
+        Without a session, the newest answer with the query id in any of the caller's sessions is
+        rated.
+        """
+        rating = Rating(
+            owner=self._owner,
+            query_id=query_id,
+            session_id=session_id,
+            score=score,
+            comment=comment,
+            event_time=at or self._clock(),
+        )
+        await self._ledger.turns.rate(rating)
+
+    def skip_reason(self, call: ToolCallRecord) -> str | None:
+        """Return the reason why the result of a call is not recorded, or None if it is."""
+        return self._echoes.tools.skip_reason(self._owner, call)
+
+    def _received(self, **columns: Any) -> NewRecord:
+        return NewRecord(owner=self._owner, agent=self._caller.agent, pending=True, **columns)
+
+    def _with_extraction(self, records: Sequence[NewRecord]) -> list[NewRecord]:
+        """Return the records with the tasks to extract facts from users' messages."""
+        tasks, mark = self._changes.tasks_of_messages, {}
+        if not may_write("tenant", self._caller):
+            mark = {OWN_ONLY: True}  # extraction must not store facts for the tenant either
+        return [
+            msgspec.structs.replace(record, tasks=tasks, metadata={**record.metadata, **mark})
+            if record.kind == "chat_message" and record.role == "user"
+            else record
+            for record in records
+        ]
+
+    async def _store_received(self, record: NewRecord) -> Written:
+        if len(record.content) >= LONG_TEXT:
+            record = await asyncio.to_thread(with_features, record)
+        (record,) = self._with_extraction([record])
+        written = await self._ledger.received.store(record)
+        self._changes.written([written], [record])
+        return written
+
+
+async def _records_or_skips(conversation: Conversation) -> list[NewRecord | SkippedMessage]:
+    """Return a record for each message and result, or the reason why it has none."""
+
+    def read() -> list[NewRecord | SkippedMessage]:
+        parts = read_records(conversation)
+        return [with_features(part) if isinstance(part, NewRecord) else part for part in parts]
+
+    messages = conversation.messages
+    characters = sum(len(one.content or "") for one in messages)
+    is_small = len(messages) < LARGE_CONVERSATION and characters < LONG_TEXT
+    return read() if is_small else await asyncio.to_thread(read)

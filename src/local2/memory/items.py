@@ -1,0 +1,299 @@
+"""Store frameworks' items exactly, and find them by key, value, meaning and words.
+
+An item with a text also has a record, an episode of its owner, so that it is indexed, searched,
+exported and erased like every memory. The ledger calls the pure functions for filters and paths.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from local2.errors import InvalidArgumentsError, quoted
+from local2.ledger.door import Ledger
+from local2.ledger.records import TENANT_OWNED, NewRecord
+from local2.ledger.sessions import (
+    FoundKey,
+    ItemCollection,
+    ItemSelection,
+    ItemsWritten,
+    ItemWriter,
+    NewItem,
+)
+from local2.memory.changes import Changes
+from local2.memory.intake.episodes import EPISODE
+from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
+from local2.memory.scopes import Weights, check_may_write
+from local2.protocol.envelope import Caller, Clock, new_id
+from local2.protocol.items import (
+    MAX_INDEXED_CHARACTERS,
+    DeleteItems,
+    GetItems,
+    ItemPut,
+    ItemsChanged,
+    ItemsFound,
+    ItemsGot,
+    ListNamespaces,
+    NamespaceMatch,
+    NamespacesFound,
+    PutItems,
+    SearchItems,
+    check_size,
+    path_text,
+)
+from local2.protocol.payloads import Json
+
+OWNER_WEIGHTS = Weights(session=0, history=0, user=1, agent=0, tenant=0)
+"""Search the owner's records only: items belong to their owner, not to a session."""
+FIRST_RECALLED = 100
+"""Number of records recalled at first, and multiplied by four as long as too few items match."""
+MAX_RECALLED = 10_000
+"""Maximum number of records recalled for one search."""
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
+WILDCARD = "*"
+
+
+class Items:
+    """The items of one caller."""
+
+    def __init__(
+        self, ledger: Ledger, changes: Changes, recaller: Recaller, caller: Caller, clock: Clock
+    ) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._recaller = recaller
+        self._caller = caller
+        self._clock = clock
+
+    async def put(self, request: PutItems) -> ItemsChanged:
+        """Store items, and delete those without a value, in one transaction.
+
+        Raises:
+            TooLargeError: An item does not fit into a reply.
+            ForbiddenError: The caller's role may not write to the scope `user`.
+            QuotaError: The tenant may not store as many items.
+        """
+        check_may_write("user", self._caller)
+        for item in request.items:
+            check_size(item)
+        of = self._items_of(request.collection)
+        new = [NewItem(put=one, record=self._record(of.collection, one)) for one in request.items]
+        return await self._announce(await self._ledger.items.put(of, new, self._writer()))
+
+    async def delete(self, request: DeleteItems) -> ItemsChanged:
+        """Delete items by key and by whole namespaces, in one transaction.
+
+        Raises:
+            ForbiddenError: The caller's role may not write to the scope `user`.
+        """
+        check_may_write("user", self._caller)
+        of = self._items_of(request.collection)
+        return await self._announce(
+            await self._ledger.items.delete(of, request.keys, request.namespaces, self._writer())
+        )
+
+    async def get(self, request: GetItems) -> ItemsGot:
+        """Return the items with these keys, as many as fit into a reply."""
+        of = self._items_of(request.collection)
+        return ItemsGot(items=await self._ledger.items.get(of, request.keys))
+
+    async def search(self, request: SearchItems) -> ItemsFound:
+        """Return the matching items, as many as fit into a reply.
+
+        Raises:
+            InvalidArgumentsError: The filter has an unknown operator.
+            OverloadedError: Too many searches are waiting.
+        """
+        within = ItemSelection(
+            namespace=request.namespace,
+            exact=request.exact,
+            before=request.before,
+            wanted=filter_predicate(request.filter),
+            limit=request.limit,
+            offset=request.offset,
+        )
+        of = self._items_of(request.collection)
+        if request.query is None or not request.query.strip() or not request.limit:
+            page = await self._ledger.items.within(of, within)
+            return ItemsFound(items=page.items, cut=page.cut)
+        return await self._search_by_text(request, request.query, of, within)
+
+    async def namespaces(self, request: ListNamespaces) -> NamespacesFound:
+        """Return the matching namespaces that contain items."""
+        of, prefix = self._items_of(request.collection), fixed_prefix(request.matches)
+        found = await self._ledger.items.namespaces(
+            of, prefix, lambda every: matching(request, every)
+        )
+        return NamespacesFound(namespaces=found)
+
+    async def _search_by_text(
+        self, request: SearchItems, query: str, of: ItemCollection, within: ItemSelection
+    ) -> ItemsFound:
+        """Return the items that recall finds, best first, then the other matching items."""
+        wanted = request.offset + request.limit
+        recalled, ranked = await self._recall(request, query, of, within)
+        rest = ItemSelection(namespace=request.namespace, wanted=within.wanted, limit=wanted)
+        others = [one for one in await self._ledger.items.keys(of, rest) if one not in ranked]
+        keys = [*ranked, *others][request.offset : wanted]
+        items = await self._ledger.items.get(of, keys)
+        return ItemsFound(
+            items=[
+                msgspec.structs.replace(item, score=ranked.get(key))
+                for key, item in zip(keys, items, strict=False)
+                if item is not None
+            ],
+            cut=len(items) < len(keys),
+            degraded=recalled.degraded,
+            reason=recalled.reason,
+        )
+
+    async def _recall(
+        self, request: SearchItems, query: str, of: ItemCollection, within: ItemSelection
+    ) -> tuple[RecallResult, dict[FoundKey, float]]:
+        """Return recall's result for the namespace, and the matching items with their scores."""
+        wanted, top_k = request.offset + request.limit, FIRST_RECALLED
+        while True:
+            recall = RecallRequest(
+                query=query,
+                top_k=max(top_k, wanted),
+                kinds=(EPISODE,),
+                weights=OWNER_WEIGHTS,
+                repetitions=True,
+                source=path_text((request.collection, *request.namespace)),
+            )
+            recalled = await self._recaller.recall(self._caller, recall)
+            scores = {item.record.id: item.score for item in recalled.items}
+            found = await self._ledger.items.of_records(of, list(scores), within)
+            exhausted = len(recalled.items) < recall.top_k or recall.top_k >= MAX_RECALLED
+            if exhausted or len(found) >= wanted:
+                found.sort(key=lambda one: -scores[one.record or ""])
+                return recalled, {one: scores[one.record or ""] for one in found}
+            top_k *= 4
+
+    async def _announce(self, written: ItemsWritten) -> ItemsChanged:
+        self._changes.written(written.written, written.records)
+        self._changes.deleted(written.retired, EPISODE)
+        return ItemsChanged(stored=written.stored, deleted=written.deleted)
+
+    def _record(self, collection: str, item: ItemPut) -> NewRecord | None:
+        """Return the record that makes an item searchable, if the item has a text."""
+        if item.deletes or item.text is None or not item.text.strip():
+            return None
+        return NewRecord(
+            id=new_id(),
+            kind=EPISODE,
+            scope="user",
+            owner=self._owner,
+            content=item.text[:MAX_INDEXED_CHARACTERS],
+            source_ref=path_text((collection, *item.namespace, item.key)),
+            event_time=self._clock(),
+            agent=self._caller.agent,
+            session_id=self._caller.session_id,
+            metadata={"namespace": list(item.namespace), "key": item.key},
+        )
+
+    def _items_of(self, collection: str) -> ItemCollection:
+        return ItemCollection(owner=self._owner, collection=collection)
+
+    def _writer(self) -> ItemWriter:
+        caller = self._caller
+        return ItemWriter(
+            at=self._clock(), agent=caller.agent, user=caller.user, session_id=caller.session_id
+        )
+
+    @property
+    def _owner(self) -> str:
+        return self._caller.user or TENANT_OWNED
+
+
+Path = tuple[str, ...]
+
+
+def filter_predicate(filter_: Json | None) -> Callable[[Any], bool] | None:
+    """Return a predicate that tests a value against a filter; None if there is no filter.
+
+    Raises:
+        InvalidArgumentsError: The filter has an unknown operator.
+    """
+    if not filter_:
+        return None
+    for condition in filter_.values():
+        _check_operators(condition)
+    return lambda value: isinstance(value, dict) and _has_fields(value, filter_)
+
+
+def _check_operators(condition: Any) -> None:
+    if isinstance(condition, dict):
+        for name, inner in condition.items():
+            if name.startswith("$") and name not in OPERATORS:
+                raise InvalidArgumentsError(
+                    f"filter: {quoted(name)} is not an operator.",
+                    remedy=f"There are {', '.join(OPERATORS)}.",
+                )
+            _check_operators(inner)
+
+
+def _has_fields(value: Mapping[str, Any], filter_: Json) -> bool:
+    return all(_matches(value.get(name), condition) for name, condition in filter_.items())
+
+
+def _matches(value: Any, condition: Any) -> bool:
+    if isinstance(condition, dict):
+        if any(name.startswith("$") for name in condition):
+            return all(_compares(value, name, other) for name, other in condition.items())
+        return isinstance(value, dict) and _has_fields(value, condition)
+    if isinstance(condition, list):
+        same = isinstance(value, list) and len(value) == len(condition)
+        return same and all(map(_matches, value, condition))
+    return bool(value == condition)
+
+
+def _compares(value: Any, operator: str, other: Any) -> bool:
+    if operator in {"$eq", "$ne"}:
+        return bool(value == other) == (operator == "$eq")
+    numbers = _number(value), _number(other)
+    if None not in numbers:
+        value, other = numbers
+    elif not (isinstance(value, str) and isinstance(other, str)):
+        return False
+    match operator:
+        case "$gt":
+            return bool(value > other)
+        case "$gte":
+            return bool(value >= other)
+        case "$lt":
+            return bool(value < other)
+        case _:
+            return bool(value <= other)
+
+
+def _number(value: Any) -> float | None:
+    if not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def fixed_prefix(matches: Sequence[NamespaceMatch]) -> Path:
+    """Return the longest prefix without a wildcard that all matching namespaces have."""
+    paths = [match.path for match in matches if match.type == "prefix"]
+    fixed = [path[: path.index(WILDCARD)] if WILDCARD in path else path for path in paths]
+    return max(fixed, key=len, default=())
+
+
+def matching(request: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
+    """Return the matching namespaces, cut to the requested depth and sorted."""
+    found = {
+        path[: request.depth] for path in namespaces if all(_fits(m, path) for m in request.matches)
+    }
+    return sorted(found)[request.offset : request.offset + request.limit]
+
+
+def _fits(match: NamespaceMatch, namespace: Path) -> bool:
+    if len(namespace) < len(match.path):
+        return False
+    start = 0 if match.type == "prefix" else len(namespace) - len(match.path)
+    parts = zip(namespace[start:], match.path, strict=False)
+    return all(wanted in {WILDCARD, part} for part, wanted in parts)

@@ -1,0 +1,109 @@
+"""What a message is worth as part of a conversation: as the reply to a question, or as a mere nod.
+
+A recorded question has the words of a user who asks the same, so it matches better than its answer
+does. So the reply of another speaker ranks above it. If a person replied, or the question is
+repeated, the reply takes the place of the question; else the question falls below the reply, since
+a model's answer may be wrong and must not rise above what people stated. After a long reply, the
+question keeps its rank unless it is repeated: such a reply says much that was not asked for. Who
+searches for keywords wants what has them, question or not. See decision 0088.
+
+"Noted." after a statement matches by the words of its neighbours and says nothing: it ranks below
+everything else. A reply to a question is no nod, however short it is.
+"""
+
+import numpy as np
+
+from local2.language.features import HEAD
+from local2.language.questions import asks
+from local2.language.sentences import sentences
+from local2.language.words import informative_words, stems
+from local2.ledger.columns import View
+from local2.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
+from local2.ledger.search import Choice
+from local2.memory.recall.likeness import Likeness, Wording
+from local2.memory.recall.precedence import (
+    RANK_GAP,
+    best_positions,
+    repeats_question,
+    texts_at,
+)
+from local2.memory.recall.query import Query
+
+MAX_QUESTIONS = 5
+"""Maximum number of recorded questions whose texts are read, best first."""
+MAX_NODS = 40
+"""Maximum number of short replies whose texts are read, best first."""
+NOD_CHARACTERS, NOD_LENGTH, NOD_WORDS = 60, 2.0, 2
+"""Maximum length of a nod, or its length relative to the statement before it, which it may repeat,
+and maximum number of its informative words that the statement lacks."""
+NOD = -3.0
+"""Share of a nod."""
+
+
+def put_replies_first(
+    query: Query, wording: Wording, like: Likeness, scores: Array, relevant: Flags
+) -> Choice[Array]:
+    """Return the scores, with replies above their questions; the replies become relevant."""
+    view, ordered = wording.view, scores.copy()
+    if query.stating or not asks(query.text) or not view.neighbours:
+        return ordered
+    repeated = repeats_question(query, wording, like)
+    candidates = _with_reply(wording, scores, relevant, repeated)
+    texts = yield from texts_at(view, candidates)
+    questions = [one for one in candidates if _only_asks(texts[one], wording.stems)]
+    replies = {one: int(view.neighbours[0][1][one]) for one in questions}
+    texts = yield from texts_at(view, replies.values())
+    for question, reply in replies.items():
+        if not all(map(asks, sentences(texts[reply]))):
+            if repeated[question] or not view.column["machine"][reply]:  # machines may be wrong
+                ordered[reply] = max(ordered[reply], ordered[question])
+            ordered[question] = min(ordered[question], ordered[reply] - RANK_GAP)
+            relevant[reply] = True
+    return ordered
+
+
+def _with_reply(wording: Wording, scores: Array, relevant: Flags, repeated: Flags) -> list[int]:
+    """Return the best short records with a word of the question and a reply of another speaker."""
+    view, column = wording.view, wording.view.column
+    is_short, reply = column["length"] <= HEAD, view.neighbours[0][1]
+    found: Positions = np.flatnonzero(relevant & wording.has_word & is_short & (reply < view.size))
+    replies = reply[found]
+    by_other = column["machine"][found] != column["machine"][replies]
+    by_other |= column["label"][found] != column["label"][replies]
+    may_answer = ~np.isin(column["echo"][replies], (ECHO, UNANSWERED))
+    found = found[by_other & may_answer & (is_short[replies] | repeated[found])]
+    best: list[int] = best_positions(scores, found, MAX_QUESTIONS).tolist()
+    return best
+
+
+def _only_asks(text: str, asked: frozenset[str]) -> bool:
+    """Return whether these stems occur in the questions of a text and in no statement."""
+    found = sentences(text)
+    questions = [one for one in found if asks(one)]
+    statements = [one for one in found if one not in questions]
+    return not asked.isdisjoint(stems(informative_words(" ".join(questions)))) and asked.isdisjoint(
+        stems(informative_words(" ".join(statements)))
+    )
+
+
+def nods(view: View, scores: Array, relevant: Flags) -> Choice[Array]:
+    """Return the share of the short replies of assistants that say nothing of their own."""
+    share = np.zeros(view.size)
+    if not view.neighbours:
+        return share
+    column, before = view.column, view.neighbours[0][0]
+    answered = column["spoken"] & (column["source"] == view.names.sources.number_of("answered"))
+    found = np.flatnonzero(relevant & answered & (before < view.size))
+    length, statement_length = column["length"][found], column["length"][before[found]]
+    is_short = length <= np.maximum(NOD_CHARACTERS, NOD_LENGTH * statement_length)
+    found = found[is_short & ~column["machine"][before[found]]]
+    replies: list[int] = best_positions(scores, found, MAX_NODS).tolist()
+    statements = {reply: int(before[reply]) for reply in replies}
+    texts = yield from texts_at(view, {*replies, *statements.values()})
+    for reply, statement in statements.items():
+        own = set(stems(informative_words(texts[reply])))
+        said = stems(informative_words(texts[statement]))
+        asks_something = any(map(asks, sentences(f"{texts[statement]}\n{texts[reply]}")))
+        if not asks_something and len(own.difference(said)) <= NOD_WORDS:
+            share[reply] = NOD
+    return share

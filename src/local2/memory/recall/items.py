@@ -1,0 +1,118 @@
+"""Build the results of recall: the best records without duplicates, with their relations."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+
+import msgspec
+
+from local2.keys import is_topic
+from local2.language.words import bare_words
+from local2.ledger.records import Record
+from local2.ledger.search import Choice, DetailRequest
+from local2.memory.intake.echoes import OF_TURNS
+from local2.memory.recall.ranking import RankedRecord, Shares
+from local2.protocol.memories import EPISODIC, ItemRelation
+
+MAX_NORMALISED = 20_000
+"""Number of characters of a text in which capitals and punctuation are ignored."""
+MAX_RELATIONS = 5
+"""Maximum number of relations shown per item."""
+SPARE_ITEMS = 4
+"""Number of items read beyond those wanted, since some are duplicates."""
+
+
+class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A recalled record. `score` is from 0 to 1, or the reranker's score."""
+
+    record: Record
+    score: float
+    shares: Shares
+    weight: float
+    cosine: float | None
+    """Of the record and the question; None if the record has no comparable vector."""
+    covered: float
+    """The fraction of the question's words that the record contains, in any inflected form."""
+    relations: tuple[ItemRelation, ...] = ()
+    """At most five, those to other items first."""
+    outdated_by: str | None = None
+    """The id of a later statement of another value."""
+    contradicts: str | None = None
+    """The id of a user's statement of another value, which is stronger."""
+
+
+def first_items(
+    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool
+) -> Choice[list[RecallItem]]:
+    """Return the best items with their records, without duplicates and retired records.
+
+    `repetitions`: whether to return every record of several with the same text.
+    """
+    first: list[RecallItem] = []
+    topics_of: dict[tuple[str, ...], set[str | None]] = {}
+    while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
+        rows = {row for one in page for row in (one.row, *one.mark) if row is not None}
+        records = (yield DetailRequest(records=sorted(rows))).records
+        for item in (_item(one, records) for one in page if one.row in records):
+            if len(first) == wanted:
+                break
+            topics = topics_of.setdefault(_content_key(item.record), set())
+            if repetitions or not _is_duplicate(item.record.topic, topics):
+                topics.add(item.record.topic)
+                first.append(item)
+    return first
+
+
+def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
+    """Return the items with their relations, those to one another first."""
+    rows = [item.record.row for item in items]
+    known = (yield DetailRequest(relations=rows)).relations if rows else {}
+    found = {item.record.id for item in items}
+
+    def related(row: int) -> tuple[ItemRelation, ...]:
+        ordered = sorted(known[row], key=lambda relation: relation.id not in found)
+        return tuple(ordered[:MAX_RELATIONS])
+
+    return [
+        msgspec.structs.replace(item, relations=related(row)) if row in known else item
+        for item, row in zip(items, rows, strict=True)
+    ]
+
+
+def _item(ranked: RankedRecord, records: Mapping[int, Record]) -> RecallItem:
+    newer, stronger = (row and records.get(row) for row in ranked.mark)
+    return RecallItem(
+        record=records[ranked.row],
+        score=ranked.score,
+        shares=ranked.shares,
+        weight=ranked.weight,
+        cosine=ranked.cosine,
+        covered=ranked.covered,
+        outdated_by=newer.id if newer else None,
+        contradicts=stronger.id if stronger else None,
+    )
+
+
+def _content_key(record: Record) -> tuple[str, ...]:
+    """Return a key for a record's content that ignores capitals and punctuation around words.
+
+    The metadata of a note is part of its content. Of a long text, everything after the beginning is
+    compared literally.
+    """
+    text = (*bare_words(record.content[:MAX_NORMALISED]), record.content[MAX_NORMALISED:])
+    metadata = record.metadata if record.kind in EPISODIC else {}
+    if own := {name: value for name, value in metadata.items() if name not in OF_TURNS}:
+        return (*text, msgspec.json.encode(own, order="deterministic").decode())
+    return text
+
+
+def _is_duplicate(topic: str | None, topics: Collection[str | None]) -> bool:
+    """Return whether a record with the same words is a duplicate; under another topic it is not."""
+    return topic in topics or None in topics or (topic is None and bool(topics))
+
+
+def labelled_text(record: Record) -> str:
+    """Return the text after its topic key, or its speaker's name unless it looks like a key."""
+    label = record.topic or record.label
+    if not label or (record.topic is None and is_topic(label)):
+        return record.content
+    return f"{label}: {record.content}"

@@ -1,0 +1,212 @@
+"""Measure how similar each record, with its neighbours, is to a question in meaning and words."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from local2.language.words import stems
+from local2.language.words import terms as terms_of
+from local2.ledger.columns import View
+from local2.ledger.entries import EXTRACTED, Array, Flags, Postings
+from local2.ledger.search import Matches, WordMatches
+from local2.memory.recall.query import Query
+
+MEANING, MAX_MEANING = 0.2, 1.25
+"""Share of a record for each standard deviation by which its cosine is above the average, and its
+maximum."""
+ASSUMED, ASSUMED_MEAN, ASSUMED_DEVIATION = 100, 0.1, 0.12
+"""Number of unrelated texts that are assumed beside the searched records, and the distribution of
+their cosines: a few records do not show which cosine is high."""
+WORDS, WORDS_STATING = 0.35, 0.2
+"""Share of BM25, relative to the best record, and what is added if the query states something."""
+FEW_WORDS = 0.5
+"""Minimum BM25 of the best record, as a fraction of what a text with all words of the question has.
+If the best record has less, all records have less than the full share."""
+COVERAGE = 0.6
+"""Share of a message that, with its neighbours, has all words of the question; rare words count
+more."""
+NEIGHBOUR_WORD, NEIGHBOUR_WORD_DECAY = 0.6, 0.8
+"""Weight of a word that only an adjacent message has, and the factor for each step further away."""
+AROUND, AROUND_DECAY = 0.4, 0.7
+"""Fraction of the best neighbour's meaning, words and coverage that counts, and the factor for each
+step further away."""
+AROUND_STATING = 0.5
+"""How much `AROUND` is reduced if the query states something, as a fraction."""
+HALVING_LENGTH = 1_200.0
+"""Length in characters at which neighbours count half: long messages need no context."""
+SESSION = 0.15
+"""Share of the session that covers most of the question."""
+SATURATION = 1.2
+"""BM25's k1. There is no b: a match in a short text is not better."""
+WEAK = 0.5
+"""Minimum cosine of records that follow the hits, as a fraction of `min_score`: with MiniLM, the
+average cosine of unrelated texts."""
+EPSILON = 1e-9
+
+
+class _Term(NamedTuple):
+    """A stem of the question, its occurrences and its weights."""
+
+    stem: str
+    found: Postings
+    rarity: float
+    """Fraction of the summed rarity of all stems of the question."""
+    idf: float
+
+
+class Wording:
+    """Similarity in words, which needs no vector of the question.
+
+    `shares` are components of the score; `own` is the part of a record without its neighbours.
+    """
+
+    def __init__(self, worded: WordMatches, query: Query) -> None:
+        view = self.view = worded.view
+        self.length_damping = 1 / (1 + (view.column["length"] / HALVING_LENGTH) ** 2)
+        self.has_word: Flags = np.zeros(view.size, bool)
+        self.own_coverage: Array = np.zeros(view.size)
+        """The part of the question, by rarity, that each record has without neighbours: 0 to 1."""
+        terms = self.terms = list(_terms(worded, query))
+        self.stems = frozenset(term.stem for term in terms)
+        self.has_terms: Flags = np.zeros((len(terms), view.size), bool)
+        """Which terms of the question each record has, anywhere in its text."""
+        for number, term in enumerate(terms):
+            self.has_terms[number, term.found.positions] = True
+        weight = WORDS + WORDS_STATING * query.stating
+        self.shares: dict[str, Array] = {
+            "words": weight * self._bm25(worded, terms),
+            "coverage": COVERAGE * self._coverage(terms),
+            "session": SESSION * self._session_coverage(terms),
+        }
+        self.own: Array = self.shares["words"] + self.shares["coverage"]
+        self.covered = self._covered(terms, frozenset(stems(terms_of(query.text))))
+
+    def _bm25(self, worded: WordMatches, terms: list[_Term]) -> Array:
+        scores = np.zeros(self.view.size)
+        for term in terms:
+            counts = term.found.counts
+            self.has_word[term.found.positions] = True
+            scores[term.found.positions] += (
+                term.idf * counts * (SATURATION + 1) / (counts + SATURATION)
+            )
+        for rows in worded.phrases:
+            positions = self.view.positions(rows)
+            self.has_word[positions] = True
+            scores[positions] += _idf(len(positions), worded.total)
+        original = scores[self.view.column["echo"] != EXTRACTED]  # without extracted facts
+        best = (original if len(original) else scores).max(initial=0.0)
+        all_words = sum(term.idf for term in terms)
+        return np.asarray(np.minimum(scores / max(best, FEW_WORDS * all_words, EPSILON), 1.0))
+
+    def _covered(self, terms: list[_Term], asked: frozenset[str]) -> Array:
+        """Return the fraction of the stems of the question itself that each record has."""
+        covered = np.zeros(self.view.size)
+        for term in terms:
+            if term.stem in asked:
+                covered[term.found.positions] += 1 / len(asked)
+        return covered
+
+    def _coverage(self, terms: list[_Term]) -> Array:
+        """Return the rarity-weighted sum of the terms that a record or its neighbours have."""
+        view = self.view
+        covered = np.zeros(view.size)
+        for term in terms:
+            ahead = term.found.positions[term.found.ahead]
+            has = np.zeros(view.size + 1)
+            # Farther neighbours first: nearer ones overwrite them.
+            for distance in reversed(range(len(view.neighbours))):
+                for neighbours in view.neighbours[distance]:
+                    has[neighbours[ahead]] = NEIGHBOUR_WORD * NEIGHBOUR_WORD_DECAY**distance
+            has = has[:-1] * self.length_damping
+            has[ahead] = 1.0
+            covered += term.rarity * has
+            self.own_coverage[ahead] += term.rarity
+        return covered
+
+    def _session_coverage(self, terms: list[_Term]) -> Array:
+        session = self.view.column["session"]
+        covered = np.zeros(session.max(initial=-1) + 2)  # the last one: records without a session
+        for term in terms:
+            ahead = term.found.positions[term.found.ahead]
+            has = np.zeros(len(covered), bool)
+            has[session[ahead]] = True
+            covered += term.rarity * has
+        covered[-1] = 0.0
+        return np.asarray(covered[session] / max(covered.max(), EPSILON))
+
+
+class Likeness:
+    """Similarity in meaning and words.
+
+    `meaning` and `around` are shares of the score; `own` is the similarity without neighbours.
+    """
+
+    def __init__(self, found: Matches, wording: Wording, query: Query) -> None:
+        self.cosine = found.cosines()
+        self.compared = found.has_comparable_vector()
+        relative = np.minimum(MEANING * _deviations(self.cosine, self.compared), MAX_MEANING)
+        self.meaning: Array = query.stating * self.cosine + (1 - query.stating) * relative
+        self.own: Array = self.meaning + wording.own
+        around = AROUND * (1 - AROUND_STATING * query.stating)
+        self.around: Array = around * wording.length_damping * _around(found.view, self.own)
+
+    def hits(self, wording: Wording, min_score: float) -> Flags:
+        """Return which records have a word of the question, or a cosine of at least `min_score`.
+
+        A record without a comparable vector needs only a neighbour with a word.
+        """
+        near = self.compared & (self.cosine >= min_score)
+        unknown = ~self.compared & (wording.shares["coverage"] > 0)
+        return np.asarray(wording.has_word | near | unknown)
+
+    def weak_hits(self, hit: Flags, min_score: float) -> Flags:
+        """Return the records that almost are hits.
+
+        Without hits, there are none: an empty result shows that nothing is known.
+        """
+        near = self.compared & (self.cosine >= WEAK * min_score)
+        return np.asarray(near & ~hit & hit.any())
+
+    def cosine_at(self, position: int) -> float | None:
+        return float(self.cosine[position]) if self.compared[position] else None
+
+
+def _deviations(cosine: Array, compared: Flags) -> Array:
+    """Return by how many standard deviations each cosine is above the average, or 0.
+
+    The cosines of unrelated texts depend on the question, and on how alike the records are.
+    """
+    known = cosine[compared]
+    count = ASSUMED + len(known)
+    mean = (ASSUMED * ASSUMED_MEAN + known.sum()) / count
+    assumed = ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
+    deviation = math.sqrt((assumed + ((known - mean) ** 2).sum()) / count)
+    return np.asarray(np.where(compared, np.maximum((cosine - mean) / deviation, 0.0), 0.0))
+
+
+def _around(view: View, own: Array) -> Array:
+    """Return the similarity of each record's best neighbour, reduced by its distance."""
+    values = np.append(np.maximum(own, 0.0), 0.0)
+    best = np.zeros(view.size)
+    for distance, neighbours in enumerate(view.neighbours):
+        for positions in neighbours:
+            np.maximum(best, AROUND_DECAY**distance * values[positions], out=best)
+    return best
+
+
+def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
+    """Yield the stems of the question; those in few records weigh most."""
+    wanted = dict.fromkeys(stems(query.terms))
+    postings = {stem: worded.view.postings(stem) for stem in wanted}
+    having = {stem: worded.count_having(stem, len(postings[stem].positions)) for stem in wanted}
+    ahead = {stem: worded.count_having(stem, int(postings[stem].ahead.sum())) for stem in wanted}
+    rarity = {stem: math.log((worded.total + 1) / (ahead[stem] + 0.5)) for stem in wanted}
+    total = max(sum(rarity.values()), EPSILON)
+    for stem in wanted:
+        yield _Term(stem, postings[stem], rarity[stem] / total, _idf(having[stem], worded.total))
+
+
+def _idf(having: float, total: float) -> float:
+    return max(math.log((total - having + 0.5) / (having + 0.5)), EPSILON)

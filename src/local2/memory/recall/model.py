@@ -1,0 +1,204 @@
+"""Have a chat model rerank results, or answer a question from them and cite its sources."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Self
+
+import structlog
+from msgspec import Struct
+
+from local2.errors import ModelError
+from local2.ledger.records import Record, source_class_of
+from local2.llm.models import StructuredModel
+from local2.memory.recall.reranker import QUERY_CHARACTERS, Circuit, RerankedDocument, RerankError
+from local2.protocol.memories import Answer
+
+DOCUMENT_CHARACTERS = 600
+"""Maximum characters shown of each document. Twenty of them are about 3,000 tokens, of the 8,192
+that a model sees by default."""
+ORDER_INSTRUCTION = """\
+Put the numbered memories into order for the question: first those that answer it, then those that \
+help to, and last what has nothing to do with it. Answer with their numbers, each once."""
+
+ITEM_CHARACTERS = 2_000
+"""Maximum characters shown of each item."""
+ALL_CHARACTERS = 12_000
+"""Maximum characters of all items together: about 3,000 tokens, of the 8,192 that a model sees by
+default."""
+ANSWER_INSTRUCTION = """\
+Answer the question from the numbered items of a memory, and from nothing else that you know. \
+`said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
+`topic` the key of a standing fact. Where items contradict each other, a standing fact of the user \
+holds, and else the one said last. Answer briefly, in the language of the \
+question, and give the numbers of the items that your answer rests on. If the items do not answer \
+the question, give an empty answer and no numbers."""
+
+log = structlog.get_logger()
+
+
+class _Memory(Struct, frozen=True, kw_only=True):
+    number: int
+    text: str
+
+
+class _ToOrder(Struct, frozen=True, kw_only=True):
+    question: str
+    memories: list[_Memory]
+
+
+class _Order(Struct, frozen=True, kw_only=True):
+    numbers: list[int]
+
+
+class ModelReranker:
+    """Ranks with a chat model, without scores. After three failures in a row it pauses."""
+
+    def __init__(
+        self,
+        model: StructuredModel,
+        *,
+        within: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`within`: maximum seconds that a search waits for the model."""
+        self._model = model
+        self._within = within
+        self._circuit = Circuit(clock)
+
+    async def rank(self, query: str, documents: Sequence[str]) -> list[RerankedDocument]:
+        """Return all documents, best first; those that the model omits follow in their old order.
+
+        Raises:
+            RerankError: The model does not answer in time or gives no order, or the circuit is
+                open.
+        """
+        if not documents:
+            return []
+        shown = [
+            _Memory(number=number, text=document[:DOCUMENT_CHARACTERS])
+            for number, document in enumerate(documents, start=1)
+        ]
+        with self._circuit.attempt():
+            numbers = await self._ask(_ToOrder(question=query[:QUERY_CHARACTERS], memories=shown))
+            return _ordered(numbers, len(documents))
+
+    async def _ask(self, question: _ToOrder) -> list[int]:
+        try:
+            order = await self._model.answer_as(
+                _Order, instruction=ORDER_INSTRUCTION, material=question, within=self._within
+            )
+        except ModelError as error:
+            raise RerankError(f"The reranking model gave no order: {error.message}") from error
+        return order.numbers
+
+
+def _ordered(numbers: Sequence[int], count: int) -> list[RerankedDocument]:
+    chosen = [number - 1 for number in dict.fromkeys(numbers) if 0 < number <= count]
+    if not chosen:
+        raise RerankError("The reranking model's answer names none of the memories.")
+    left_out = sorted(set(range(count)).difference(chosen))
+    return [RerankedDocument(position, None) for position in chosen + left_out]
+
+
+class SynthesisItem(Struct, frozen=True, kw_only=True):
+    """The parts of an item that an answer needs."""
+
+    id: str
+    content: str
+    event_time: datetime
+    speaker: str | None = None
+    source: str | None = None
+    topic: str | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        return cls(
+            id=record.id,
+            content=record.content,
+            event_time=record.event_time,
+            speaker=record.label or record.role,
+            source=source_class_of(record),
+            topic=record.topic,
+        )
+
+
+class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    number: int
+    said: datetime
+    speaker: str | None = None
+    source: str | None = None
+    topic: str | None = None
+    text: str
+
+
+class _ToAnswer(Struct, frozen=True, kw_only=True):
+    question: str
+    items: list[_ShownItem]
+
+
+class _CitedAnswer(Struct, frozen=True, kw_only=True):
+    answer: str
+    numbers: list[int]
+
+
+class Synthesis:
+    def __init__(self, model: StructuredModel | None, *, within: float) -> None:
+        """`within`: maximum seconds that the model may take for an answer."""
+        self._model = model
+        self._within = within
+
+    async def answer(self, query: str, items: Sequence[SynthesisItem]) -> Answer:
+        """Answer from the items, best first. If the model fails, quote the best item."""
+        if not items:
+            return Answer()
+        if self._model is None:
+            return _quote_best(items)
+        try:
+            return await self._by_model(self._model, query, items)
+        except ModelError as error:
+            log.warning("answer_not_synthesized", reason=str(error))
+            return _quote_best(items)
+
+    async def _by_model(
+        self, model: StructuredModel, query: str, items: Sequence[SynthesisItem]
+    ) -> Answer:
+        shown = list(_shown(items))
+        cited = await model.answer_as(
+            _CitedAnswer,
+            instruction=ANSWER_INSTRUCTION,
+            material=_ToAnswer(question=query[:ITEM_CHARACTERS], items=shown),
+            within=self._within,
+        )
+        text = cited.answer.strip()[:ALL_CHARACTERS]
+        if not text:
+            return Answer(by_model=True)
+        ids = tuple(items[item.number - 1].id for item in shown if item.number in cited.numbers)
+        if not ids:
+            log.warning("answer_without_source", model=model.name)
+            return _quote_best(items)
+        return Answer(text=text, ids=ids, by_model=True)
+
+
+def _quote_best(items: Sequence[SynthesisItem]) -> Answer:
+    text = items[0].content
+    short = text if len(text) <= ITEM_CHARACTERS else f"{text[:ITEM_CHARACTERS]} …"
+    return Answer(text=short, ids=(items[0].id,))
+
+
+def _shown(items: Sequence[SynthesisItem]) -> Iterator[_ShownItem]:
+    """Yield the items that fit into the prompt."""
+    left = ALL_CHARACTERS
+    for number, item in enumerate(items, start=1):
+        if left == 0:
+            return
+        text = item.content[: min(ITEM_CHARACTERS, left)]
+        yield _ShownItem(
+            number=number,
+            said=item.event_time,
+            speaker=item.speaker,
+            source=item.source,
+            topic=item.topic,
+            text=text,
+        )
+        left -= len(text)

@@ -1,0 +1,301 @@
+"""Rules of precedence that override the scores of results.
+
+- An echo, such as an answer from memory or a repeated question, ranks below a source of it that is
+  found as well, if the source has every word of this question that the echo has, or the echo
+  contains all that the source says. It may add something to it, so it is never left out.
+- A question that got no answer, and the refusal, rank below everything with content.
+- A fact extracted from messages ranks below them, if they are searched as well.
+- A fact that the user stored under a key ranks above talk about the same: it is valid, while the
+  talk may be outdated, a question, or a model's mistake.
+- A fact that others share under a `user.*` key never ranks above the user's own fact of that key.
+- After the first ten places, sessions without a result so far are preferred.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from local2.keys import is_user_topic
+from local2.language.questions import asks
+from local2.language.sentences import sentences
+from local2.language.words import informative_words, stems
+from local2.ledger.columns import View
+from local2.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
+from local2.ledger.search import Choice, DetailRequest
+from local2.memory.recall.likeness import Likeness, Wording
+from local2.memory.recall.query import Query
+
+BELOW_SOURCE, BELOW_ECHO, MAX_BELOW = 0.01, 0.05, 0.3
+"""Gaps in weighted score: between an echo and the best of its sources, what each earlier echo of
+the same source adds, since a memory that is asked for often has many, and the maximum."""
+NO_ANSWER = -3.0
+"""Share of a question without an answer, and of the refusal."""
+MAX_ECHOES, MAX_READ = 300, 40
+"""Maximum number of echoes examined, best first, since the others are not among the best results,
+and of those among them whose texts are read."""
+ANSWER_COVERAGE = 0.5
+"""Minimum fraction of the question that a fact must cover to count as an answer."""
+ANSWER_COSINE = 0.15
+"""Minimum cosine above `min_score` of the user's nearest fact to count as an answer to a question
+of the user about himself or herself."""
+SAME = 0.95
+"""Minimum cosine of a message that repeats the question, or minimum coverage of a short one."""
+SAME_LENGTH = 1.25
+"""Maximum length of such a short message, relative to the question."""
+MAX_PROMOTED = 3
+"""Maximum number of facts that are promoted, those most similar to the question first."""
+RANK_GAP = 0.01
+"""Gap between a promoted or demoted record and its rival, in weighted score."""
+PAGE = 100
+"""Number of results sorted in one step; further results are sorted when they are needed."""
+NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
+"""Score that a session without a result gains, and the places where it does: after the first
+`SURE`, up to `SPREAD`."""
+
+
+def apply_weights(sums: Array, weights: Array) -> Array:
+    """Return the scores of sums of shares; a larger weight always raises the score."""
+    return np.where(sums < 0, sums / weights, sums * weights)
+
+
+def remove_weights(scores: Array, weights: Array) -> Array:
+    """Return the sums of shares that give these scores; the inverse of `apply_weights`."""
+    return np.where(scores < 0, scores * weights, scores / weights)
+
+
+class Total:
+    """The shares of all records, by name, and their sums."""
+
+    def __init__(self, shares: Mapping[str, Array], sums: Array, weights: Array) -> None:
+        self.shares = dict(shares)
+        self.sums = sums
+        self.weights = weights
+
+    @property
+    def scores(self) -> Array:
+        return apply_weights(self.sums, self.weights)
+
+    def add(self, **shares: Array) -> None:
+        self.shares |= shares
+        self.sums = sum(shares.values(), self.sums)
+
+    def add_change(self, name: str, before: Array, after: Array) -> None:
+        """Add the share that changes scores; it is 0 where they stay the same."""
+        gained = remove_weights(after, self.weights) - self.sums
+        self.add(**{name: np.where(after == before, 0.0, gained)})
+
+
+def best_positions(scores: Array, among: Positions, limit: int) -> Positions:
+    """Return the positions with the highest scores, best first; among equal ones, the first."""
+    if len(among) > limit:
+        threshold = np.partition(scores[among], -limit)[-limit]
+        among = among[scores[among] >= threshold]
+    return among[np.argsort(-scores[among], kind="stable")][:limit]
+
+
+def texts_at(view: View, positions: Iterable[int]) -> Choice[dict[int, str]]:
+    """Return the beginnings of the texts at these positions."""
+    rows = {one: int(view.column["row"][one]) for one in positions}
+    texts = (yield DetailRequest(texts=list(rows.values()))).texts if rows else {}
+    return {one: texts.get(row, "") for one, row in rows.items()}
+
+
+class Echoes:
+    """Ranks echoes below their sources. `share` is their loss."""
+
+    def __init__(self, wording: Wording, sums: Array, weights: Array) -> None:
+        """`sums`: the sums of the other shares."""
+        view = wording.view
+        kind = view.column["echo"]
+        self.share = np.where(kind == UNANSWERED, NO_ANSWER, 0.0)
+        self.outdated: dict[int, int] = {}
+        """Maps positions of echoes to the rows of the facts that now hold instead."""
+        self._view, self._wording, self._sums, self._weights = view, wording, sums, weights
+        (echoes,) = np.nonzero((kind == ECHO) | (kind == EXTRACTED))
+        self._best = best_positions(sums, echoes, MAX_ECHOES)
+
+    def demote(self, relevant: Flags, repeated: Flags) -> Choice[None]:
+        """Rank the echoes below their sources. A fact extracted from messages is left out for them.
+
+        `repeated`: the records that ask the same as the question.
+        """
+        if not len(self._best):
+            return
+        view, column = self._view, self._view.column
+        rows: list[int] = column["row"][self._best].tolist()
+        known = (yield DetailRequest(sources=rows)).sources
+        sources = {
+            position: view.positions(
+                [row for row, _ in known.get(int(column["row"][position]), ())]
+            )
+            for position in self._best.tolist()
+        }
+        stated = yield from self._stated(sources)
+        asks_again = repeated & ~column["machine"]
+        by_source = Counter[int]()
+        # Oldest first: an echo may be the source of a later one.
+        for position in sorted(sources, key=column["row"].__getitem__):
+            above = sources[position]
+            if column["echo"][position] == EXTRACTED:
+                relevant[above] |= relevant[position]
+                relevant[position] &= not len(above)
+                continue
+            above = above[relevant[above]]
+            if not asks_again[position]:
+                above = above[self._repeats(position, above, stated)]
+            if len(above):
+                again = MAX_BELOW if asks_again[position] else 0.0
+                self._put_below(position, above, by_source, least=again)
+                shown = column["row"][above].tolist()
+                known_here = known[int(column["row"][position])]
+                if replacing := [row for row, replaces in known_here if replaces and row in shown]:
+                    self.outdated[position] = max(replacing)
+
+    def _stated(self, sources: Mapping[int, Positions]) -> Choice[dict[int, frozenset[str]]]:
+        """Return the stems that the best echoes and their sources state, by position.
+
+        An episode holds the question that it answered, with all words of one who asks again: of it,
+        the user's statements count or, if there are none, the answer.
+        """
+        echoes = [one for one in self._best.tolist() if self._view.column["echo"][one] == ECHO]
+        read = [position for one in echoes[:MAX_READ] for position in (one, *sources[one].tolist())]
+        stated = {}
+        for position, text in (yield from texts_at(self._view, set(read))).items():
+            said = text
+            if not self._view.column["spoken"][position]:
+                question, _, answer = text.removeprefix("Q: ").partition("\nA: ")
+                said = " ".join(one for one in sentences(question) if not asks(one)) or answer
+            stated[position] = frozenset(stems(informative_words(said)))
+        return stated
+
+    def _repeats(
+        self, position: int, sources: Positions, stated: Mapping[int, frozenset[str]]
+    ) -> Flags:
+        """Return which sources have every word of the question that an echo has, or are in it."""
+        has = self._wording.has_terms
+        own, said = has[:, position], stated.get(position)
+        if said is not None:
+            own = own & [term.stem in said for term in self._wording.terms]
+        whole = [bool(said and (text := stated[one]) and text <= said) for one in sources.tolist()]
+        return np.asarray(~(own[:, None] & ~has[:, sources]).any(axis=0) | np.array(whole, bool))
+
+    def _put_below(
+        self, position: int, sources: Positions, by_source: Counter[int], *, least: float
+    ) -> None:
+        scores = apply_weights((self._sums + self.share)[sources], self._weights[sources])
+        best = int(scores.argmax())
+        source = int(sources[best])
+        gap = max(least, min(BELOW_SOURCE + BELOW_ECHO * by_source[source], MAX_BELOW))
+        by_source[source] += 1
+        allowed = float(remove_weights(scores[best] - gap, self._weights[position]))
+        self.share[position] = min(0.0, allowed - float(self._sums[position]))
+
+
+class StandingFacts:
+    """Ranks facts with a topic key. `share` is their gain or loss beside the other `sums`."""
+
+    def __init__(self, view: View, sums: Array, weights: Array) -> None:
+        self._view, self._sums, self._weights = view, sums, weights
+        self.share = np.zeros(view.size)
+        extracted = view.column["echo"] == EXTRACTED  # these are represented by their messages
+        keyed = np.flatnonzero((view.column["topic"] >= 0) & ~extracted)
+        is_own = view.column["scope"][keyed] == view.names.scopes.number_of("user")
+        self._own, self._shared = keyed[is_own], keyed[~is_own]
+
+    def demote_shared(self, relevant: Flags) -> None:
+        """Rank shared facts with a `user.*` key below the user's own, which become relevant."""
+        topic = self._view.column["topic"]
+        same_key = self._shared[np.isin(topic[self._shared], topic[self._own])]
+        if not len(same_key):
+            return
+        is_user_key = self._view.names.topics.map_values(is_user_topic).astype(bool)
+        for position in same_key[is_user_key[topic[same_key]] & relevant[same_key]].tolist():
+            own = self._own[topic[self._own] == topic[position]]
+            relevant[own] = True
+            highest = min(map(self._score, own.tolist())) - RANK_GAP
+            self._set_score(position, min(self._score(position), highest))
+
+    def promote(self, query: Query, wording: Wording, like: Likeness, min_score: float) -> None:
+        """Rank the user's facts that answer above messages that cover no more of the question."""
+        if query.window is not None or not len(self._own):
+            return
+        answers = self._answers(query, wording, like, min_score)
+        best = best_positions(like.own, answers, MAX_PROMOTED)
+        rivals = self._view.column["spoken"].copy()
+        informative = ~_is_uninformative(self._view, query, wording, like) if len(best) else rivals
+        coverage = wording.own_coverage
+        for position in best[::-1].tolist():
+            outranked = rivals & ~(informative & (coverage > coverage[position]))
+            score = float(self._scores()[outranked].max(initial=-np.inf)) + RANK_GAP
+            if score > self._score(position):
+                self._set_score(position, score)
+                rivals[position] = True  # better answers, which follow, rank above it
+
+    def _answers(
+        self, query: Query, wording: Wording, like: Likeness, min_score: float
+    ) -> Positions:
+        is_answer: Flags = wording.own_coverage[self._own] >= ANSWER_COVERAGE
+        if query.of_oneself:
+            cosine = like.cosine[self._own]
+            is_answer |= (cosine >= min_score + ANSWER_COSINE) & (cosine == cosine.max())
+        return np.asarray(self._own[is_answer])
+
+    def _scores(self) -> Array:
+        return apply_weights(self._sums + self.share, self._weights)
+
+    def _score(self, position: int) -> float:
+        total = self._sums[position] + self.share[position]
+        return float(apply_weights(total, self._weights[position]))
+
+    def _set_score(self, position: int, score: float) -> None:
+        weight = float(self._weights[position])
+        wanted = score / weight if score >= 0 else score * weight
+        self.share[position] = wanted - float(self._sums[position])
+
+
+def _is_uninformative(view: View, query: Query, wording: Wording, like: Likeness) -> Flags:
+    """Return the records that say nothing about the asking user: models' words, repetitions."""
+    if not query.of_oneself:
+        return np.zeros(view.size, bool)
+    return np.asarray(view.column["machine"] | repeats_question(query, wording, like))
+
+
+def repeats_question(query: Query, wording: Wording, like: Likeness) -> Flags:
+    """Return which records ask the same as the question, provided that they ask something."""
+    short = wording.view.column["length"] <= SAME_LENGTH * len(query.text)
+    return np.asarray((like.cosine >= SAME) | (short & (wording.own_coverage >= SAME)))
+
+
+def sorted_pages(
+    scores: Array, relevant: Positions, column: Mapping[str, Any]
+) -> Iterator[list[int]]:
+    """Yield the relevant positions in pages, best first; among equal scores, oldest first."""
+    while len(relevant):
+        chosen = relevant
+        if len(relevant) > PAGE:
+            threshold = np.partition(scores[relevant], -PAGE)[-PAGE]
+            chosen = relevant[scores[relevant] >= threshold]
+        best = chosen[np.lexsort((column["row"][chosen], -scores[chosen]))].tolist()
+        yield _spread_sessions(
+            best,
+            dict(zip(best, scores[best].tolist(), strict=True)),
+            dict(zip(best, column["session"][best].tolist(), strict=True)),
+        )
+        relevant = np.setdiff1d(relevant, chosen)
+
+
+def _spread_sessions(
+    order: Sequence[int], scores: Mapping[int, float], sessions: Mapping[int, int]
+) -> list[int]:
+    """After the first places, prefer sessions without a result: an answer may need several."""
+    chosen, rest = list(order[:SURE]), list(order[SURE:])
+    seen = {sessions[i] for i in chosen}
+    while rest and len(chosen) < SPREAD:
+        ahead = rest[: SPREAD + SURE]
+        best = max(ahead, key=lambda i: scores[i] + NEW_SESSION * (sessions[i] not in seen))
+        rest.remove(best)
+        chosen.append(best)
+        seen.add(sessions[best])
+    return chosen + rest

@@ -1,0 +1,162 @@
+"""Analyse a question: its words, phrases, topic keys and the time that it is about.
+
+If a model is configured, it suggests further words and keys that the answer may have.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import takewhile
+from typing import Annotated
+
+import msgspec
+import structlog
+from msgspec import Meta, Struct
+
+from local2.errors import InvalidArgumentsError, ModelError
+from local2.keys import TOPIC_RULE, checked_topic, is_topic
+from local2.language.questions import ASKS_WHEN, FIRST_PERSON, PAST, SECOND_PERSON, stating
+from local2.language.time import Window, find_window
+from local2.language.words import composed, terms, words
+from local2.llm.models import StructuredModel
+
+MAX_PHRASES = 8
+MAX_PHRASE_CHARACTERS = 80
+"""Maximum characters of a quoted phrase."""
+MAX_READ = 8_192
+"""Maximum characters of a question that are read: half from its beginning, half from its end."""
+
+# None of these expressions backtracks over a long word.
+_QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
+_IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
+_DOTTED = re.compile(r"(?<!\w)(?:user|project|constraint)\.\S+", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+
+MAX_KEYWORDS = 8
+MAX_TOPICS = 5
+QUESTION_CHARACTERS = 2_000
+KEYWORD_CHARACTERS = 60
+INSTRUCTION = f"""\
+A memory is searched for what answers the question. Give up to {MAX_KEYWORDS} keywords that the \
+remembered text may contain although the question does not: synonyms, names, more general and more \
+particular words, in the language of the question. Give up to {MAX_TOPICS} topic keys under which \
+the answer may be kept as a standing fact, or none. {TOPIC_RULE}
+"Which editor do I use?": keywords IDE, Vim, Emacs, text, program; topics user.editor_preference, \
+user.editor. Do not answer the question."""
+
+log = structlog.get_logger()
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A question in the form that the search channels use.
+
+    `phrases`: quoted words and identifiers such as `foo-bar.py`, matched in addition to their
+    words. `stating`: from 0 to 1, how much the query states something, and so continues a
+    conversation instead of asking about one. `of_oneself`: the user asks about himself or herself,
+    and does not address the assistant. `about_past`: its verb is in the past, in English.
+    """
+
+    text: str
+    terms: tuple[str, ...]
+    phrases: tuple[str, ...]
+    topics: tuple[str, ...]
+    window: Window | None
+    asks_when: bool = False
+    stating: float = 0.0
+    of_oneself: bool = False
+    about_past: bool = False
+
+    def expanded(self, keywords: Sequence[str], topics: Sequence[str]) -> "Query":
+        """Return the query with further keywords and topic keys."""
+        words = [word for keyword in keywords for word in terms(keyword)]
+        return msgspec.structs.replace(
+            self,
+            terms=tuple(dict.fromkeys((*self.terms, *words))),
+            topics=tuple(dict.fromkeys((*self.topics, *topics))),
+        )
+
+
+def analyse(text: str, now: datetime) -> Query:
+    """Analyse a question without a model."""
+    if len(text) > MAX_READ:
+        text = f"{text[: MAX_READ // 2]}\n{text[-MAX_READ // 2 :]}"
+    whole = composed(text)
+    quoted = [phrase for phrase in _QUOTED.findall(whole) if len(phrase) <= MAX_PHRASE_CHARACTERS]
+    together = [" ".join(_WORD.findall(one)) for one in (*quoted, *_IDENTIFIER.findall(whole))]
+    phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
+    found = ("".join(takewhile(_is_key_character, start)) for start in _DOTTED.findall(text))
+    dotted = (key.rstrip(".-") for key in found)
+    topics = dict.fromkeys(key for key in dotted if is_topic(key))
+    spoken = frozenset(words(text))
+    return Query(
+        text=text,
+        terms=tuple(terms(text)),
+        phrases=tuple(phrases)[:MAX_PHRASES],
+        topics=tuple(topics),
+        window=find_window(text, now),
+        asks_when=ASKS_WHEN.search(text) is not None,
+        stating=stating(text),
+        of_oneself=not spoken.isdisjoint(FIRST_PERSON) and spoken.isdisjoint(SECOND_PERSON),
+        about_past=not spoken.isdisjoint(PAST),
+    )
+
+
+def _is_key_character(character: str) -> bool:
+    """Return whether a topic key may contain a character, combining marks included."""
+    return character in ".-" or f"_{character}".isidentifier()
+
+
+class Expansion(Struct, frozen=True, kw_only=True):
+    keywords: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+class _Question(Struct, frozen=True, kw_only=True):
+    question: str
+
+
+class _Suggestions(Struct, frozen=True, kw_only=True):
+    """The bounds are told to the model, and kept by us: one too many is no wrong answer."""
+
+    # The docstring is part of the schema that the model is given.
+    keywords: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_KEYWORDS})]
+    topics: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_TOPICS})]
+
+
+class Expander:
+    def __init__(self, model: StructuredModel, *, within: float) -> None:
+        """`within`: maximum seconds that a search waits for the model."""
+        self._model = model
+        self._within = within
+
+    async def expand(self, question: str) -> Expansion:
+        """Return the model's suggestions, or an empty expansion if it fails."""
+        try:
+            suggestions = await self._model.answer_as(
+                _Suggestions,
+                instruction=INSTRUCTION,
+                material=_Question(question=question[:QUESTION_CHARACTERS]),
+                within=self._within,
+            )
+        except ModelError as error:
+            log.warning("question_not_expanded", reason=str(error))
+            return Expansion()
+        return Expansion(
+            keywords=tuple(_keywords(suggestions.keywords))[:MAX_KEYWORDS],
+            topics=tuple(_topics(suggestions.topics))[:MAX_TOPICS],
+        )
+
+
+def _keywords(suggested: Iterable[str]) -> Iterator[str]:
+    for keyword in dict.fromkeys(" ".join(word.split()) for word in suggested):
+        if 0 < len(keyword) <= KEYWORD_CHARACTERS:
+            yield keyword
+
+
+def _topics(suggested: Iterable[str]) -> Iterator[str]:
+    """Yield the suggestions that are valid topic keys."""
+    for topic in dict.fromkeys(suggested):
+        try:
+            yield checked_topic(topic)
+        except InvalidArgumentsError:
+            continue

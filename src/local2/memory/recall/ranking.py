@@ -1,0 +1,302 @@
+"""Rank the candidates of a search by a sum of score components.
+
+A component is called a share; `explain` shows each. The weights were measured on short talk, long
+technical chats and plans made with an assistant, one setting for all (docs/performance.md). How
+well a record matches says more than its rank in a channel, so scores are summed, not ranks. The
+neighbours of a short message count as part of its meaning. A query that continues a conversation
+gets other weights than a question about one: it wants the latest messages of any author.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+import numpy as np
+
+from local2.ledger.columns import View
+from local2.ledger.entries import Array, Flags, Names
+from local2.ledger.search import Choice, DetailRequest, Matches, WordMatches
+from local2.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
+from local2.memory.recall.dialogue import nods, put_replies_first
+from local2.memory.recall.likeness import Likeness, Wording
+from local2.memory.recall.precedence import (
+    Echoes,
+    StandingFacts,
+    Total,
+    repeats_question,
+    sorted_pages,
+)
+from local2.memory.recall.query import Query
+from local2.memory.scopes import Reach
+from local2.protocol.memories import OwnerScope
+
+SPEAKER = 0.1
+"""Share of a message whose speaker the question names."""
+FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15
+"""Shares of people's statements about themselves: of any speaker, and of one whom the question
+names. The second grows with the number of such statements in the text."""
+TIMED, TIMED_WHEN = 0.06, 0.12
+"""Shares of statements with a time: of speakers about themselves, and of any statement if the
+question asks when."""
+DENSITY = 0.35
+"""Share of a text in which every word is informative."""
+WISH = 0.3
+"""Share of a standing wish addressed to an assistant, such as "always answer in grams"."""
+RECENT, RECENT_SESSIONS = 0.4, 10
+"""Share of the newest session where the query continues a conversation, and the number of sessions
+back at which it is halved."""
+TIME = 0.25
+"""Share of a record from the time that the question names."""
+TOPIC = 1.0
+"""Share of a fact whose topic key is in the question."""
+ENDED = 0.5
+"""Factor for the weight of a task outside its session."""
+RELATED, STATED = 0.6, 0.8
+"""Fractions of the gap to a better hit that a linked record gains: by a common name, by a stated
+relation."""
+MAX_LEADING = 100
+"""Maximum number of hits whose links are followed."""
+IMPORTANCE = 0.2
+"""Share for importance: importance 1 gains half of it, importance 0 loses half of it."""
+NEW, NEW_DAYS = 0.02, 30.0
+"""Share of a new record, and its half-life in days."""
+FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
+"""By durability: the maximum loss through age, and the days until half of it is lost."""
+HALF_SCORE = 1.2
+"""The weighted sum of shares that is shown as a score of 0.5. No sum is shown as 1."""
+DAY = 86_400.0
+
+
+class Shares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The components of an item's score, before they are multiplied by its scope's weight."""
+
+    meaning: float = 0.0
+    words: float = 0.0
+    coverage: float = 0.0
+    around: float = 0.0
+    session: float = 0.0
+    speaker: float = 0.0
+    firsthand: float = 0.0
+    timed: float = 0.0
+    density: float = 0.0
+    wish: float = 0.0
+    recent: float = 0.0
+    time: float = 0.0
+    topic: float = 0.0
+    related: float = 0.0
+    importance: float = 0.0
+    age: float = 0.0
+    feedback: float = 0.0
+    echo: float = 0.0
+    nod: float = 0.0
+    reply: float = 0.0
+    standing: float = 0.0
+    named: float = 0.0
+    update: float = 0.0
+
+
+class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record with its score, from 0 to 1, and the components of the score.
+
+    `cosine`: of the record and the question, None if it has no comparable vector. `covered`: the
+    fraction of the question's words that it contains.
+    """
+
+    row: int
+    score: float
+    shares: Shares
+    weight: float
+    cosine: float | None
+    covered: float
+    mark: Mark = UNMARKED
+
+
+class Draft:
+    """The score components that need no vector, computed while the question is embedded."""
+
+    def __init__(
+        self, query: Query, reach: Reach, now: datetime, feedback_weight: float, worded: WordMatches
+    ) -> None:
+        view = worded.view
+        self.query = query
+        self.caller = reach.caller
+        self.wording = Wording(worded, query)
+        self.topics: Flags = np.zeros(view.size, bool)
+        self.topics[view.positions(worded.topics)] = True
+        self.weights = _scope_weights(view, reach)
+        self.shares: dict[str, Array] = {
+            **self.wording.shares,
+            **_form_shares(view, query),
+            **_record_shares(view, query, now),
+            "topic": np.where(self.topics, TOPIC, 0.0),
+            "feedback": feedback_weight * view.column["feedback"],
+        }
+        self.sums = sum(self.shares.values(), np.zeros(view.size))
+
+
+def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[RankedRecord]]:
+    """Return a lazy iterator over the records that match the question, best first.
+
+    A record matches by its meaning, a word of the question, its topic key, or a link to such a
+    record.
+    """
+    view, wording, weights = found.view, draft.wording, draft.weights
+    if not view.size:
+        return iter(())
+    like = Likeness(found, wording, draft.query)
+    hit = like.hits(wording, min_score) | draft.topics
+    linked, related = yield from _linked(view, like, hit)
+    weak = like.weak_hits(hit | linked, min_score)
+    relevant = hit | linked | weak
+    total = Total(draft.shares, draft.sums, weights)
+    around = np.where(weak, 0.0, like.around)  # neighbours of weak hits do not count
+    total.add(meaning=like.meaning, around=around, related=related)
+    echoes = Echoes(wording, total.sums, weights)
+    yield from echoes.demote(relevant, repeats_question(draft.query, wording, like))
+    total.add(echo=echoes.share)
+    total.add(nod=(yield from nods(view, total.scores, relevant)))
+    scores = total.scores
+    with_replies = yield from put_replies_first(draft.query, wording, like, scores, relevant)
+    total.add_change("reply", scores, with_replies)
+    standing = StandingFacts(view, total.sums, weights)
+    standing.demote_shared(relevant)
+    standing.promote(draft.query, wording, like, min_score)
+    total.add(standing=standing.share)
+    variants = Variants(view, draft.caller)
+    hops = Hops(wording, like, total)
+    yield from look_closer(view, relevant, variants, hops)
+    if not draft.query.about_past:
+        yield from variants.follow_facts(hops.scores, relevant)
+    variants.mark_outdated(echoes.outdated)
+    total.add(named=hops.share)
+    scores = total.scores
+    total.add_change("update", scores, variants.put_newest_first(scores))
+    scores = total.scores
+    ranking = _Ranking(view, like, wording.covered, total, scores, variants)
+    pages = sorted_pages(scores, np.flatnonzero(relevant), view.column)
+    return chain.from_iterable(map(ranking.records_at, pages))
+
+
+def shown_scores(sums: Array) -> Array:
+    """Return the scores that items show: more is always more, and never quite 1."""
+    squares = np.maximum(sums, 0.0) ** 2
+    return np.asarray(squares / (squares + HALF_SCORE**2))
+
+
+class _Ranking(NamedTuple):
+    """The final scores and components of all positions."""
+
+    view: View
+    like: Likeness
+    covered: Array
+    total: Total
+    scores: Array
+    variants: Variants
+
+    def records_at(self, positions: list[int]) -> Iterator[RankedRecord]:
+        scores = shown_scores(self.scores[positions]).round(4).tolist()
+        names, shares = self.total.shares.keys(), self.total.shares.values()
+        summands = np.array([one[positions] for one in shares]).round(4).T.tolist()
+        for place, position in enumerate(positions):
+            yield RankedRecord(
+                row=int(self.view.column["row"][position]),
+                score=scores[place],
+                shares=Shares(**dict(zip(names, summands[place], strict=True))),
+                weight=float(self.total.weights[position]),
+                cosine=self.like.cosine_at(position),
+                covered=float(self.covered[position]),
+                mark=self.variants.marks.get(position, UNMARKED),
+            )
+
+
+def _scope_weights(view: View, reach: Reach) -> Array:
+    """Return each record's weight, by its scope and by whether it is of the current session."""
+    column, names = view.column, view.names
+    weights = names.scopes.map_values(partial(reach.weight, session_id=None))[column["scope"]]
+    ended = column["type"] == names.types.number_of("task")
+    current = reach.caller.session_id
+    if current is not None:
+        in_session = column["session"] == names.sessions.number_of(("session", current))
+        weights = np.where(in_session, reach.weight("session", current), weights)
+        of_session = [names.sessions.number_of((scope, current)) for scope in get_args(OwnerScope)]
+        ended &= ~np.isin(column["session"], of_session)
+    return np.asarray(np.where(ended, ENDED * weights, weights))
+
+
+def _form_shares(view: View, query: Query) -> dict[str, Array]:
+    """Return the shares for the form of a text.
+
+    Most count for people's messages only, and less the more the query itself states something.
+    """
+    column, names = view.column, view.names
+    asking = 1.0 - query.stating
+    person = asking * ~column["machine"]
+    named = names.labels.map_values(partial(_is_named, frozenset(query.terms)))[column["label"]]
+    count = column["firsthand"]
+    is_firsthand = count > 0
+    timed = TIMED * is_firsthand + TIMED_WHEN * query.asks_when
+    return {
+        "speaker": SPEAKER * named,
+        "firsthand": person * (FIRSTHAND * is_firsthand + NAMED_FIRSTHAND * named * count / 4),
+        "timed": person * column["timed"] * timed,
+        "density": DENSITY * person * column["density"],
+        "wish": WISH * person * column["wish"] * view.with_assistant,
+        "recent": RECENT * query.stating / (1 + view.sessions_back / RECENT_SESSIONS),
+    }
+
+
+def _is_named(terms: frozenset[str], label: str | None) -> bool:
+    return label is not None and not terms.isdisjoint(label.lower().split())
+
+
+def _record_shares(view: View, query: Query, now: datetime) -> dict[str, Array]:
+    """Return the shares that do not depend on a record's text."""
+    column = view.column
+    return {
+        "time": TIME * _is_in_window(query, column["time"]),
+        "importance": IMPORTANCE * (column["importance"] - 0.5),
+        "age": _age_shares(view.names, column, (now.timestamp() - column["time"]) / DAY),
+    }
+
+
+def _linked(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array]]:
+    """Return the records that the best hits link to, by name or relation, and what they gain."""
+    likeness = np.where(hit, like.own, 0.0)
+    best = (
+        np.argpartition(-likeness, MAX_LEADING)[:MAX_LEADING]
+        if view.size > MAX_LEADING
+        else np.arange(view.size)
+    )
+    leading = {int(view.column["row"][i]): float(likeness[i]) for i in best[likeness[best] > 0]}
+    linked = np.zeros((2, view.size))  # the best lead by a common name, and by a stated relation
+    related = (yield DetailRequest(related=list(leading))).related
+    for row, others in related.items():
+        for stated in (False, True):
+            rows = [other.row for other in others if other.stated is stated]
+            for position in view.positions(rows):
+                linked[int(stated), position] = max(linked[int(stated), position], leading[row])
+    gains = np.array([[RELATED], [STATED]]) * np.maximum(linked - like.own, 0.0)
+    return np.asarray(linked.any(axis=0)), gains.max(axis=0)
+
+
+def _is_in_window(query: Query, times: Array) -> Array:
+    """Return 1 for each record from the time that the question names, else 0."""
+    if query.window is None:
+        return np.zeros(len(times))
+    since, until = query.window.since, query.window.until
+    after = times >= since.timestamp() if since else np.ones(len(times), bool)
+    before = times < until.timestamp() if until else np.ones(len(times), bool)
+    return (after & before).astype(np.float64)
+
+
+def _age_shares(names: Names, column: Mapping[str, Any], days: Array) -> Array:
+    """Return the share for age: new records gain a little; all but `core` records fade."""
+    days = np.maximum(days, 0.0)
+    loss = names.durabilities.map_values(lambda name: FADING.get(name, (0.0, 1.0))[0])
+    half_life = names.durabilities.map_values(lambda name: FADING.get(name, (0.0, 1.0))[1])
+    durability = column["durability"]
+    fading = loss[durability] * (1 - np.exp2(-days / half_life[durability]))
+    return np.asarray(NEW * np.exp2(-days / NEW_DAYS) - fading)

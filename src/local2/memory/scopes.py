@@ -1,0 +1,213 @@
+"""Define which records a caller may find and write, how scopes are weighted, and who stated them.
+
+Records of an agent or of the tenant were also stated by a user. Other callers do not learn by whom.
+"""
+
+from collections.abc import Collection
+from typing import Self
+
+import msgspec
+
+from local2.errors import ForbiddenError, InvalidArgumentsError
+from local2.ledger.records import (
+    SOURCE_STRENGTH,
+    TENANT_OWNED,
+    NewRecord,
+    Record,
+    principal_of,
+    source_class_of,
+)
+from local2.ledger.search import Place
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import Kind, OwnerScope, Scope, StatedBy
+from local2.settings import MemorySettings
+
+OPTIONS = {"session_id": "--session", "user": "--user", "source": "--agent"}
+"""Maps fields of the envelope to options of the command line."""
+NO_SESSION = "\x00"
+"""The id of a session that has no records."""
+
+KINDS: dict[OwnerScope, tuple[Kind, ...]] = {
+    "session": ("chat_message", "tool_output", "episode", "fact"),
+    "user": ("fact", "note", "episode"),
+    "agent": ("fact",),
+    "tenant": ("fact", "document_chunk"),
+}
+_CLASSES: dict[Scope, tuple[OwnerScope, ...]] = {
+    "session": ("session",),
+    "history": ("session",),
+    "user": ("user",),
+    "agent": ("agent",),
+    "tenant": ("tenant",),
+    "any": ("session", "user", "agent", "tenant"),
+}
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """The weight of each class of records; 0 excludes the class."""
+
+    session: float
+    history: float
+    user: float
+    agent: float
+    tenant: float
+
+    @classmethod
+    def of(cls, settings: MemorySettings) -> Self:
+        return cls(
+            session=settings.weight_session,
+            history=settings.weight_history,
+            user=settings.weight_user,
+            agent=settings.weight_agent,
+            tenant=settings.weight_tenant,
+        )
+
+
+EQUAL_WEIGHTS = Weights(session=1, history=1, user=1, agent=1, tenant=1)
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """The records that a search may find.
+
+    `only_session`: the only session to search. `excluded_session`: the session to exclude.
+    """
+
+    caller: Caller
+    weights: Weights
+    places: tuple[Place, ...]
+    only_session: str | None = None
+    excluded_session: str | None = None
+
+    def weight(self, scope: OwnerScope, session_id: str | None) -> float:
+        """Return the weight of a record in a scope and session."""
+        if scope != "session":
+            return float(getattr(self.weights, scope))
+        current = session_id is not None and session_id == self.caller.session_id
+        return self.weights.session if current else self.weights.history
+
+
+def reach(scope: Scope, kinds: Collection[Kind], caller: Caller, weights: Weights) -> Reach:
+    """Return the records that `caller` may find in a scope.
+
+    Raises:
+        InvalidArgumentsError: The scope needs an identity that the caller lacks.
+    """
+    _check_identity(scope, caller, otherwise=", or search scope 'any'")
+    current = scope != "history" and weights.session > 0
+    past = scope != "session" and weights.history > 0
+    is_searched: dict[OwnerScope, bool] = {
+        "session": current or past,
+        "user": weights.user > 0,
+        "agent": weights.agent > 0 and bool(caller.agent),
+        "tenant": weights.tenant > 0,
+    }
+    places = [
+        Place(class_, owner, kind)
+        for class_ in _CLASSES[scope]
+        if is_searched[class_]
+        for owner in _owners(class_, caller)
+        for kind in KINDS[class_]
+        if kind in kinds
+    ]
+    return Reach(
+        caller=caller,
+        weights=weights,
+        places=tuple(places),
+        only_session=None if past else caller.session_id or NO_SESSION,
+        excluded_session=None if current else caller.session_id,
+    )
+
+
+def owner_in(scope: OwnerScope, caller: Caller) -> str:
+    """Return the owner of records that the caller stores in a scope.
+
+    Raises:
+        InvalidArgumentsError: The scope needs an identity that the caller lacks.
+    """
+    _check_identity(scope, caller)
+    return _owner(scope, caller)
+
+
+def may_write(scope: OwnerScope, caller: Caller) -> bool:
+    """Return whether the caller's role may write to a scope."""
+    return caller.writes is None or scope in caller.writes
+
+
+def check_may_write(scope: OwnerScope, caller: Caller) -> None:
+    """Raise a ForbiddenError unless the caller's role may write to the scope."""
+    if not may_write(scope, caller):
+        raise ForbiddenError(
+            f"A {caller.role} may not write to the scope {scope!r}.",
+            remedy="Topics that start with user. are the user's own; config/roles.yaml defines "
+            "which role may write to which scopes.",
+        )
+
+
+def own_places(caller: Caller) -> list[tuple[OwnerScope, str]]:
+    """Return scope and owner of the facts that the caller may see."""
+    scopes: tuple[OwnerScope, ...] = ("user", "agent", "tenant")
+    return [(scope, owner) for scope in scopes for owner in _owners(scope, caller)]
+
+
+def places_of_facts(caller: Caller) -> list[Place]:
+    """Return the places of the caller's own facts and of the tenant's."""
+    scopes: tuple[OwnerScope, ...] = ("session", "user", "agent", "tenant")
+    return [Place(scope, owner, "fact") for scope in scopes for owner in _owners(scope, caller)]
+
+
+def may_see(record: Record, caller: Caller) -> bool:
+    return owns(record.scope, record.owner, caller)
+
+
+def owns(scope: OwnerScope, owner: str, caller: Caller) -> bool:
+    """Return whether records of this scope and owner are the caller's or the tenant's."""
+    return owner in _owners(scope, caller)
+
+
+def _check_identity(scope: Scope, caller: Caller, *, otherwise: str = "") -> None:
+    lacking = {
+        "session": "session_id" if caller.session_id is None else None,
+        "history": "user" if caller.user is None else None,
+        "user": "user" if caller.user is None else None,
+        "agent": "source" if not caller.agent else None,
+    }.get(scope)
+    if lacking is not None:
+        raise InvalidArgumentsError(
+            f"scope: {scope!r} needs an identity; the request's envelope has no {lacking}.",
+            remedy=f"{how_to_send(lacking)}{otherwise}.",
+        )
+
+
+def how_to_send(field: str) -> str:
+    """Return the remedy for an envelope without a field that identifies the caller."""
+    instead = ", or a token where there are accounts" if field == "user" else ""
+    return f"Send {field} in the envelope{instead} (`local2`: {OPTIONS[field]})"
+
+
+def _owner(class_: OwnerScope, caller: Caller) -> str:
+    """Return the owner of the caller's records of a class; the tenant, if no user is known."""
+    if class_ == "agent":
+        return caller.agent or TENANT_OWNED
+    return TENANT_OWNED if class_ == "tenant" else caller.user or TENANT_OWNED
+
+
+def _owners(class_: OwnerScope, caller: Caller) -> tuple[str, ...]:
+    """Return the owners of the records of a class that the caller may find."""
+    own = _owner(class_, caller)
+    is_personal = class_ in {"session", "user"}
+    return (own, TENANT_OWNED) if is_personal and caller.has_unnamed else (own,)
+
+
+def stated_by(record: Record, caller: Caller) -> StatedBy:
+    """Return whether the calling user stated a record, or somebody else or an unknown user."""
+    return "self" if principal_of(record) in _owners("user", caller) else "other"
+
+
+def may_retire(new: NewRecord, old: NewRecord) -> bool:
+    """Return whether a record may replace another: it is of the same user and at least as strong.
+
+    So documents, tools and other users cannot retire what a user stated.
+    """
+    user = principal_of(new)
+    is_as_strong = SOURCE_STRENGTH[source_class_of(new)] >= SOURCE_STRENGTH[source_class_of(old)]
+    return is_as_strong and user is not None and user == principal_of(old)

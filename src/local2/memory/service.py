@@ -1,0 +1,304 @@
+"""The memory of one caller, as tools, agents and Python programs use it.
+
+`MemoryService` recalls, consolidates, and has the four operations of the reference. Everything else
+is in its parts, such as `facts`. `ScopedResults` turns the results of several scopes into text for
+prompts: a section per scope, a line per memory.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import cached_property
+
+import msgspec
+
+from local2.ledger.door import Ledger
+from local2.ledger.records import TENANT_OWNED, source_class_of
+from local2.ledger.upkeep import Actor
+from local2.llm.framing import fact_line, section
+from local2.memory.audit import Audit
+from local2.memory.changes import Changes
+from local2.memory.erasure import Erasure, Outside
+from local2.memory.facts import Facts, Relations
+from local2.memory.intake.documents import Documents
+from local2.memory.intake.echoes import UNANSWERED, Echoes
+from local2.memory.intake.intake import Intake
+from local2.memory.items import Items
+from local2.memory.portability import Portability
+from local2.memory.recall.items import RecallItem, labelled_text
+from local2.memory.recall.model import Synthesis, SynthesisItem
+from local2.memory.recall.recaller import Recaller, RecallRequest, RecallResult
+from local2.memory.scopes import EQUAL_WEIGHTS, places_of_facts, stated_by
+from local2.memory.sessions import Sessions, TopMemories
+from local2.memory.shown import AccessLog
+from local2.memory.tool_outputs import ToolOutputs
+from local2.memory.upkeep.backlog import Backlog
+from local2.memory.upkeep.consolidation import Consolidated, Consolidation
+from local2.protocol.answers import Hit
+from local2.protocol.envelope import Caller, Clock, new_id
+from local2.protocol.memories import EPISODIC, Answer, Scope
+from local2.protocol.payloads import Json
+from local2.settings import MemorySettings
+
+HEADINGS: dict[Scope, str] = {
+    "session": "memories-of-this-session",
+    "history": "memories-of-earlier-sessions",
+    "user": "memories-of-the-user",
+    "agent": "memories-of-the-agent",
+    "tenant": "memories-for-everybody",
+    "any": "memories",
+}
+
+RECORD_FIELDS = ("session_id", "query_id", "agent", "score")
+"""Fields of a record that are added to the metadata of its hit."""
+MAX_USERS = 10
+"""Maximum number of other users that are named."""
+MIN_COVERED = 0.3
+"""Minimum fraction of the question's words that makes an episode a hit at any cosine."""
+
+
+class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of a search in several scopes."""
+
+    caller: Caller
+    scopes: dict[Scope, RecallResult]
+
+    def text(self) -> str:
+        """Return a section for each scope with results; empty if nothing was found.
+
+        Each memory is quoted with its source, and never takes more than one line.
+        """
+        return "\n".join(
+            section(HEADINGS[scope], [self._line(item) for item in result.items])
+            for scope, result in self.scopes.items()
+            if result.items
+        )
+
+    def _line(self, item: RecallItem) -> str:
+        record = item.record
+        by = stated_by(record, self.caller)
+        return fact_line(labelled_text(record), None, by, source_class_of(record))
+
+
+DEFAULT_TOP_K, CANDIDATE_FACTOR = 6, 2
+"""Default number of results per scope, and by how much more candidates a reranker gets."""
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Hits, best first. `degraded`: some could only be found by their words; `reason`: why."""
+
+    hits: list[Hit]
+    degraded: bool = False
+    reason: str | None = None
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of one tenant's memory that all callers use."""
+
+    ledger: Ledger
+    settings: MemorySettings
+    clock: Clock
+    changes: Changes
+    echoes: Echoes
+    recaller: Recaller
+    synthesis: Synthesis
+    consolidation: Consolidation
+    accesses: AccessLog
+    backlog: Backlog
+    outside: Outside
+
+
+class MemoryService:
+    """The memory of one caller, made for one request. What a method stored is on disk."""
+
+    def __init__(self, shared: Shared, caller: Caller) -> None:
+        self.caller = caller
+        self._shared = shared
+
+    @cached_property
+    def facts(self) -> Facts:
+        shared = self._shared
+        return Facts(shared.ledger, shared.changes, self.caller, shared.clock)
+
+    @cached_property
+    def relations(self) -> Relations:
+        return Relations(self._shared.ledger, self.caller, self._shared.clock)
+
+    @cached_property
+    def intake(self) -> Intake:
+        shared = self._shared
+        return Intake(shared.ledger, shared.changes, shared.echoes, self.caller, shared.clock)
+
+    @cached_property
+    def documents(self) -> Documents:
+        shared = self._shared
+        return Documents(shared.ledger, shared.changes, caller=self.caller, clock=shared.clock)
+
+    @cached_property
+    def items(self) -> Items:
+        shared = self._shared
+        return Items(shared.ledger, shared.changes, shared.recaller, self.caller, shared.clock)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        shared = self._shared
+        return Sessions(shared.ledger, self.caller, shared.settings, shared.clock)
+
+    @cached_property
+    def outputs(self) -> ToolOutputs:
+        return ToolOutputs(self._shared.ledger, self.caller.user or TENANT_OWNED)
+
+    @cached_property
+    def portability(self) -> Portability:
+        shared = self._shared
+        return Portability(shared.ledger, shared.backlog, self.caller, shared.clock)
+
+    @cached_property
+    def erasure(self) -> Erasure:
+        return Erasure(self._shared.ledger, self._shared.outside, self.caller, self._shared.clock)
+
+    @cached_property
+    def audit(self) -> Audit:
+        return Audit(self._shared.ledger, self._shared.changes, self.caller)
+
+    async def write_topic(self, topic: str, content: str) -> str:
+        """Set the value of a standing fact; return the id of the active version.
+
+        Raises:
+            InvalidArgumentsError: The key violates the rule for topics, or the content is blank.
+        """
+        return (await self.facts.store_topic(topic, content)).id
+
+    async def recall_topic(self, topic: str) -> str | None:
+        """Return the value of a standing fact, or None. Needs neither index nor embedder.
+
+        Raises:
+            InvalidArgumentsError: The key violates the rule for topics.
+        """
+        record = await self.facts.topic(topic)
+        return record.content if record else None
+
+    async def write_episodic(self, content: str, metadata: Json | None = None) -> str:
+        """Store a note; return its id, which is the same for the same content and query_id.
+
+        Raises:
+            InvalidArgumentsError: See `Intake.store_episode`.
+        """
+        return (await self.intake.store_episode(content, metadata)).id
+
+    async def search_episodic(self, query: str, top_k: int | None = None) -> SearchResult:
+        """Find episodes and notes by meaning and words; `top_k`: None means the setting."""
+        top_k = top_k or self._shared.settings.top_k
+        request = RecallRequest(query=query, top_k=top_k, kinds=EPISODIC, weights=EQUAL_WEIGHTS)
+        return search_result(await self.recall(request))
+
+    async def recall(self, request: RecallRequest) -> RecallResult:
+        """Find all kinds of memories that answer a question; see Recaller."""
+        recalled = await self._shared.recaller.recall(self.caller, request)
+        self._shared.accesses.add(item.record.row for item in recalled.items)
+        return recalled
+
+    async def other_users(self) -> list[str]:
+        """Return other users with memories, for the user who runs the stack; others learn none."""
+        if not self.caller.has_unnamed:
+            return []
+        users = await self._shared.ledger.records.users(MAX_USERS)
+        return [user for user in users if user not in {TENANT_OWNED, self.caller.user}]
+
+    async def consolidate(self, *, dry_run: bool) -> Consolidated:
+        """Consolidate the caller's own facts and the tenant's, or only report the changes."""
+        caller = self.caller
+        actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
+        places = places_of_facts(caller)
+        return await self._shared.consolidation.of_places(places, actor, dry_run=dry_run)
+
+    async def search_tenant(self, query: str, top_k: int = DEFAULT_TOP_K) -> RecallResult:
+        """Search the documents and facts that everybody in the tenant may see."""
+        return await self._search("tenant", query, top_k)
+
+    async def search_agent(self, query: str, top_k: int = DEFAULT_TOP_K) -> RecallResult:
+        """Search the facts of the calling agent.
+
+        Raises:
+            InvalidArgumentsError: The caller is not an agent.
+        """
+        return await self._search("agent", query, top_k)
+
+    async def search_scopes(
+        self,
+        query: str,
+        scopes: Sequence[Scope] = ("tenant", "agent"),
+        *,
+        fast_mode: bool = False,
+        top_k: int = DEFAULT_TOP_K,
+    ) -> ScopedResults:
+        """Search several scopes concurrently; `text()` of the result is for prompts.
+
+        Args:
+            query: A question or keywords.
+            scopes: The order in which results are returned.
+            fast_mode: Skip the reranker.
+            top_k: Maximum number of results per scope.
+
+        Raises:
+            InvalidArgumentsError: A scope needs an identity that the caller lacks.
+        """
+        wanted = tuple(dict.fromkeys(scopes))
+        searches = (self._search(scope, query, top_k, rerank=not fast_mode) for scope in wanted)
+        results = await asyncio.gather(*searches, return_exceptions=True)
+        if failed := [result for result in results if isinstance(result, BaseException)]:
+            raise failed[0]
+        found = [result for result in results if not isinstance(result, BaseException)]
+        return ScopedResults(caller=self.caller, scopes=dict(zip(wanted, found, strict=True)))
+
+    async def _search(
+        self, scope: Scope, query: str, top_k: int, *, rerank: bool = True
+    ) -> RecallResult:
+        count = CANDIDATE_FACTOR * top_k
+        return await self.recall(
+            RecallRequest(query=query, top_k=top_k, scope=scope, rerank=rerank, candidates=count)
+        )
+
+    async def top_memories(self) -> TopMemories:
+        """Return the most important memories that the caller may see; no question is needed.
+
+        `section()` of the result is for prompts.
+        """
+        return await self.sessions.top_memories()
+
+    async def synthesize(self, query: str, recalled: RecallResult) -> Answer:
+        """Answer the question from the recalled items alone; empty if they do not answer it."""
+        items = [SynthesisItem.of(item.record) for item in recalled.items]
+        return await self._shared.synthesis.answer(query, items)
+
+
+def search_result(recalled: RecallResult) -> SearchResult:
+    """Return the items with content that are near in meaning or have the question's words."""
+    hits = [
+        _hit(item)
+        for item in recalled.items
+        if UNANSWERED not in item.record.metadata
+        and (item.covered >= MIN_COVERED or _is_near(item, recalled.min_score))
+    ]
+    return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)
+
+
+def _is_near(item: RecallItem, min_score: float) -> bool:
+    return item.cosine is not None and item.cosine >= min_score
+
+
+def _hit(item: RecallItem) -> Hit:
+    record = item.record
+    metadata = {
+        **{key: value for key, value in record.metadata.items() if key != "score"},
+        "timestamp_utc": record.event_time.isoformat().replace("+00:00", "Z"),
+        **{name: value for name in RECORD_FIELDS if (value := getattr(record, name)) is not None},
+    }
+    return Hit(
+        id=record.id,
+        content=record.content,
+        score=item.score,
+        metadata=metadata,
+        source_class=source_class_of(record),
+        outdated_by=item.outdated_by,
+        contradicts=item.contradicts,
+    )

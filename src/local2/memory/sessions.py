@@ -1,0 +1,300 @@
+"""Load one caller's sessions: their messages, their notes and the top memories.
+
+Top memories are facts, instructions and preferences: first the important and durable ones, then
+those with a topic key. If a session has too many notes, the oldest are merged into one; the merged
+notes stay in the ledger.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import accumulate, groupby
+
+import msgspec
+
+from local2.errors import InvalidArgumentsError
+from local2.language.sentences import excerpt
+from local2.ledger.door import Ledger
+from local2.ledger.records import TENANT_OWNED, Record, checked_text, source_class_of
+from local2.ledger.sessions import FactSelection, SessionKey, StoredMessage, StoredSession
+from local2.llm.framing import fact_line, section
+from local2.memory.scopes import how_to_send, own_places, stated_by
+from local2.protocol.answers import (
+    Note,
+    SessionCall,
+    SessionContent,
+    SessionMessage,
+    SessionNotes,
+    TopMemory,
+)
+from local2.protocol.envelope import Caller, Clock, content_id
+from local2.protocol.memories import MemoryType
+from local2.protocol.payloads import Json
+from local2.settings import MemorySettings
+
+TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
+SHARED_DIVISOR = 2
+"""The facts of an agent and of the tenant get at most half of the places."""
+SECTION = "pre-seeded-memories"
+"""Name of the prompt section with the top memories."""
+ARGS_BYTES = 4_000
+"""Maximum bytes of a call's arguments as JSON; longer ones are omitted."""
+MAX_NOTES, MERGED_NOTES = 15, 8
+"""Number of notes from which the oldest are merged, and how many of them."""
+EXCERPT, MERGED_SIZE = 160, 2_000
+"""Maximum characters of a note within a merged note, and of the merged note."""
+MERGED_ROLE = "earlier notes"
+"""The role of a merged note."""
+
+
+class TopMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """The top memories of a caller, the user's own first."""
+
+    memories: list[TopMemory]
+
+    def section(self) -> str:
+        """Return a prompt section with a line for each memory; empty if there are none."""
+        lines = [fact_line(m.content, m.topic, m.by, m.source_class) for m in self.memories]
+        return section(SECTION, lines) if lines else ""
+
+
+class TopSelection:
+    """Selects the top memories of a caller according to the settings."""
+
+    def __init__(self, caller: Caller, settings: MemorySettings) -> None:
+        self._caller = caller
+        self._settings = settings
+        self._count = settings.preseed_count
+        self._shared_count = math.ceil(self._count / SHARED_DIVISOR)
+
+    @property
+    def wanted(self) -> list[FactSelection]:
+        """The groups to read: important facts, then facts with a key; in both the user's first."""
+        places = own_places(self._caller)
+        own = tuple(place for place in places if place[0] == "user")
+        shared = tuple(place for place in places if place[0] != "user")
+        return [
+            FactSelection(
+                places=group,
+                types=TYPES,
+                least=self._settings.preseed_importance,
+                limit=limit,
+                standing=standing,
+            )
+            for standing in (False, True)
+            for group, limit in ((own, self._count), (shared, self._shared_count))
+        ]
+
+    def select(self, facts: Sequence[Sequence[Record]]) -> list[TopMemory]:
+        """Return the top memories out of the facts of each group in `wanted`, each text once."""
+        distinct = ({(one.topic, one.content): one for one in group} for group in facts)
+        own, shared, standing, shared_standing = (list(group.values()) for group in distinct)
+        left = self._shared_count - len(shared)
+        found = [*own, *shared, *standing, *shared_standing[:left]][: self._count]
+        found.sort(key=lambda one: one.scope != "user")
+        return [_top_memory(one, self._caller) for one in found]
+
+
+def _top_memory(record: Record, caller: Caller) -> TopMemory:
+    return TopMemory(
+        id=record.id,
+        content=record.content,
+        importance=record.importance,
+        event_time=record.event_time,
+        scope=record.scope,
+        by=stated_by(record, caller),
+        source_class=source_class_of(record),
+        topic=record.topic,
+    )
+
+
+class Sessions:
+    """The sessions of one caller. Their owner is taken from the caller, never from a session id."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        caller: Caller,
+        settings: MemorySettings,
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._caller = caller
+        self._owner = caller.user or TENANT_OWNED
+        self._top = TopSelection(caller, settings)
+        self._clock = clock
+
+    async def top_memories(self) -> TopMemories:
+        """Return the memories that the caller should know in every turn."""
+        facts = await self._ledger.sessions.important(self._top.wanted)
+        return TopMemories(memories=self._top.select(facts))
+
+    async def note(self, content: str, role: str | None = None) -> SessionNotes:
+        """Store a note in the caller's session. The default role is the caller's agent.
+
+        A note with the same role and words is stored once.
+
+        Raises:
+            InvalidArgumentsError: The caller has no session, or the note or its role is blank.
+        """
+        role = " ".join(checked_text(role or self._caller.agent or "agent", "role").split())
+        session = SessionKey(self._owner, self._session_id(None))
+        text, at = checked_text(content, "content"), self._clock()
+        return await self._ledger.notes.store(session, role, text, at, merge=merge_oldest)
+
+    async def load(self, session_id: str | None, limit: int) -> SessionContent:
+        """Return a session's newest messages (at most `limit`), its notes and the top memories.
+
+        Tool results follow the assistant's message that requested them. If that message was not
+        recorded, an empty one takes its place.
+
+        Raises:
+            InvalidArgumentsError: Neither the argument nor the caller names a session.
+        """
+        session = SessionKey(self._owner, self._session_id(session_id))
+        make = partial(self._content, session.session_id, limit)
+        return await self._ledger.sessions.load(session, limit, self._top.wanted, make)
+
+    def _content(self, session_id: str, limit: int, stored: StoredSession) -> SessionContent:
+        ordered = conversation(in_order(stored.messages))
+        messages = from_call(ordered, max(0, len(ordered) - limit))
+        return SessionContent(
+            session_id=session_id,
+            messages=messages,
+            earlier=stored.earlier or len(messages) < len(ordered),
+            notes=stored.notes,
+            memories=self._top.select(stored.facts),
+        )
+
+    def _session_id(self, session_id: str | None) -> str:
+        if known := session_id or self._caller.session_id:
+            return known
+        raise InvalidArgumentsError(
+            "session_id: the request's envelope has none.",
+            remedy=f"{how_to_send('session_id')}.",
+        )
+
+
+def in_order(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
+    """Return the messages with those of a turn side by side, the question first.
+
+    A tool's result may be stored before the question. The messages' times are ignored, because
+    clocks are set back and a message may claim any time.
+    """
+    turns: dict[str | int, list[StoredMessage]] = {}
+    for number, message in enumerate(stored):
+        turns.setdefault(message.turn or number, []).append(message)
+    ordered = (sorted(turn, key=lambda one: one.role != "user") for turn in turns.values())
+    return [message for turn in ordered for message in turn]
+
+
+def conversation(stored: Sequence[StoredMessage]) -> list[SessionMessage]:
+    """Return the records as messages; consecutive tool results follow one assistant's message."""
+    messages: list[SessionMessage] = []
+    for are_results, group in groupby(stored, key=lambda one: one.role == "tool"):
+        if are_results:
+            results = list(group)
+            messages[-1:] = _with_calls(messages[-1:], results)
+            messages += map(_message, results)
+        else:
+            messages += map(_message, group)
+    return messages
+
+
+def from_call(messages: Sequence[SessionMessage], start: int) -> list[SessionMessage]:
+    """Return the messages from `start` on, without tool results whose call precedes them.
+
+    A result means nothing without its call. If only results are left, the message with their calls
+    takes the place of the first.
+    """
+    roles = [message.role for message in messages]
+    first = next((n for n in range(start, len(roles)) if roles[n] != "tool"), len(roles))
+    results = messages[start + 1 : first]
+    if first < len(roles) or not results:
+        return list(messages[first:])
+    calling = next(message for message in reversed(messages[:start]) if message.role != "tool")
+    answered = {message.tool_call_id for message in results}
+    calls = [call for call in calling.tool_calls if call.id in answered]
+    return [msgspec.structs.replace(calling, tool_calls=calls), *results]
+
+
+def _with_calls(
+    before: Sequence[SessionMessage], results: Sequence[StoredMessage]
+) -> Iterator[SessionMessage]:
+    """Yield the message before the results with their calls added, or a new one with the calls."""
+    calls = [_call(result) for result in results]
+    if before and before[0].role == "assistant":
+        answered = {call.id for call in calls}
+        waiting = [call for call in before[0].tool_calls if call.id not in answered]
+        yield msgspec.structs.replace(before[0], tool_calls=[*calls, *waiting])
+        return
+    yield from before
+    first = _message(results[0])
+    yield SessionMessage(
+        role="assistant",
+        content="",
+        id=content_id("tool_calls", first.id),
+        event_time=first.event_time,
+        query_id=first.query_id,
+        tool_calls=calls,
+    )
+
+
+def _message(stored: StoredMessage) -> SessionMessage:
+    return SessionMessage(
+        role=stored.role,
+        content=stored.content,
+        id=stored.id,
+        event_time=stored.event_time,
+        name=stored.label,
+        source_ref=stored.source_ref,
+        query_id=stored.query_id,
+        tool_calls=[_shortened(**call) for call in stored.metadata.get("tool_calls", ())],
+        tool_call_id=_call_id(stored) if stored.role == "tool" else None,
+    )
+
+
+def _call(result: StoredMessage) -> SessionCall:
+    return _shortened(_call_id(result), result.label or "tool", result.metadata.get("args", {}))
+
+
+def _shortened(id: str | None, name: str, args: Json) -> SessionCall:  # noqa: A002 - the field's name
+    short = len(msgspec.json.encode(args)) <= ARGS_BYTES
+    return SessionCall(id=id or "", name=name, args=args if short else {})
+
+
+def _call_id(result: StoredMessage) -> str:
+    return result.source_ref or result.id
+
+
+def merge_oldest(notes: Sequence[Note]) -> Note | None:
+    """Merge the oldest notes into one if there is no room for another note."""
+    return merge(notes[:MERGED_NOTES]) if len(notes) >= MAX_NOTES else None
+
+
+def merge(notes: Sequence[Note]) -> Note:
+    """Merge notes into one that has their number and a line for each, as far as they fit."""
+    lines = [line for note in notes for line in _lines(note)]
+    newest = _newest(lines, MERGED_SIZE)
+    total = sum(note.merges or 1 for note in notes)
+    left_out = f", the oldest {total - len(newest)} left out" if len(newest) < total else ""
+    last = notes[-1]
+    return Note(
+        position=last.position,
+        role=MERGED_ROLE,
+        content="\n".join([f"{total} notes, shortened{left_out}:", *newest]),
+        event_time=last.event_time,
+        merges=total,
+    )
+
+
+def _lines(note: Note) -> list[str]:
+    """Return the lines that represent a note in a merged note."""
+    own = f"{note.role}: {excerpt(note.content, EXCERPT)}"
+    return note.content.split("\n")[1:] if note.merges else [own]
+
+
+def _newest(lines: Sequence[str], size: int) -> Sequence[str]:
+    """Return the last lines that fit into `size` characters."""
+    sizes = accumulate(len(line) + 1 for line in reversed(lines))
+    return lines[len(lines) - sum(each <= size for each in sizes) :]

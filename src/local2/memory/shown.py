@@ -1,0 +1,131 @@
+"""Log what callers are shown: the results of the memory's tools, and how often each record.
+
+The results are logged with the records that they show, so that they are recognised when somebody
+reports them. This log is bounded and lives in this process only: nothing is known about answers
+from before `since`.
+
+The recalls of each record are counted, so that consolidation knows which are used. Counts are
+collected in memory and written in batches, outside of any request. A kill loses the counts of the
+last seconds, which were never acknowledged.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from local2.errors import StorageError
+from local2.ledger.door import Upkeep
+from local2.ledger.records import TENANT_OWNED
+from local2.ledger.upkeep import Access
+from local2.protocol.envelope import Caller, Clock
+
+MAX_RESULTS = 10_000
+"""Maximum number of results that are remembered, the latest ones."""
+MAX_SESSIONS = 2_000
+"""Maximum number of sessions for which the shown records are remembered."""
+NO_SESSION = ""
+"""Stands for the session of calls that name none."""
+MAX_SHOWN = 100
+"""Maximum number of shown records that are remembered per session, the latest ones."""
+COMPARED = 2_000
+"""Number of characters by which results are compared: agents report results cut and with other
+white space."""
+WRITE_SECONDS = 5.0
+"""Seconds for which counts are collected before they are written."""
+MAX_RECORDS = 10_000
+"""Maximum number of records with a count in memory; others are not counted until these are
+written."""
+RECORDS_PER_TRANSACTION = 500
+"""Number of records per transaction."""
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+log = structlog.get_logger()
+
+
+class AnswerLog:
+    """Remembers the results of the memory's tools, and the ids of the records that they showed."""
+
+    def __init__(self, since: datetime) -> None:
+        self.since = since
+        self._results = OrderedDict[bytes, tuple[str, ...]]()
+        self._sessions = OrderedDict[tuple[str, str], dict[str, None]]()
+
+    def add(self, caller: Caller, tool: str, content: str, ids: Iterable[str]) -> None:
+        """Log that a tool is about to answer `content`, which shows these records."""
+        owner, shown = caller.user or TENANT_OWNED, tuple(ids)
+        _put_bounded(self._results, _digest(owner, tool, content), shown, MAX_RESULTS)
+        if shown:
+            key = owner, caller.session_id or NO_SESSION
+            latest = dict.fromkeys((*self._sessions.get(key, ()), *shown[:MAX_SHOWN]))
+            latest = dict.fromkeys(list(latest)[-MAX_SHOWN:])
+            _put_bounded(self._sessions, key, latest, MAX_SESSIONS)
+
+    def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
+        """Return the ids of the records in a result; None if it is not a result of this memory."""
+        return self._results.get(_digest(owner, tool, content))
+
+    def shown_to(self, owner: str, session_id: str | None) -> tuple[str, ...]:
+        """Return the ids of the records shown to a session, or in calls without a session."""
+        keys = (owner, session_id or NO_SESSION), (owner, NO_SESSION)
+        return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
+
+
+def _put_bounded(held: OrderedDict[K, V], key: K, value: V, max_size: int) -> None:
+    held[key] = value
+    held.move_to_end(key)
+    if len(held) > max_size:
+        held.popitem(last=False)
+
+
+def _digest(owner: str, tool: str, content: str) -> bytes:
+    text = " ".join(content[: COMPARED * 2].split())[:COMPARED]
+    return hashlib.blake2b(msgspec.json.encode((owner, tool, text)), digest_size=16).digest()
+
+
+class AccessLog:
+    """Counts the recalls of one tenant's records."""
+
+    def __init__(self, upkeep: Upkeep, clock: Clock) -> None:
+        self._upkeep = upkeep
+        self._clock = clock
+        self._counts: dict[int, int] = {}
+        self._some = asyncio.Event()
+
+    def add(self, rows: Iterable[int]) -> None:
+        """Count the records that were returned to a caller."""
+        for row in rows:
+            if row in self._counts or len(self._counts) < MAX_RECORDS:
+                self._counts[row] = self._counts.get(row, 0) + 1
+                self._some.set()
+
+    async def run(self) -> None:
+        """Write the counts every few seconds until cancelled, and once more at the end."""
+        try:
+            while True:
+                await self._some.wait()
+                await asyncio.sleep(WRITE_SECONDS)
+                await self.write()
+        finally:
+            await self.write()
+
+    async def write(self) -> None:
+        """Write the counts. Counts that the ledger refuses are lost, and logged."""
+        counts, self._counts, now = self._counts, {}, self._clock()
+        self._some.clear()
+        rows = list(counts)
+        for start in range(0, len(rows), RECORDS_PER_TRANSACTION):
+            part = rows[start : start + RECORDS_PER_TRANSACTION]
+            accesses = [Access(row=row, times=counts[row], last=now) for row in part]
+            try:
+                await self._upkeep.add_access(accesses)
+            except StorageError as error:
+                log.warning("accesses_not_counted", records=len(part), reason=error.logged)

@@ -1,0 +1,225 @@
+"""Wire the memory of each tenant, and give each caller access to it."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from functools import cached_property
+
+import msgspec
+
+from local2.admission import FairSlots
+from local2.errors import ForbiddenError, InvalidArgumentsError
+from local2.ledger.door import Ledger
+from local2.llm.models import StructuredModel
+from local2.memory.changes import Announce, Changes
+from local2.memory.erasure import NoStreams, Outside, Streams
+from local2.memory.extraction.items import Extractor
+from local2.memory.intake.echoes import Announced, Echoes, KnownTools
+from local2.memory.intake.waiting_turns import WaitingTurns
+from local2.memory.recall.model import Synthesis
+from local2.memory.recall.recaller import Closeness, Recaller, RecallModels, Retrieval
+from local2.memory.scopes import Weights
+from local2.memory.service import MemoryService, Shared
+from local2.memory.shown import AccessLog, AnswerLog
+from local2.memory.upkeep.backlog import Backlog
+from local2.memory.upkeep.consolidation import Consolidation
+from local2.memory.upkeep.extraction import Extraction
+from local2.memory.upkeep.indexing import Indexer
+from local2.memory.upkeep.reembedding import Reembedding
+from local2.memory.upkeep.retention import Retention
+from local2.memory.upkeep.supersession import Judge, Supersession
+from local2.memory.vectors import Vectors
+from local2.protocol.envelope import Caller, Clock, utc_now
+from local2.settings import MemorySettings
+from local2.tenants.directory import Roles
+
+
+class Models(msgspec.Struct, frozen=True, kw_only=True):
+    """Optional models beside the embedder."""
+
+    recall: RecallModels = RecallModels()
+    extractor: Extractor | None = None
+    judge: Judge | None = None
+    synthesizer: StructuredModel | None = None
+
+
+class Memory:
+    """The memory of one tenant; `of` gives a caller access to it."""
+
+    def __init__(  # noqa: PLR0913 - what a memory consists of
+        self,
+        ledger: Ledger,
+        vectors: Vectors,
+        settings: MemorySettings,
+        *,
+        announce: Announce,
+        own_tools: frozenset[str] = frozenset(),
+        announced: Announced = lambda _tool: None,
+        models: Models | None = None,
+        streams: Streams | None = None,
+        turns: WaitingTurns | None = None,
+        searches: FairSlots | None = None,
+    ) -> None:
+        """Wire the parts.
+
+        The results of `own_tools` are not recorded; `announced` returns how a tool of another team
+        was announced. `streams` hold messages until they are stored; `turns` knows whether any
+        wait. `searches` are slots for searches that all tenants share.
+        """
+        models = models or Models()
+        self.tenant = ledger.tenant
+        self.ledger = ledger
+        self.backlog = Backlog(ledger.backlog)
+        self.indexer = Indexer(
+            ledger.index, vectors, self.backlog, patience=settings.starting_timeout
+        )
+        self.reembedding = Reembedding(ledger, vectors, self.backlog, self.indexer)
+        self.vectors = vectors
+        self.turns = turns or WaitingTurns()
+        self.settings = settings
+        self.clock: Clock = utc_now
+        self.answer_log = AnswerLog(since=utc_now())
+        self.tools = KnownTools(own_tools, self.answer_log, announced)
+        self.echoes = Echoes(ledger, self.answer_log, self.tools)
+        self.changes = Changes(self.backlog, announce)
+        self.accesses = AccessLog(ledger.upkeep, self._now)
+        self.consolidation = self._consolidation(models.judge)
+        self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
+        if models.extractor is not None:
+            self.backlog.add(Extraction(ledger, self.changes, models.extractor))
+        retrieval = Retrieval(ledger, self.indexer, vectors)
+        if models.judge is not None:
+            self.backlog.add(self._supersession(retrieval, models.judge))
+        self.recaller = self._recaller(retrieval, models.recall, searches)
+        self.retention = Retention(ledger, settings, announce, self._now)
+        self.outside = Outside(
+            self.backlog, self.indexer, vectors, streams or NoStreams(), self.recaller
+        )
+
+    def of(self, caller: Caller) -> MemoryService:
+        """Return the memory as seen by this caller.
+
+        Raises:
+            InvalidArgumentsError: The caller belongs to another tenant.
+        """
+        if caller.tenant != self.tenant:
+            raise InvalidArgumentsError(f"The tenant {caller.tenant!r} is not served here.")
+        return MemoryService(self._shared, caller)
+
+    @cached_property
+    def _shared(self) -> Shared:
+        return Shared(
+            ledger=self.ledger,
+            settings=self.settings,
+            clock=self._now,
+            changes=self.changes,
+            echoes=self.echoes,
+            recaller=self.recaller,
+            synthesis=self.synthesis,
+            consolidation=self.consolidation,
+            accesses=self.accesses,
+            backlog=self.backlog,
+            outside=self.outside,
+        )
+
+    def _now(self) -> datetime:
+        return self.clock()  # looked up at each call, because tests replace it
+
+    def _consolidation(self, judge: Judge | None) -> Consolidation:
+        return Consolidation(
+            self.ledger,
+            self.changes,
+            self.accesses,
+            settings=self.settings,
+            clock=self._now,
+            judge=judge,
+        )
+
+    def _recaller(
+        self, retrieval: Retrieval, models: RecallModels, searches: FairSlots | None
+    ) -> Recaller:
+        return Recaller(
+            retrieval,
+            models=models,
+            weights=Weights.of(self.settings),
+            feedback_weight=self.settings.feedback_weight,
+            min_score=self.settings.min_score,
+            clock=self._now,
+            turns=self.turns,
+            slots=searches,
+        )
+
+    def _supersession(self, retrieval: Retrieval, judge: Judge) -> Supersession:
+        closeness = Closeness(
+            top_k=self.settings.judge_top_k, distance=self.settings.judge_distance
+        )
+        return Supersession(self.ledger, retrieval, self.changes, judge, closeness)
+
+
+class Memories:
+    """The memories of all tenants. `roles` decide who may do what; without them, anybody may."""
+
+    def __init__(self, *tenants: Memory, roles: Roles | None = None) -> None:
+        self._roles = roles
+        self._tenants = {memory.tenant: memory for memory in tenants}
+        self._worker: str | None = None
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(tuple(self._tenants.values()))
+
+    def add(self, memory: Memory) -> None:
+        """Serve another tenant."""
+        self._tenants[memory.tenant] = memory
+        if self._worker is not None:
+            memory.indexer.worker_started(self._worker)
+
+    def worker_started(self, worker: str) -> None:
+        """Tell all memories that a vector worker has started; each then compares its index."""
+        self._worker = worker
+        for memory in self:
+            memory.indexer.worker_started(worker)
+
+    def storing_turn(self, tenant: str) -> AbstractContextManager[None]:
+        """Return the context in which a turn of this tenant is stored."""
+        memory = self._tenants.get(tenant)
+        return memory.turns.storing() if memory else nullcontext()
+
+    def remove(self, tenant: str) -> None:
+        """Stop serving a tenant."""
+        self._tenants.pop(tenant, None)
+
+    def of(self, caller: Caller) -> MemoryService:
+        """Return the memory of the caller's tenant, as seen by the caller.
+
+        Raises:
+            InvalidArgumentsError: The tenant is not served here.
+        """
+        return self.tenant(caller.tenant).of(caller)
+
+    async def admit(self, caller: Caller, action: str) -> MemoryService:
+        """Return the memory for a call of a tool or service, if the caller's role may use it.
+
+        Raises:
+            ForbiddenError: The role may not use it. The refusal is recorded in the audit trail.
+            InvalidArgumentsError: The tenant is not served here.
+        """
+        if self._roles is None or caller.role is None:
+            return self.of(caller)
+        memory = self.tenant(caller.tenant)
+        try:
+            self._roles.check(caller.role, action)
+        except ForbiddenError as error:
+            await memory.ledger.audit.deny(action, caller, str(error), memory.clock())
+            raise
+        writes = self._roles.scopes(caller.role)
+        return memory.of(msgspec.structs.replace(caller, writes=writes))
+
+    def tenant(self, name: str) -> Memory:
+        """Return a tenant's memory.
+
+        Raises:
+            InvalidArgumentsError: The tenant is not served here.
+        """
+        if name not in self._tenants:
+            raise InvalidArgumentsError(f"The tenant {name!r} is not served here.")
+        return self._tenants[name]

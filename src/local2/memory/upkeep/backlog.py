@@ -1,0 +1,297 @@
+"""Run the jobs that work on records after their acknowledgement.
+
+The tasks are in the ledger, written in the transaction of their records. Each job has a loop, which
+claims its tasks in batches and handles failures. If something that the job needs is out of reach,
+the job pauses and no task counts a failure. A task that fails on its own is retried later, alone,
+and finally set aside, so that the others go on.
+"""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import structlog
+
+from local2.errors import (
+    BusError,
+    Local2Error,
+    ModelError,
+    ModelRefusedError,
+    OverloadedError,
+    StorageError,
+    VectorError,
+    VectorFaultError,
+)
+from local2.ledger.door import TaskQueue
+from local2.ledger.records import LONGEST_RETRY_DELAY, Task, TaskKind
+from local2.protocol.envelope import Clock, utc_now
+
+ATTEMPTS = 4
+"""Number of failures after which a task is set aside. The last one is about two minutes after the
+first, which outlasts a restart of the failed service."""
+FIRST_RETRY = timedelta(seconds=1)
+"""Delay after the first failure of a task; multiplied by ten after each further one."""
+GATHERING, LONGEST_GATHERING = 0.1, 1.0
+"""Seconds that the tasks of a large write wait for more: after the last one, and at most. A busy
+embedder slows down the writes that are not acknowledged yet."""
+FIRST_PAUSE = 0.1
+"""Seconds of a job's first pause; doubled while what it needs remains out of reach."""
+
+log = structlog.get_logger()
+
+
+class Job(ABC):
+    """Works on the tasks of one or more kinds, which need the same resources."""
+
+    name: str
+    """Prefix of the log's events, as in `indexing_delayed`."""
+    kinds: tuple[TaskKind, ...]
+    max_batches: int = 1
+    """Maximum number of batches in flight."""
+    longest_pause: float = 60.0
+    """Maximum seconds between two checks whether what the job needs is back."""
+    starting: bool = False
+    """Whether what the job needs is still starting: then a delay is logged as info, not warning."""
+
+    def batch_size(self, kind: TaskKind) -> int:
+        """Return the maximum number of tasks in a batch."""
+        del kind
+        return 1
+
+    async def ready(self) -> None:  # noqa: B027 - many jobs need no preparation
+        """Prepare for taking tasks.
+
+        Raises:
+            Local2Error: Something that the job needs is out of reach.
+        """
+
+    @abstractmethod
+    async def do(self, tasks: Sequence[Task]) -> None:
+        """Do tasks of one kind, and finish each in the transaction that stores its effect.
+
+        A task may be passed twice, for example after a kill, so effects outside the ledger must be
+        idempotent.
+
+        Raises:
+            Local2Error: Something that the job needs is out of reach; see `is_out_of_reach`.
+            Exception: Anything else counts as a failure of one of the tasks.
+        """
+
+    def all_done(self) -> None:  # noqa: B027 - many jobs ignore it
+        """Called when no task is left."""
+
+
+def is_out_of_reach(error: Exception) -> bool:
+    """Return whether an error is caused by a service that a job needs, not by the job's input."""
+    of_needs = (BusError, OverloadedError, StorageError, VectorError, ModelError)
+    of_input = (ModelRefusedError, VectorFaultError)
+    return isinstance(error, of_needs) and not isinstance(error, of_input)
+
+
+class Runner:
+    """Runs one job: claims its tasks, retries them and pauses."""
+
+    def __init__(self, job: Job, queue: TaskQueue, clock: Clock) -> None:
+        self._job = job
+        self._queue = queue
+        self._clock = clock
+        self._work = asyncio.Event()
+        self._urgent = asyncio.Event()
+        """Set if a task was added that does not wait for more."""
+        self._added_at = 0.0
+        self._resumed = asyncio.Event()
+        self._kinds = list(job.kinds)
+        """The job's kinds, the one whose turn is next first."""
+        self._retry = False
+        """Whether the next claim prefers failed tasks; this alternates."""
+        self._interrupted: set[Task] = set()
+        """Tasks of batches interrupted by a failing service; others go first until one succeeds."""
+        self.is_caught_up = False
+        """Whether all added tasks are done, except for failed ones."""
+        self.last_progress = clock()
+        """When a task was last done, or when the first of the waiting tasks was added."""
+        self.problem: str | None = None
+        """The reason why the job pauses, until it succeeds."""
+        self._reported: str | None = None
+        self._pause = FIRST_PAUSE
+
+    def wake(self, *, many: bool = False) -> None:
+        """Wake the loop after tasks were added. `many`: wait for more, which probably follow."""
+        if self.is_caught_up:
+            self.last_progress = self._clock()
+        self.is_caught_up = False
+        self._added_at = time.monotonic()
+        self._work.set()
+        if not many:
+            self._urgent.set()
+
+    def resume(self) -> None:
+        """End a pause, because what the job needs is back."""
+        self._resumed.set()
+        self.wake()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait until the job is resumed, at most for so many seconds."""
+        await _wait(self._resumed, seconds)
+        self._resumed.clear()
+
+    async def finish(self, tasks: Sequence[Task]) -> None:
+        """Finish tasks whose effect is outside the ledger."""
+        await self._queue.finish(tasks)
+
+    async def run(self) -> None:
+        """Do tasks until cancelled. Tasks that were set aside get one more attempt first."""
+        tried_again = False
+        while True:
+            self._work.clear()
+            self._urgent.clear()
+            try:
+                if not tried_again:
+                    await self._queue.try_again(*self._job.kinds)
+                    tried_again = True
+                await self._job.ready()
+                await self._do_all()
+                due = await self._queue.next_due(*self._job.kinds)
+            except Local2Error as error:
+                self._note_delay(str(error))
+                await self.pause(self._pause)
+                self._pause = min(2 * self._pause, self._job.longest_pause)
+            else:
+                self._note_success()
+                await _wait(self._work, self._seconds_until(due) if due else None)
+                await self._gather()
+
+    async def _gather(self) -> None:
+        """Wait for further tasks of large writes, unless a task is urgent."""
+        latest = time.monotonic() + LONGEST_GATHERING
+        while not self._urgent.is_set():
+            left = min(self._added_at + GATHERING, latest) - time.monotonic()
+            if left <= 0:
+                return
+            await _wait(self._urgent, left)
+
+    def _seconds_until(self, due: datetime) -> float:
+        """Return the seconds until a time, limited in case the clock was set back."""
+        return min(due - self._clock(), LONGEST_RETRY_DELAY).total_seconds()
+
+    async def _do_all(self) -> None:
+        """Run batches until no task is left; raise errors of unreachable services."""
+        # Not a TaskGroup: that swallows a cancellation that arrives while one of its tasks fails.
+        running: dict[asyncio.Task[None], list[Task]] = {}
+        try:
+            while (batch := await self._next_batch(running.values())) or running:
+                if batch:
+                    running[asyncio.create_task(self._attempt(batch))] = batch
+                if not batch or len(running) == self._job.max_batches:
+                    done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    for one in done:
+                        await one
+                        del running[one]
+        finally:
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+        self.is_caught_up = not self._work.is_set()
+        if self.is_caught_up:
+            self._job.all_done()
+
+    async def _next_batch(self, running: Iterable[Sequence[Task]]) -> list[Task]:
+        """Claim tasks of the next kind; failed tasks take turns with the others."""
+        busy = {task for batch in running for task in batch}
+        for excluded in (busy | self._interrupted, busy) if self._interrupted else (busy,):
+            limits = {kind: self._job.batch_size(kind) for kind in self._kinds}
+            if batch := await self._queue.claim(
+                limits, now=self._clock(), exclude=excluded, retry=self._retry
+            ):
+                self._retry = not self._retry
+                self._kinds.remove(batch[0].kind)
+                self._kinds.append(batch[0].kind)
+                return batch
+        return []
+
+    async def _attempt(self, tasks: list[Task]) -> None:
+        """Do a batch. If it fails, halve it until the failing task is found."""
+        try:
+            await self._job.do(tasks)
+        except Exception as error:
+            if is_out_of_reach(error):
+                self._interrupted.update(tasks)
+                raise
+            if len(tasks) == 1:
+                await self._count_failure(tasks[0], error)
+                return
+            half = len(tasks) // 2
+            await self._attempt(tasks[:half])
+            await self._attempt(tasks[half:])
+        else:
+            self._interrupted.clear()
+            self._note_success()
+            self.last_progress = self._clock()
+
+    async def _count_failure(self, task: Task, error: Exception) -> None:
+        """Postpone a task that failed on its own, or set it aside after the last attempt."""
+        reason = error.logged if isinstance(error, Local2Error) else type(error).__name__
+        trace = None if isinstance(error, Local2Error) else error
+        about = {"kind": task.kind, "id": task.id, "reason": reason, "exc_info": trace}
+        if task.attempts + 1 >= ATTEMPTS:
+            await self._queue.set_aside(task, reason)
+            log.error("task_set_aside", **about)
+            return
+        due = self._clock() + min(FIRST_RETRY * 10**task.attempts, LONGEST_RETRY_DELAY)
+        await self._queue.postpone(task, reason, not_before=due)
+        log.warning("task_failed", **about)
+
+    def _note_delay(self, problem: str) -> None:
+        """Note a problem. It is logged once if it lasts, and when it ends, not at each attempt."""
+        lasts, self.problem = self.problem is not None, problem
+        if lasts and problem != self._reported:
+            event, self._reported = f"{self._job.name}_delayed", problem
+            write_log = log.info if self._job.starting else log.warning
+            write_log(event, reason=problem)
+
+    def _note_success(self) -> None:
+        if self._reported:
+            event = f"{self._job.name}_resumed"
+            log.info(event)
+        self.problem = self._reported = None
+        self._pause = FIRST_PAUSE
+
+
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+class Backlog:
+    """The jobs of one tenant."""
+
+    def __init__(self, queue: TaskQueue, clock: Clock = utc_now) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._runners: dict[TaskKind, Runner] = {}
+
+    def add(self, job: Job) -> Runner:
+        """Let a job take the tasks of its kinds; it starts with the next `run`."""
+        runner = Runner(job, self._queue, self._clock)
+        self._runners.update(dict.fromkeys(job.kinds, runner))
+        return runner
+
+    def takes(self, kind: TaskKind) -> bool:
+        """Return whether any job takes such tasks; if not, none should be added."""
+        return kind in self._runners
+
+    def wake(self, *kinds: TaskKind, many: bool = False) -> None:
+        """Wake the jobs after tasks of these kinds were added; see `Runner.wake`."""
+        for kind in kinds:
+            if (runner := self._runners.get(kind)) is not None:
+                runner.wake(many=many)
+
+    async def run(self) -> None:
+        """Run all jobs concurrently until cancelled."""
+        async with asyncio.TaskGroup() as jobs:
+            for runner in dict.fromkeys(self._runners.values()):
+                jobs.create_task(runner.run())

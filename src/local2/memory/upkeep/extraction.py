@@ -1,0 +1,243 @@
+"""Extract facts from users' messages, after these were stored word for word.
+
+Each message is a task. The id of an extracted fact is made of the message's id and the fact, and
+the fact is stored in the transaction that finishes the task, so extracting again after a kill
+changes nothing.
+
+A new fact is compared with known ones: it is the same, a later value, an addition or a
+contradiction. It retires a known fact only if it is of the same user, newer and at least as strong;
+documents and tools retire nothing that a user stated. In doubt, both facts stay.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+import msgspec
+import structlog
+
+from local2.keys import fold_topic
+from local2.language.statements import contains, forget_compared
+from local2.ledger.door import Ledger
+from local2.ledger.records import (
+    EXTRACTED_FROM,
+    OWN_ONLY,
+    TENANT_OWNED,
+    NewRecord,
+    Record,
+    Task,
+    TaskKind,
+    place_of_topic,
+    source_class_of,
+)
+from local2.ledger.upkeep import ExtractedFact, FactRelation, MessageGroup
+from local2.memory.changes import Changes
+from local2.memory.extraction.items import Extractor, Item, Passage, Utterance
+from local2.memory.scopes import may_retire
+from local2.memory.upkeep.backlog import Job
+from local2.protocol.envelope import content_id
+from local2.protocol.memories import ACCUMULATING, OwnerScope
+
+Verdict = Literal["unrelated", "duplicate", "enriches", "supersedes", "outdated", "contradicts"]
+"""What a new fact does to a known one; `outdated`: the known one was stated later."""
+
+BATCH_MESSAGES = 64
+"""Maximum number of messages in a batch, which takes about 10 ms by rules."""
+GATHERING = 0.1
+"""Seconds that an incomplete batch waits for more messages: each batch is a commit, which delays
+other writes."""
+
+log = structlog.get_logger()
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    known: NewRecord
+    verdict: Verdict
+
+
+def compare(new: NewRecord, known: Sequence[NewRecord]) -> list[Comparison]:
+    """Return the known facts that are not unrelated; if there is a duplicate, only that."""
+    compared = [Comparison(known=old, verdict=verdict_on(new, old)) for old in known]
+    related = [one for one in compared if one.verdict != "unrelated"]
+    duplicates = [one for one in related if one.verdict == "duplicate"]
+    return duplicates[:1] or related
+
+
+def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
+    """Return the verdict on a new fact and an old one of the same scope and owner."""
+    if new.memory_type == "task" and new.session_id != old.session_id:
+        return "unrelated"
+    if _contains(old, new):
+        return "duplicate"
+    if _same_key(new, old):
+        return _verdict_on_same_key(new, old)
+    if _contains(new, old) and may_retire(new, old) and new.topic is None is old.topic:
+        return "enriches" if new.event_time >= old.event_time else "unrelated"
+    return "unrelated"
+
+
+def _verdict_on_same_key(new: NewRecord, old: NewRecord) -> Verdict:
+    if source_class_of(old) == "asserted" and _contains(new, old):
+        return "duplicate"  # the old one may be just "Elixir", the new one a sentence with it
+    if not may_retire(new, old):
+        return "contradicts"
+    return "supersedes" if new.event_time >= old.event_time else "outdated"
+
+
+def _same_key(new: NewRecord, old: NewRecord) -> bool:
+    return (
+        new.topic is not None
+        and old.topic is not None
+        and fold_topic(new.topic) == fold_topic(old.topic)
+    )
+
+
+def _contains(one: NewRecord, other: NewRecord) -> bool:
+    """Return whether one fact contains everything that the other one states."""
+    if (ACCUMULATING | {"task"}) & {one.memory_type, other.memory_type}:
+        return one.content.casefold().split() == other.content.casefold().split()
+    return contains(one.content, other.content)
+
+
+class Extraction(Job):
+    """Extracts facts from users' messages, oldest first: later ones may replace earlier facts."""
+
+    name = "extraction"
+    kinds = ("extract",)
+
+    def __init__(self, ledger: Ledger, changes: Changes, extractor: Extractor) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._extractor = extractor
+
+    def batch_size(self, kind: TaskKind) -> int:
+        del kind
+        return BATCH_MESSAGES
+
+    async def do(self, tasks: Sequence[Task]) -> None:
+        """Extract facts from messages, and store them while finishing the tasks.
+
+        Raises:
+            ModelError: The extractor's model is out of reach; the messages wait for it.
+        """
+        if len(tasks) < BATCH_MESSAGES:
+            await asyncio.sleep(GATHERING)
+        groups = await self._ledger.extraction.messages(tasks)
+        records = [record for group in groups for record in await self._extract(group)]
+        facts = await self._compare(records)
+        sources = [task.id for task in tasks]
+        written = await self._ledger.extraction.store(facts, tasks, sources=sources)
+        new = sum(one.was_new for one in written)
+        if new:
+            log.info("facts_extracted", messages=len(sources), found=len(facts), new=new)
+        self._changes.written(written, [fact.record for fact in facts])
+
+    async def _extract(self, group: MessageGroup) -> list[NewRecord]:
+        passage = Passage(
+            messages=[_utterance(message) for message in group.messages],
+            context=[_utterance(message) for message in group.context],
+        )
+        messages = {message.id: message for message in group.messages}
+        return [
+            record
+            for item in await self._extractor.extract(passage)
+            for record in _records(item, [messages[source] for source in item.sources])
+        ]
+
+    async def _compare(self, records: Sequence[NewRecord]) -> list[ExtractedFact]:
+        """Compare each fact with known ones and with those extracted before it."""
+        if not records:
+            return []
+        found: list[ExtractedFact] = []
+        for record, known in zip(
+            records, await self._ledger.extraction.similar(records), strict=True
+        ):
+            replaced = {id_ for fact in found for id_ in fact.replaces}
+            remaining = [one for one in known if one.id not in replaced]
+            earlier = _same_place(record, found)
+            found.append(_extracted_fact(record, compare(record, [*remaining, *earlier])))
+        forget_compared()  # erased content must not stay in memory
+        return found
+
+
+def _utterance(message: Record) -> Utterance:
+    return Utterance(
+        id=message.id,
+        role=message.role or "",
+        content=message.content,
+        at=message.event_time,
+        speaker=None if _is_owner(message) else message.label,
+    )
+
+
+def _is_owner(message: Record) -> bool:
+    """Return whether the speaker's name is the user's own."""
+    return (message.label or "").casefold() == message.owner.casefold()
+
+
+def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
+    """Yield a record for each place of the item."""
+    last = messages[-1]
+    for scope, owner in _places(item, last):
+        yield NewRecord(
+            id=content_id("extracted", scope, owner, [one.id for one in messages], item.content),
+            kind="fact",
+            content=item.content,
+            event_time=last.newness,
+            scope=scope,
+            owner=owner,
+            topic=item.topic,
+            memory_type=item.memory_type,
+            durability=item.durability,
+            importance=item.importance,
+            metadata={EXTRACTED_FROM: [one.id for one in messages]},
+            agent=last.agent,
+            session_id=last.session_id,
+            source_class="stated",
+            stated_by=last.owner,
+            summary=item.summary,
+            keywords=item.keywords,
+            queries=item.queries,
+            confidence=item.confidence,
+        )
+
+
+def _places(item: Item, message: Record) -> list[tuple[OwnerScope, str]]:
+    """Return the scopes and owners of an item. Facts of the tenant also belong to the agent."""
+    if item.memory_type == "task":
+        return [("session", message.owner)]
+    if item.topic is None:
+        return [("user", message.owner)]
+    place = place_of_topic(item.topic, message.owner)
+    is_tenants = place == ("tenant", TENANT_OWNED)
+    if is_tenants and message.metadata.get(OWN_ONLY):
+        return [("user", message.owner)]
+    return [place, ("agent", message.agent)] if is_tenants and message.agent else [place]
+
+
+def _same_place(record: NewRecord, found: Iterable[ExtractedFact]) -> list[NewRecord]:
+    """Return the facts of the same batch that will be stored in the place of the record."""
+    place = (record.scope, record.owner)
+    return [
+        fact.record
+        for fact in found
+        if fact.same_as is None
+        and fact.outdated_by is None
+        and (fact.record.scope, fact.record.owner) == place
+    ]
+
+
+def _extracted_fact(record: NewRecord, compared: Sequence[Comparison]) -> ExtractedFact:
+    known = {
+        verdict: [one.known for one in compared if one.verdict == verdict]
+        for verdict in ("duplicate", "supersedes", "enriches", "outdated", "contradicts")
+    }
+    same, later = known["duplicate"], known["outdated"]
+    return ExtractedFact(
+        record=record,
+        sources=record.metadata[EXTRACTED_FROM],
+        same_as=same[0].id if same else None,
+        replaces=[one.id for one in (*known["supersedes"], *known["enriches"])],
+        outdated_by=later[0].id if later else None,
+        relations=[FactRelation(type="contradicts", target=one.id) for one in known["contradicts"]],
+    )

@@ -1,0 +1,89 @@
+"""Anonymise records that were retired long ago: delete content, identity and vector.
+
+The row and its references stay. By default, only the number of due records is logged. Each batch is
+one transaction, so a kill leaves no record half done, and the next run continues.
+"""
+
+import asyncio
+from datetime import datetime, timedelta
+
+import structlog
+
+from local2.errors import StorageError
+from local2.language.statements import forget_compared
+from local2.ledger.door import Ledger
+from local2.memory.changes import Announce
+from local2.protocol import subjects
+from local2.protocol.envelope import Clock
+from local2.protocol.payloads import MemoryChange
+from local2.settings import MemorySettings
+
+AGENT = "retention"
+"""The agent in the audit trail."""
+RECORDS_PER_TRANSACTION = 200
+"""Number of records per transaction; saves of all tenants wait for it."""
+RUN_SECONDS = 3600.0
+"""Seconds between two runs. Retention is counted in days, so hourly is often enough."""
+
+log = structlog.get_logger()
+
+
+class Retention:
+    """Anonymises one tenant's retired records."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: MemorySettings,
+        announce: Announce,
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._announce = announce
+        self._clock = clock
+        self._reported = 0
+
+    async def run(self) -> None:
+        """Anonymise due records every hour until cancelled."""
+        while True:
+            try:
+                await self.run_once()
+            except StorageError as error:
+                log.warning("retention_delayed", reason=error.logged)
+            except Exception:
+                log.exception("retention_failed")
+            await asyncio.sleep(RUN_SECONDS)
+
+    async def run_once(self) -> int:
+        """Anonymise due records and return their number; unless switched on, only log it."""
+        if self._settings.anonymise != "on":
+            await self._report()
+            return 0
+        done = 0
+        while changed := await self._ledger.erasures.anonymise(
+            before=self._due_before(), limit=RECORDS_PER_TRANSACTION, agent=AGENT, at=self._clock()
+        ):
+            done += len(changed)
+            for one in changed:
+                change = MemoryChange(id=one.id, kind=one.kind)
+                self._announce(subjects.MEMORY_ANONYMIZED, change)
+        if done:
+            forget_compared()
+            log.info("anonymised", records=done)
+        return done
+
+    async def due(self) -> int:
+        """Return the number of records that are due, also in a dry run."""
+        if self._settings.anonymise == "off":
+            return 0
+        return await self._ledger.erasures.count_to_anonymise(self._due_before())
+
+    def _due_before(self) -> datetime:
+        return self._clock() - timedelta(days=self._settings.anonymise_after_days)
+
+    async def _report(self) -> None:
+        due = await self.due()
+        if due != self._reported:
+            log.info("would_anonymise", records=due, remedy="set `anonymise: on` to do so")
+        self._reported = due

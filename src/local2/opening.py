@@ -1,0 +1,220 @@
+"""Open ledgers, after checking that none is missing and that each has the right key."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from local2.backup.files import MAIN, ledger_files
+from local2.content_key import ContentKey, KeyOf
+from local2.errors import DamagedError, LedgerKeyError, UnwritableError
+from local2.home import make_private
+from local2.ledger.records import UNLIMITED, Quota
+from local2.ledger.sqlite.database import Database, finds_any, has_content
+from local2.ledger.sqlite.database.connections import connect_encrypted
+from local2.ledger.sqlite.database.soundness import Tally
+from local2.ledger.sqlite.ledger import COUNTED, Ledger
+from local2.ledger.sqlite.sql import migrations
+from local2.protocol.envelope import DEFAULT_TENANT
+from local2.settings import MemorySettings, Settings
+from local2.tenants.credentials import CONTENT_KEY
+from local2.tenants.directory import TENANTS_FILE, Entries
+from local2.vectors.config import collection_name, count_vectors
+
+HAS_RECORDS = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
+"""Returns a row if the tenant has records."""
+
+
+def ledger_path(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> Path:
+    """Return the path of a tenant's ledger: its own file if it has a key, else the shared one."""
+    folder = settings.data_dir if key is None else _own_folder(settings, tenant)
+    return folder / "ledger.sqlite3"
+
+
+def configured_key(settings: MemorySettings) -> ContentKey | None:
+    """Read the key that the configuration names.
+
+    Raises:
+        LedgerKeyError: It cannot be used, or its file is readable by others.
+    """
+    file = settings.content_key_file
+    return ContentKey.read(file) if file is not None else None
+
+
+def content_keys(settings: Settings) -> KeyOf:
+    """Return a function that reads a tenant's key; without accounts, only the default tenant's."""
+    accounts = settings.bus.accounts
+
+    def key_of(tenant: str) -> ContentKey | None:
+        if not (accounts / TENANTS_FILE).exists():
+            return configured_key(settings.memory) if tenant == DEFAULT_TENANT else None
+        file = accounts / tenant / CONTENT_KEY
+        return ContentKey.read(file) if file.exists() else None
+
+    return key_of
+
+
+def tenants_of(settings: Settings) -> list[str]:
+    """Return the default tenant, the tenants of the directory, and all others with a ledger.
+
+    Raises:
+        ConfigError: The directory of tenants cannot be read.
+    """
+    entries = Entries.read(settings.bus.accounts)
+    named = entries.tenants if entries else ()
+    files = ledger_files(settings.memory.data_dir)
+    own = [path.parent.name for name, path in files.items() if name != MAIN]
+    return list(dict.fromkeys((DEFAULT_TENANT, *named, *own)))
+
+
+class Ledgers:
+    """The ledgers of all tenants: those with a key have a separate file, the others share one."""
+
+    def __init__(self, settings: MemorySettings, key_of: KeyOf, quota: Quota) -> None:
+        self._settings = settings
+        self._key_of = key_of
+        self._quota = quota
+        self._shared = AsyncExitStack()
+        self._database: Database | None = None
+
+    async def close(self) -> None:
+        await self._shared.aclose()
+
+    @asynccontextmanager
+    async def open(self, tenant: str) -> AsyncIterator[Ledger]:
+        """Open a tenant's ledger; create it if no other file shows that one existed.
+
+        Raises:
+            DamagedError: It is damaged or missing, or lacks commits that were counted.
+            LedgerKeyError: Its key is missing or wrong, or it is not encrypted.
+            StorageError: It cannot be opened.
+        """
+        key = await self._checked_key(tenant)
+        if key is None:
+            yield Ledger(await self._open_shared(tenant), tenant, self._quota)
+            return
+        path = ledger_path(self._settings, tenant, key)
+        _create_folder(path.parent)
+        async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
+            yield Ledger(database, tenant, self._quota)
+
+    async def prepare(self, tenants: Iterable[str]) -> None:
+        """Check that all ledgers can be opened, and open the shared file.
+
+        Raises the errors of `open`.
+        """
+        for tenant in tenants:
+            if await self._checked_key(tenant) is None:
+                await self._open_shared(tenant)
+
+    async def find(self, tenant: str) -> Path | None:
+        """Return the path of a tenant's ledger; None if there is none yet.
+
+        Raises:
+            DamagedError: It is missing although its count of commits exists.
+            LedgerKeyError: Its key is missing, or it is not encrypted.
+        """
+        path = ledger_path(self._settings, tenant, await self._checked_key(tenant))
+        return path if has_content(path) else None
+
+    async def _checked_key(self, tenant: str) -> ContentKey | None:
+        """Return the tenant's key, after checking that its ledger is not missing."""
+        key = await asyncio.to_thread(self._key_of, tenant)
+        await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
+        return key
+
+    async def _open_shared(self, tenant: str) -> Database:
+        if self._database is None:
+            self._database = await self._shared.enter_async_context(
+                Database.open(ledger_path(self._settings, tenant), migrations(), counted=COUNTED)
+            )
+        return self._database
+
+
+@asynccontextmanager
+async def open_ledgers(
+    settings: MemorySettings, key_of: KeyOf, quota: Quota = UNLIMITED
+) -> AsyncIterator[Ledgers]:
+    """Open the ledgers of a data folder; `quota` limits what each tenant may store."""
+    ledgers = Ledgers(settings, key_of, quota)
+    try:
+        yield ledgers
+    finally:
+        await ledgers.close()
+
+
+def refuse_a_missing_ledger(
+    settings: MemorySettings, tenant: str, key: ContentKey | None = None
+) -> None:
+    """Raise if the ledger is missing while its count of commits or its vectors remain.
+
+    Raises:
+        DamagedError: The ledger is missing or empty, and the count or the index is not.
+        LedgerKeyError: There is an encrypted ledger but no key, or a key but a plain ledger.
+    """
+    path, index = ledger_path(settings, tenant, key), settings.chroma_path
+    if key is None:
+        _refuse_without_key(settings, tenant)
+    if has_content(path):
+        return
+    if key is not None:
+        _refuse_plain_content(settings, tenant)
+    tally = Tally(path, COUNTED)
+    collection = collection_name(settings.collection, tenant, "serving")
+    if vectors := count_vectors(index, collection):
+        raise DamagedError(
+            f"{path} is missing or empty, but {index} holds {vectors} vectors of its records.",
+            remedy="Restore it from a backup. To start with an empty memory, also delete "
+            f"{index} and {tally.path}.",
+        )
+    tally.refuse_a_missing_database()
+
+
+def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
+    """Return the configured key, after checking that it decrypts the existing ledger.
+
+    The check comes before the server starts: with a wrong key, the server would delete the streams
+    that it cannot decrypt.
+
+    Raises:
+        LedgerKeyError: The key cannot be used, or the ledger is encrypted and no key is configured.
+    """
+    key = configured_key(settings)
+    if key is None:
+        _refuse_without_key(settings, tenant)
+    elif has_content(path := ledger_path(settings, tenant, key)):
+        connect_encrypted(path, key).close()
+    return key
+
+
+def _create_folder(folder: Path) -> None:
+    try:
+        make_private(folder)
+    except OSError as error:
+        raise UnwritableError(folder, error) from error
+
+
+def _own_folder(settings: MemorySettings, tenant: str) -> Path:
+    return settings.data_dir / "tenants" / tenant
+
+
+def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
+    folder = _own_folder(settings, tenant)
+    if has_content(folder / "ledger.sqlite3"):
+        raise LedgerKeyError(
+            f"The memory of tenant {tenant} in {folder} is encrypted, and no key is configured.",
+            remedy="Set `content_key_file` in config/memory.yaml to the file of its key. If the "
+            "key was deleted to erase the memory, also delete "
+            f"{folder} and {settings.chroma_path}.",
+        )
+
+
+def _refuse_plain_content(settings: MemorySettings, tenant: str) -> None:
+    """Raise if a plain ledger has records: a new, empty encrypted one would look like data loss."""
+    plain = ledger_path(settings, tenant)
+    if has_content(plain) and finds_any(plain, HAS_RECORDS, {"tenant": tenant}):
+        raise LedgerKeyError(
+            f"{plain} holds memories of the tenant {tenant} that are not encrypted.",
+            remedy="Without the key, run `local2 export`; move the data folder and "
+            f"{settings.chroma_path} away; with the key, run `local2 import`.",
+        )

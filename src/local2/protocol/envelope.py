@@ -1,0 +1,233 @@
+"""The envelope of every message, its sender, and its encoding.
+
+Messages are JSON in UTF-8, decoded once, at the edge, into typed Structs. New fields of an envelope
+need defaults, so that older messages still decode.
+"""
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
+
+import msgspec
+import uuid_utils
+
+from local2.errors import BadRequestError, InvalidArgumentsError, abridged
+from local2.protocol.json_text import read_json
+
+P = TypeVar("P")
+
+Clock = Callable[[], datetime]
+"""Returns the current time in UTC."""
+
+Role = Literal["reader", "writer", "curator", "admin"]
+"""The roles; each also has the permissions of those before it."""
+
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+"""The name or id of a thing or a person. Names become keys and are part of every answer, so their
+length is limited; 256 characters suffice for any id, path or address in use."""
+
+CALL_EXAMPLE = 'A request looks like {"payload": {"args": {…}}}.'
+MESSAGE_EXAMPLE = 'A message looks like {"payload": {…}}.'
+WRONG_TYPE = "A field is not of its type."
+
+_encoder = msgspec.json.Encoder()
+
+
+class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
+    """The envelope of every message on the bus; a request needs only `payload`.
+
+    The `correlation_id` of a result is the `id` of its request. Times without an offset are in UTC.
+    """
+
+    payload: P
+    id: Name = ""
+    type: Name = ""
+    source: Name = ""
+    timestamp_utc: datetime | None = None
+    user: Name | None = None
+    session_id: Name | None = None
+    query_id: Name | None = None
+    correlation_id: Name | None = None
+    deadline_utc: datetime | None = None
+
+
+DEFAULT_TENANT = "default"
+"""The only tenant of a server without accounts."""
+
+
+class Sender(msgspec.Struct, frozen=True, kw_only=True):
+    """The sender that an envelope claims; the tenant is known from the server only."""
+
+    user: str | None = None
+    agent: str | None = None
+    session_id: str | None = None
+    query_id: str | None = None
+    """The id of the turn that the message belongs to."""
+    token: str | None = None
+    """The token that proves the user, on a server with accounts."""
+
+
+class Caller(Sender, frozen=True, kw_only=True):
+    """The caller of a tool. Only the bus creates one; a tool cannot choose its caller.
+
+    The tenant deliberately has no default: code that forgets it cannot access any memory.
+    """
+
+    tenant: str
+    role: Role | None = None
+    """The caller's role; None without accounts, where everybody may do everything."""
+    writes: frozenset[str] | None = None
+    """The scopes that the caller may write to; None means all."""
+    has_unnamed: bool = False
+    """Whether memories without a user are also this user's: without accounts, they are those of the
+    user who runs the stack."""
+
+    @property
+    def principal(self) -> tuple[str, str | None]:
+        """The tenant and the user; limits apply to them."""
+        return self.tenant, self.user
+
+
+def seal(  # noqa: PLR0913 - one keyword per field of the envelope
+    payload: P,
+    *,
+    type: str,  # noqa: A002 - the name of the field on the wire
+    source: str,
+    user: str | None = None,
+    session_id: str | None = None,
+    query_id: str | None = None,
+    correlation_id: str | None = None,
+    deadline_utc: datetime | None = None,
+) -> Envelope[P]:
+    """Put a payload into an envelope with a new id and the current time."""
+    return Envelope(
+        payload=payload,
+        id=new_id(),
+        type=type,
+        source=source,
+        timestamp_utc=utc_now(),
+        user=user,
+        session_id=session_id,
+        query_id=query_id,
+        correlation_id=correlation_id,
+        deadline_utc=deadline_utc,
+    )
+
+
+def seal_from(
+    sender: Sender,
+    payload: P,
+    *,
+    type: str,  # noqa: A002 - the name of the field on the wire
+    correlation_id: str | None = None,
+    deadline_utc: datetime | None = None,
+) -> Envelope[P]:
+    """Put a payload into an envelope of this sender; without an agent, the source is "client"."""
+    return seal(
+        payload,
+        type=type,
+        source=sender.agent or "client",
+        user=sender.user,
+        session_id=sender.session_id,
+        query_id=sender.query_id,
+        correlation_id=correlation_id,
+        deadline_utc=deadline_utc,
+    )
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Encode an envelope.
+
+    Raises:
+        InvalidArgumentsError: A text contains lone surrogates.
+    """
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentsError(
+            "A text contains characters that are not Unicode.", remedy="Send text in UTF-8."
+        ) from error
+
+
+def decode(data: bytes, payload: type[P]) -> Envelope[P]:
+    """Decode one envelope.
+
+    Args:
+        data: The bytes of the message.
+        payload: The type of the payload; decoders are cached by it.
+
+    Raises:
+        BadRequestError: It is not JSON, or not an envelope with such a payload.
+        InvalidArgumentsError: The tool's arguments do not match its schema.
+    """
+    example = _example(payload)  # type: ignore[arg-type]
+    with json_errors(example):
+        try:
+            envelope: Envelope[P] = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
+        except msgspec.ValidationError as error:
+            problem = f"{abridged(error)}."
+            if "$.payload.args" in problem:
+                raise InvalidArgumentsError(
+                    problem.replace("$.payload.args", "args"), logged=WRONG_TYPE
+                ) from error
+            raise BadRequestError(problem, remedy=example, logged=WRONG_TYPE) from error
+    return envelope
+
+
+@cache
+def _example(payload: Hashable) -> str:
+    """Return an example of the message: a call of a tool has arguments, any other message none."""
+    fields = getattr(get_origin(payload) or payload, "__struct_fields__", ())
+    return CALL_EXAMPLE if "args" in fields else MESSAGE_EXAMPLE
+
+
+@cache
+def _decoder(payload: Hashable) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(Envelope[payload])  # type: ignore[valid-type]
+
+
+@contextmanager
+def json_errors(example: str) -> Iterator[None]:
+    """Turn JSON errors into BadRequestError; `example` shows what to send instead.
+
+    Raises:
+        BadRequestError: The message is not JSON, or nested too deeply.
+    """
+    try:
+        yield
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"The message is not JSON: {error}.", remedy=example) from error
+    except RecursionError as error:
+        raise BadRequestError("The message is nested too deeply.", remedy=example) from error
+
+
+def header_of(data: bytes) -> Envelope[msgspec.Raw] | None:
+    """Return the envelope of a refused request, without decoding the payload, or None."""
+    try:
+        return decode(data, msgspec.Raw)
+    except (BadRequestError, InvalidArgumentsError):
+        return None
+
+
+def new_id() -> str:
+    """Return a new UUIDv7; these ids sort by time."""
+    return str(uuid_utils.uuid7())
+
+
+def content_id(*parts: Any) -> str:
+    """Return an id derived from the content: equal parts always give the same id."""
+    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def is_past(moment: datetime | None) -> bool:
+    """Return whether a deadline has passed; a time without an offset is in UTC."""
+    if moment is None:
+        return False
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < utc_now()

@@ -1,0 +1,270 @@
+"""Memories on the wire: kinds, scopes and sources, triplets, and the answers of search tools.
+
+The answers are the `data` of tool results, for programs. `nothing_found` is the text for models
+when a search found nothing.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, Self
+
+import msgspec
+
+from local2.errors import TooLargeError
+from local2.keys import entity_key
+
+Kind = Literal[
+    "chat_message", "tool_output", "transcript", "document_chunk", "fact", "episode", "note"
+]
+"""The kinds of records. A `transcript` is a message that belongs to its conversation but is not
+searched, such as instructions."""
+SourceKind = Literal["chat_message", "tool_output", "document_chunk", "fact", "note"]
+"""The kinds that `recall` finds: not episodes, which repeat the messages of their turns."""
+EPISODIC: tuple[Kind, ...] = ("episode", "note")
+"""The kinds that `search_memory` finds, and that ratings refer to by query id."""
+OwnerScope = Literal["session", "user", "agent", "tenant"]
+"""What a record belongs to: one of the user's sessions, the user, an agent, or the whole tenant."""
+Scope = Literal["session", "history", "user", "agent", "tenant", "any"]
+"""What a search covers: this session, the user's earlier ones, or records by what they belong
+to."""
+StatedBy = Literal["self", "other"]
+"""Who stated a record: the calling user, or somebody else."""
+SourceClass = Literal["stated", "answered", "observed", "document", "asserted"]
+"""The origin of a record: a user's words, an assistant's answer, a tool's output, a document, or an
+agent that stored it deliberately."""
+MemoryType = Literal[
+    "fact",
+    "event",
+    "instruction",
+    "task",
+    "preference",
+    "interaction",
+    "summary",
+    "user_request",
+    "entity",
+    "interest",
+]
+Durability = Literal["core", "standard", "ephemeral"]
+"""How fast importance fades: `core` never, `standard` slowly, `ephemeral` soon."""
+RetirementReason = Literal[
+    "superseded", "contradicted", "merged", "archived", "anonymised", "erased"
+]
+RelationType = Literal[
+    "contradicts", "supports", "supersedes", "caused_by", "depends_on", "part_of", "implements"
+]
+"""How one memory relates to another. The one that contradicts or supersedes is the newer one."""
+
+MAX_DOCUMENT = 900_000
+"""Maximum bytes of a document as JSON; a message has at most 1 MB, including the envelope."""
+MAX_TITLE = 100
+"""Maximum characters of a document's title, so that lists can show it in one line."""
+
+ACCUMULATING = frozenset[MemoryType]({"event", "interaction", "user_request", "summary"})
+"""Types of facts that do not contradict each other: the same words on another day are another
+fact."""
+
+NOTHING_FOUND = "No memories found."
+_INCOMPLETE = "Not everything could be searched, so it may be known all the same: "
+_WORD_BOUNDARY = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a question: a model's text, or without a model the best item's content.
+
+    `text` is empty if nothing answers the question. `ids`: the items that it is based on.
+    """
+
+    text: str = ""
+    ids: tuple[str, ...] = ()
+    by_model: bool = False
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The components of a score: their sum (`shares`), divided by 2.5, times the scope's weight."""
+
+    shares: dict[str, float]
+    weight: float
+
+
+class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A relation to another memory; `incoming`: the other memory is the source."""
+
+    type: RelationType
+    id: str
+    incoming: bool = False
+
+
+class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One memory that a search returns.
+
+    `source_ref`: the id that its sender gave it. `role`: the role of a message. `agent`: the agent
+    that wrote it. `by`: whether the calling user or somebody else stated it. `sources`: the
+    messages that it was extracted from. `relations`: a few of its relations. `outdated_by`: the id
+    of a later statement of the same user with another value. `contradicts`: the id of a stronger
+    memory that contradicts it.
+    """
+
+    id: str
+    source_kind: str
+    source_ref: str | None
+    content: str
+    event_time: datetime
+    score: float
+    topic: str | None
+    memory_type: str | None
+    label: str | None
+    session_id: str | None
+    role: str | None = None
+    agent: str | None = None
+    by: StatedBy | None = None
+    scope: OwnerScope | None = None
+    source_class: SourceClass | None = None
+    sources: list[str] = []
+    relations: tuple[ItemRelation, ...] = ()
+    outdated_by: str | None = None
+    contradicts: str | None = None
+    explanation: Explanation | None = None
+
+
+class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
+    """The found items; `degraded`: some could be found only by their words, for this `reason`.
+
+    `other_users`: if nothing was found, others who have memories; only the user who runs a stack
+    without accounts learns of them.
+    """
+
+    items: list[RecalledItem]
+    total: int
+    degraded: bool
+    rerank_used: bool
+    reason: str | None
+    answer: Answer | None
+    other_users: list[str] = []
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a memory; `superseded_by` is the id of the version that replaced it.
+
+    `retired_at` and `retired_why`: when and why it was retired; None for the current version.
+    `sources`: the messages that it was extracted from.
+    """
+
+    id: str
+    content: str
+    topic: str | None
+    scope: str
+    event_time: datetime
+    agent: str | None
+    superseded_by: str | None
+    source_class: SourceClass | None = None
+    retired_at: datetime | None = None
+    retired_why: RetirementReason | None = None
+    sources: list[str] = []
+
+    @property
+    def ended(self) -> str | None:
+        """Why it was retired, in a readable word; None for the current version."""
+        return "replaced" if self.retired_why == "superseded" else self.retired_why
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest of `total` versions; if there are many, long contents are shortened."""
+
+    versions: list[Version]
+    total: int
+
+
+class RelatedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory at the other end of a relation, with the beginning of its content.
+
+    `incoming`: it is the source of the relation. `active`: it is not retired.
+    """
+
+    type: RelationType
+    id: str
+    incoming: bool
+    content: str
+    event_time: datetime
+    active: bool
+    source_class: SourceClass
+
+
+class RelatedMemories(msgspec.Struct, frozen=True, kw_only=True):
+    """The memories related to one, in either direction, that the caller may see."""
+
+    id: str
+    relations: list[RelatedMemory]
+
+
+class AddedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of chunks; `removed`: chunks that the document no longer contains."""
+
+    source: str
+    chunks: int
+    added: int
+    replaced: int
+    unchanged: int
+    removed: int
+
+
+def check_size(content: str) -> None:
+    """Raise TooLargeError if the text is longer than MAX_DOCUMENT."""
+    if len(content) > MAX_DOCUMENT or len(msgspec.json.encode(content)) > MAX_DOCUMENT:
+        raise TooLargeError(
+            f"The document has more than the maximum of {MAX_DOCUMENT:,} bytes as JSON.",
+            remedy="Split it.",
+        )
+
+
+class Triplet(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact in three parts, such as Ada · works for · Northwind.
+
+    `predicate` is a verb phrase, or an identifier such as `worksFor`.
+    """
+
+    subject: str
+    predicate: str
+    object: str
+
+    def normalised(self) -> Self:
+        """Return the triplet with single spaces, and a predicate such as `worksFor` as words."""
+        predicate = " ".join(self.predicate.split())
+        if " " not in predicate:
+            predicate = " ".join(_WORD_BOUNDARY.sub(" ", predicate).lower().split())
+        return type(self)(
+            subject=" ".join(self.subject.split()),
+            predicate=predicate,
+            object=" ".join(self.object.split()),
+        )
+
+    def sentence(self) -> str:
+        """Return the three parts as one sentence."""
+        text = f"{self.subject} {self.predicate} {self.object}"
+        return text if text.endswith((".", "!", "?")) else f"{text}."
+
+    def key(self) -> tuple[str, str, str]:
+        """Return a key that is equal for the same fact with different spellings of its names."""
+        return entity_key(self.subject), entity_key(self.predicate), entity_key(self.object)
+
+
+def nothing_found(reason: str | None = None, other_users: Sequence[str] = ()) -> str:
+    """Return the text of an empty search result; `reason` is why the search was incomplete.
+
+    `other_users` are named, since their memories may have been meant.
+
+    The rules model and the MemoryAgent recognise this text with `is_nothing`.
+    """
+    others = [f"(Other users have memories here: {', '.join(other_users)}.)"] if other_users else []
+    incomplete = [f"({_INCOMPLETE}{reason})"] if reason else []
+    return "\n".join([NOTHING_FOUND, *others, *incomplete])
+
+
+def is_nothing(result: str) -> bool:
+    return not result.strip() or result.startswith(NOTHING_FOUND)
+
+
+def incomplete_reason(result: str) -> str | None:
+    """Return why the search was incomplete, as an empty search result states it, or None."""
+    _, found, reason = result.partition(_INCOMPLETE)
+    return reason.strip().removesuffix(")") if found and is_nothing(result) else None

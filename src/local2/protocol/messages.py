@@ -1,0 +1,298 @@
+"""Read conversation messages, in local2's own form or in the forms of chat model APIs.
+
+Nothing of a message is dropped: parts that are not text, and unknown fields, are stored beside the
+text. The content may be a list of blocks, as in the APIs of Anthropic and Gemini, which mixes text
+with calls and results.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, NamedTuple, Self
+
+import msgspec
+
+from local2.errors import InvalidArgumentsError, abridged
+from local2.protocol.conversation import UNNAMED, ConversationMessage, read_calls
+from local2.protocol.envelope import Name
+from local2.protocol.payloads import Json, ToolCallRecord
+from local2.protocol.reading import (
+    TIME_RULE,
+    as_text,
+    bounded,
+    first_of,
+    in_utc,
+    moment_of,
+    name_of,
+    text_of,
+    written_time,
+)
+from local2.protocol.tool import parameters_of
+
+ROLES = {
+    "ai": "assistant",
+    "assistant": "assistant",
+    "developer": "system",
+    "function": "tool",
+    "human": "user",
+    "model": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "user": "user",
+}
+"""Maps role names of all supported APIs, in lower case, to local2's roles; other roles are kept."""
+MIN_MILLISECONDS = 100_000_000_000
+"""Timestamps from this number on are in milliseconds, smaller ones in seconds (up to the year
+5138)."""
+CONTENT_FIELDS = (
+    "content", "text", "parts", "tool_calls", "agent_calls", "function_call", "refusal",
+)  # fmt: skip
+"""A message needs one of these fields; text in any other field would never be searched."""
+TIME_FIELDS = ("event_time", "timestamp_utc", "created_at")
+"""Fields that may hold the time of a message without `timestamp`; `load_session` returns the
+first."""
+CALL_KEYS = ("functionCall", "function_call")
+"""Keys of a call in Gemini's blocks; Anthropic's blocks state their kind in `type` instead."""
+RESULT_KEYS = ("functionResponse", "function_response")
+"""Keys of a result in Gemini's blocks."""
+THOUGHT_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
+"""Types of blocks that are not addressed to the user, and so are not part of a message's text."""
+Id = Name | int
+CALLS_SCHEMA: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
+
+
+class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a conversation, in the roles of chat models."""
+
+    role: Annotated[Name, msgspec.Meta(min_length=1, description="user, assistant, tool, system …")]
+    content: Annotated[Any, msgspec.Meta(extra_json_schema={"type": "string"})] = None
+    text: str | None = None
+    id: Id | None = None
+    name: Annotated[Name | None, msgspec.Meta(description="The speaker, or the tool.")] = None
+    timestamp: Annotated[
+        str | float | None, msgspec.Meta(description="A date or time, e.g. 2026-05-01T14:30:00Z.")
+    ] = None
+    tool_calls: Annotated[Any, msgspec.Meta(extra_json_schema=CALLS_SCHEMA)] = None
+    function_call: Json | None = None
+    tool_call_id: Annotated[Id | None, msgspec.Meta(description="For a tool's message.")] = None
+    refusal: str | None = None
+    occurrence: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)] | None,
+        msgspec.Meta(
+            description="For a message without an id, in a conversation that is sent in parts: how "
+            "many times the same message has occurred so far, including this one."
+        ),
+    ] = None
+    parts: Annotated[
+        list[Any], msgspec.Meta(description="The parts of a content that is more than text.")
+    ] = []
+    fields: Annotated[Json, msgspec.Meta(description="Other fields to store with it.")] = {}
+
+
+_KNOWN = frozenset(ReceivedMessage.__struct_fields__)
+
+MessageJson = Annotated[Json, msgspec.Meta(extra_json_schema=parameters_of(ReceivedMessage))]
+"""A message as JSON with a schema; decoding it into the Struct would lose unknown fields."""
+
+
+def messages_of(received: Json, place: str = "") -> list[ConversationMessage]:
+    """Return the messages to store: one for each tool result among its parts, then the message.
+
+    Args:
+        received: The message as JSON.
+        place: The path to the message for errors, e.g. `messages[1]`.
+
+    Raises:
+        InvalidArgumentsError: It has no role or no content, a tool call has no name, a field has
+            the wrong type, the timestamp is invalid, or it is nested too deeply.
+    """
+    try:
+        return _read_messages(received, place)
+    except RecursionError as error:
+        problem = f"{place}: it is nested too deeply.".removeprefix(": ")
+        raise InvalidArgumentsError(problem) from error
+
+
+def _read_messages(received: Json, place: str) -> list[ConversationMessage]:
+    prefix = f"{place}." if place else ""
+    try:
+        known = msgspec.convert(received, ReceivedMessage)
+    except msgspec.ValidationError as error:
+        raise InvalidArgumentsError(_with_path(abridged(error), place)) from error
+    if received.keys().isdisjoint(CONTENT_FIELDS):
+        raise InvalidArgumentsError(
+            f"{place}: it has neither content nor tool_calls.".removeprefix(": "),
+            remedy='A message looks like {"role": "user", "content": "…"}.',
+        )
+    blocks = Blocks.of(_content(known))
+    text = _text(blocks.text)
+    message = ConversationMessage(
+        role=ROLES.get(known.role.lower(), known.role),
+        content=text or known.refusal or text,
+        id=_id(known.id) or name_of(received.get("message_id")) or None,
+        name=known.name or None,
+        timestamp=_timestamp(known.timestamp, f"{prefix}timestamp")
+        or moment_of(first_of(received, TIME_FIELDS)),
+        tool_calls=[
+            *_calls(known, blocks.calls, prefix),
+            *read_calls(_agent_calls(received.get("agent_calls")), prefix, []),
+        ],
+        tool_call_id=_id(known.tool_call_id),
+        occurrence=known.occurrence,
+        parts=bounded(blocks.parts or _parts(known)) or [],
+        fields=bounded({**known.fields, **_other_fields(received)}),
+    )
+    results = [result for block in blocks.results for result in read_calls([block], place, [])]
+    if not results:
+        return [message]
+    answers = [_result_message(message, call, number) for number, call in enumerate(results)]
+    return [*answers, message] if message.has_content or message.tool_calls else answers
+
+
+def _with_path(problem: str, place: str) -> str:
+    """Return the problem, preceded by the path to its field, such as `messages[1].role`."""
+    what, _, path = problem.rpartition(" - at ")
+    what, path = (what, path) if what else (path, "")
+    return f"{place}{path.strip('`').removeprefix('$')}: {what}".lstrip(":. ") + "."
+
+
+def _other_fields(received: Json) -> Json:
+    """Return the unknown fields, the role if it is mapped to another, and the refusal."""
+    role = received["role"]
+    changed = {"role": role} if ROLES.get(role.lower(), role) != role else {}
+    refusal = {"refusal": received["refusal"]} if received.get("refusal") else {}
+    rest = {
+        key: value
+        for key, value in received.items()
+        if key not in _KNOWN and value not in (None, [], {})
+    }
+    return {**rest, **changed, **refusal}
+
+
+def _timestamp(written: str | float | None, field: str) -> datetime | None:
+    """Return the time with its original offset, because session ids are derived from it."""
+    if written is None or written == "":
+        return None
+    if isinstance(written, str):
+        in_utc(moment := written_time(written, field), field)
+        return moment
+    seconds = written / 1000 if written >= MIN_MILLISECONDS else written
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        problem = f"{field}: {written} is not a time."
+        raise InvalidArgumentsError(problem, remedy=TIME_RULE) from error
+
+
+def _id(id_: Id | None) -> str | None:
+    return None if id_ is None or id_ == "" else str(id_)
+
+
+def _content(known: ReceivedMessage) -> Any:
+    """Return the content of a message; in Gemini's form it is in `parts`."""
+    content = known.text if known.content is None else known.content
+    return (known.parts or None) if content is None else content
+
+
+def _parts(known: ReceivedMessage) -> list[Any]:
+    return [] if known.content is None and known.text is None else known.parts
+
+
+def _text(content: Any) -> str | None:
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(isinstance(part, str | dict) for part in content):
+        return text_of(content) or ""
+    return as_text(content)
+
+
+def _calls(known: ReceivedMessage, among_parts: list[Json], prefix: str) -> list[ToolCallRecord]:
+    """Return the calls of a message.
+
+    Raises:
+        InvalidArgumentsError: One of them has no name, or is not a call.
+    """
+    unread: list[str] = []
+    calls = [
+        *read_calls(known.tool_calls, f"{prefix}tool_calls", unread),
+        *read_calls(known.function_call or None, f"{prefix}function_call", unread),
+        *read_calls(among_parts, f"{prefix}content", unread),
+    ]
+    if unread:
+        raise InvalidArgumentsError(
+            f"{unread[0]}.",
+            remedy='A call looks like {"id": "c1", "name": "weather", "args": {}, "content": "…"}, '
+            'or, in OpenAI\'s form, {"id": "c1", "function": {"name": "weather", '
+            '"arguments": "{}"}}.',
+        )
+    return calls
+
+
+def _agent_calls(value: Any) -> list[Json]:
+    """Return the invocations of agents, `{agent_name, request}`, as calls under their names."""
+    return [
+        {"name": name, "args": {"request": call.get("request")}}
+        for call in (value if isinstance(value, list) else ())
+        if isinstance(call, dict) and (name := call.get("agent_name"))
+    ]
+
+
+def _result_message(
+    message: ConversationMessage, call: ToolCallRecord, number: int
+) -> ConversationMessage:
+    """Return a separate message for a tool result that is part of a message."""
+    return ConversationMessage(
+        role="tool",
+        content=call.content,
+        id=message.id and f"{message.id}.{number}",
+        name=None if call.name == UNNAMED else call.name,
+        timestamp=message.timestamp,
+        tool_call_id=call.id,
+    )
+
+
+class Blocks(NamedTuple):
+    """The blocks of a content by kind. `text` excludes a model's thoughts."""
+
+    text: Any
+    parts: list[Any]
+    """All blocks except calls and results; empty if all of them are text."""
+    calls: list[Json]
+    results: list[Json]
+
+    @classmethod
+    def of(cls, content: Any) -> Self:
+        """Split a content into its blocks; a content that is not a list of blocks is all text."""
+        if not isinstance(content, list) or not all(isinstance(b, str | dict) for b in content):
+            return cls(content, [], [], [])
+        calls, results, rest = [], [], []
+        for block in content:
+            if call := _call_or_result(block, "tool_use", CALL_KEYS):
+                calls.append(call)
+            if result := _call_or_result(block, "tool_result", RESULT_KEYS):
+                results.append(result)
+            if not (call or result):
+                rest.append(block)
+        return cls(
+            text=[block for block in rest if not is_thought(block)],
+            parts=[] if all(map(_is_text, rest)) else rest,
+            calls=calls,
+            results=results,
+        )
+
+
+def _call_or_result(block: str | Json, kind: str, names: tuple[str, ...]) -> Json | None:
+    """Return the call, or the result, that a block is or contains; else None."""
+    if isinstance(block, str):
+        return None
+    if block.get("type") == kind:
+        return block
+    return next((block[name] for name in names if isinstance(block.get(name), dict)), None)
+
+
+def is_thought(block: str | Json) -> bool:
+    return isinstance(block, dict) and (
+        str(block.get("type")) in THOUGHT_TYPES or block.get("thought") is True
+    )
+
+
+def _is_text(block: str | Json) -> bool:
+    return isinstance(block, str) or block.keys() <= {"type", "text"}

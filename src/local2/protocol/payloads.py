@@ -1,0 +1,257 @@
+"""The payloads of the bus, one Struct each.
+
+New fields need defaults, so that older messages still decode.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from local2.errors import ErrorCode, Local2Error
+from local2.protocol.envelope import Name
+
+A = TypeVar("A")
+Item = TypeVar("Item")
+
+Json = dict[str, Any]
+"""Arbitrary JSON objects: unvalidated tool arguments, JSON schemas, metadata."""
+
+
+def split_into_parts(
+    items: Iterable[Item], size_of: Callable[[Item], int], *, max_bytes: int, max_items: int
+) -> Iterator[list[Item]]:
+    """Yield the items in parts within the limits; an item over `max_bytes` is a part by itself."""
+    part: list[Item] = []
+    size = 0
+    for item in items:
+        item_size = size_of(item)
+        if part and (size + item_size > max_bytes or len(part) == max_items):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += item_size
+    if part:
+        yield part
+
+
+class ToolRequest(msgspec.Struct, Generic[A], kw_only=True):
+    """`tool.request.<tool>`."""
+
+    args: A
+
+
+class ErrorReply(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An error on the wire; `retry_after`: seconds after which a retry may succeed, if known."""
+
+    code: ErrorCode
+    message: str
+    retry_after: float | None = None
+
+    @classmethod
+    def of(cls, error: Local2Error) -> "ErrorReply":
+        return cls(code=error.code, message=str(error), retry_after=error.retry_after)
+
+
+class ToolResult(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`tool.result.<tool>`: `content` is text for a model, `data` is for programs.
+
+    With `tool_output_key`, `content` is a preview; `read_tool_output` reads the whole output of
+    `total_chars` characters. `tool_messages.read_result` reads results in other forms.
+    """
+
+    ok: bool
+    content: str
+    data: Any = None
+    error: ErrorReply | None = None
+    tool_output_key: str | None = None
+    total_chars: int | None = None
+
+    @property
+    def outcome(self) -> str:
+        """`ok`, or the code of the error, for logs."""
+        if self.error is not None:
+            return self.error.code
+        return "ok" if self.ok else "tool_failed"
+
+    @classmethod
+    def failed(cls, error: Local2Error) -> "ToolResult":
+        reply = ErrorReply.of(error)
+        return cls(ok=False, content=f"Error ({error.code}): {error}", error=reply)
+
+
+class ToolProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`tool.progress.<tool>`: the progress of a call; `correlation_id` is the request's id."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class Function(msgspec.Struct, kw_only=True):
+    name: str
+    description: str
+    parameters: Json
+
+
+class FunctionSchema(msgspec.Struct, kw_only=True):
+    """A tool in the form of LLM APIs."""
+
+    function: Function
+    type: Literal["function"] = "function"
+
+
+class ToolHints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The effects of a tool, as the Model Context Protocol names them.
+
+    `destructive_hint`: the tool may undo or erase something; False if it only adds.
+    `open_world_hint`: it reaches beyond what is stored here. None means not stated.
+    """
+
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
+class ToolSchema(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`tool.schema`: how to call a tool, and what the tool declares about itself.
+
+    `title`: its name for people. `annotations`: its effects. `reads_memory`: its results come from
+    the memory. `for_models`: it may be offered to models. `recorded`: its results become memories.
+    `whole`: its results are never replaced by a preview. `output_schema`: the JSON schema of its
+    results' data. `tool_messages.read_schema` reads
+    announcements in other forms.
+    """
+
+    name: str
+    description: str
+    version: str
+    tool_schema: FunctionSchema = msgspec.field(name="schema")
+    title: str = ""
+    annotations: ToolHints = ToolHints()
+    reads_memory: bool = False
+    for_models: bool = True
+    recorded: bool = True
+    whole: bool = False
+    output_schema: Json | None = None
+
+
+class Empty(msgspec.Struct, kw_only=True):
+    """A payload without fields, where the subject suffices."""
+
+
+class Query(msgspec.Struct, kw_only=True):
+    """`query.received`; `session_id` and `query_id` may be in the envelope instead."""
+
+    query: Annotated[str, msgspec.Meta(min_length=1, pattern=r"\S")]
+    session_id: Name | None = None
+    query_id: Name | None = None
+
+
+class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
+    """`session.clear`: the session to clear; by default that of the envelope."""
+
+    session_id: Name | None = None
+
+
+class ToolCallRecord(msgspec.Struct, kw_only=True):
+    """One tool call of a turn, as `response.generation` reports it.
+
+    With `tool_output_key`, `content` is the preview that the model saw. If `recorded` is False, the
+    memory stores the call without its result.
+    """
+
+    name: str
+    args: Json = msgspec.field(default_factory=dict)
+    ok: bool = True
+    content: str = ""
+    id: str | None = None
+    tool_output_key: str | None = None
+    recorded: bool = True
+
+
+class Delta(msgspec.Struct, kw_only=True):
+    """`response.delta`: one piece of an answer; `index` gives the order."""
+
+    text: str
+    index: int
+    session_id: str
+    query_id: str
+
+
+class Generation(msgspec.Struct, kw_only=True):
+    """`response.generation`: a finished turn.
+
+    `error` is why there is no answer; a turn without an answer is not stored as an episode.
+    `metadata` is stored with the question and its answer.
+    """
+
+    answer: str
+    query: str
+    thinking: str | None = None
+    tool_calls: list[ToolCallRecord] = msgspec.field(default_factory=list)
+    session_id: Name | None = None
+    query_id: Name | None = None
+    error: ErrorReply | None = None
+    metadata: Json = msgspec.field(default_factory=dict)
+
+
+class Feedback(msgspec.Struct, kw_only=True):
+    """`response.feedback`: a rating of the answer to a query.
+
+    Without a session, it rates the newest turn with the query id in any session of the user.
+    """
+
+    query_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+    score: Annotated[float, msgspec.Meta(ge=-1, le=1)]
+    comment: str | None = None
+    session_id: Name | None = None
+
+
+def new_output_key() -> str:
+    """Return an unguessable key for a new long output."""
+    return f"tout_{os.urandom(12).hex()}"
+
+
+class OutputPart(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.output.keep`: a part of a tool's output, which is readable after its last part.
+
+    Parts are sent in order. `offset` counts Unicode characters. The sender chooses a random key.
+    """
+
+    key: Annotated[str, msgspec.Meta(pattern=r"^tout_[0-9a-f]{24,64}\Z")]
+    offset: Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+    text: Annotated[str, msgspec.Meta(min_length=1)]
+    last: bool = False
+
+
+class DeadLetter(msgspec.Struct, kw_only=True):
+    """`memory.dead_letter`: a message that can never be stored, and why.
+
+    `cut`: the message is incomplete, because it was not UTF-8, or too long for a letter. `user`:
+    its verified sender, if known.
+    """
+
+    subject: str
+    reason: str
+    message: str
+    source: str = ""
+    cut: bool = False
+    user: str | None = None
+
+
+class MemoryChange(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory.saved`, `memory.superseded`, …: ids and kinds, never content.
+
+    `sources`: the messages that a fact was extracted from. `why`: the reason of a retirement.
+    """
+
+    id: str
+    kind: str
+    topic: str | None = None
+    superseded_by: str | None = None
+    memory_type: str | None = None
+    sources: list[str] = []
+    why: str | None = None

@@ -1,0 +1,253 @@
+"""Read the answer in a whole response of a chat model's API, or in the chunks of a streamed one.
+
+These are OpenAI's chat completions and Responses API, Gemini, Anthropic, Ollama, and the messages
+that LangChain dumps.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from local2.protocol.conversation import ARGS
+from local2.protocol.messages import Blocks, is_thought
+from local2.protocol.payloads import Json
+from local2.protocol.reading import first_of, text_of, text_of_part
+
+THINKING: Final = ("reasoning_content", "reasoning", "thinking")
+"""Fields of a message in which servers of OpenAI's and Ollama's API give a model's thoughts."""
+CHUNK: Final = "AIMessageChunk"
+FINISHED: Final = ("response.completed", "response.incomplete", "response.failed")
+
+
+def blocks_of_answer(value: Any) -> Blocks | None:
+    """Return the blocks of the answer in a response, in a message or in chunks; else None."""
+    if isinstance(value, dict):
+        message = _message(value)
+        return None if message is None else _blocks(message)
+    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+        return None
+    finished = [part["response"] for part in value if _is_finished(part)]
+    if finished:
+        return blocks_of_answer(finished[-1])
+    return _blocks({"content": value}) if _are_output(value) else _blocks_of_list(value)
+
+
+def _blocks_of_list(value: list[Json]) -> Blocks | None:
+    """Return the blocks of a message in chunks, or of several whole responses; else None."""
+    chunks = [chunk for part in value if (chunk := _chunk(part)) is not None]
+    if len(chunks) == len(value) and any(chunks):
+        return _joined(map(_blocks, chunks))
+    messages = [message for part in value if (message := _response(part)) is not None]
+    if not messages or len(messages) < len(value):
+        return None
+    return _together(map(_blocks, messages))
+
+
+def answers_in(value: Any) -> int:
+    """Return how many alternative answers a response contains."""
+    alternatives = first_of(value, ("choices", "candidates")) if isinstance(value, dict) else None
+    return len(alternatives) if isinstance(alternatives, list) else 1
+
+
+def _message(value: Json) -> Json | None:
+    """Return the message of a response, or the value itself if it is one; else None."""
+    message = _response(value)
+    if message is None and (
+        "role" in value or value.get("type") in ("ai", CHUNK) or "tool_calls" in value
+    ):
+        message = value
+    return message if message is not None and _has_content(message) else None
+
+
+def _has_content(message: Json) -> bool:
+    """Tell whether a message has content in a form of an API, rather than JSON of an agent."""
+    content = first_of(message, ("content", "parts"))
+    match content:
+        case None:
+            return any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
+        case list():
+            return all(isinstance(part, str | dict) for part in content)
+    return isinstance(content, str)
+
+
+def _response(value: Any) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
+    """Return the message of a response; else None."""
+    message: Json
+    match value:
+        case {"choices": [{"message": dict(message)}, *_]}:
+            return message
+        case {"choices": [{"text": str(text)}, *_]}:
+            return {"content": text}
+        case {"candidates": [{"content": dict(message)}, *_]}:
+            return message
+        case {"output": list(output)} if _are_output(output):
+            return {"content": output}
+        case {"generations": [[{"message": dict(message)}, *_], *_]}:
+            return _response(message) or message
+        case {"generations": [[{"text": str(text)}, *_], *_]}:
+            return {"content": text}
+        case {"lc": int(), "kwargs": {"message": dict(message)}}:  # a dumped generation
+            return _response(message) or message
+        case {"lc": int(), "kwargs": dict(message)} if "content" in message:
+            return message
+        case {"type": "ai" | "AIMessageChunk", "data": dict(message)} if "content" in message:
+            return message
+        case {"message": dict(message), "done": bool()} if "role" in message:  # Ollama
+            return message
+    return None
+
+
+def _are_output(items: list[Any]) -> bool:
+    """Tell whether these are the items of an `output` of OpenAI's Responses API."""
+    return (
+        bool(items)
+        and all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in items)
+        and any(
+            (item["type"] == "message" and isinstance(item.get("content"), list))
+            or (item["type"].endswith("_call") and "id" in item)
+            for item in items
+        )
+    )
+
+
+def _is_finished(event: Json) -> bool:
+    """Tell whether an event contains the whole response that was streamed before it."""
+    return event.get("type") in FINISHED and "response" in event
+
+
+def _chunk(part: Json) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
+    """Return what a chunk adds to its message, `{}` for nothing; None if it is not a chunk."""
+    message: Json
+    match part:
+        case {"choices": []}:
+            return {}
+        case {"choices": [{"index": int(index), "delta": _}, *_]} if index > 0:
+            return {}
+        case {"choices": [{"delta": dict(delta)}, *_]}:
+            return delta
+        case {"candidates": [{"content": dict(message)}, *_]}:
+            return message
+        case {"candidates": [dict(), *_]} | {"usageMetadata": dict()}:
+            return {}
+        case {"message": dict(message), "done": bool()} if "role" in message:
+            return message
+        case {"lc": int(), "id": [*_, "AIMessageChunk"], "kwargs": dict(message)}:
+            return message
+        case {"type": "AIMessageChunk", "data": dict(message)}:
+            return message
+        case {"type": "AIMessageChunk", "content": _}:
+            return part
+        case {"type": str(kind)}:
+            return _event(kind, part)
+    return None
+
+
+def _event(kind: str, event: Json) -> Json | None:  # noqa: PLR0911 - a case for each form
+    """Return what an event of OpenAI's Responses API or of Anthropic's API adds to its message."""
+    match event:
+        case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
+            return {"content": text}
+        case {"delta": str(text)} if kind.startswith("response.reasoning"):
+            return {"thinking": text}
+        case {"type": "response.output_item.done", "item": dict(item)}:
+            return {"content": [item]} if str(item.get("type")).endswith("_call") else {}
+        case {"type": "content_block_start", "index": index, "content_block": dict(block)}:
+            return {"content": [{**block, "index": index}]}
+        case {"type": "content_block_delta", "index": index, "delta": dict(delta)}:
+            if delta.get("type") == "input_json_delta":
+                return {"tool_calls": [{"index": index, "input": delta.get("partial_json")}]}
+            return {"content": delta.get("text") or "", "thinking": delta.get("thinking")}
+    own = ("response.", "message_", "content_block_")
+    return {} if kind.startswith(own) or kind == "ping" else None
+
+
+def _blocks(message: Json) -> Blocks:
+    """Return the blocks of a message, with the thoughts and calls from its other fields."""
+    content = first_of(message, ("content", "parts"))
+    parts = [part for each in _listed(content) for part in _items(each)]
+    items = [part for part in parts if isinstance(part, dict) and _is_call(part)]
+    blocks = Blocks.of([part for part in parts if part not in items])
+    thoughts = text_of(first_of({**_dict(message.get("additional_kwargs")), **message}, THINKING))
+    calls = [
+        *(
+            {
+                "name": item["type"].removesuffix("_call"),
+                **item,
+                "id": first_of(item, ("call_id", "id")),
+            }
+            for item in items
+        ),
+        *_listed(first_of(message, ("tool_call_chunks", "tool_calls", "function_call"))),
+    ]
+    return blocks._replace(
+        text=blocks.text or _listed(message.get("refusal")),
+        parts=[*([{"type": "thinking", "thinking": thoughts}] if thoughts else ()), *blocks.parts],
+        calls=[*blocks.calls, *calls],
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _dict(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(part: Any) -> list[Any]:
+    """Return the parts of an item of a Responses API's output; any other part as it is."""
+    match part:
+        case {"type": "message", "content": list(content)}:
+            return content
+        case {"type": "reasoning"}:
+            thought = text_of(first_of(part, ("summary", "content", "text")))
+            return [{"type": "thinking", "thinking": thought}] if thought else []
+    return [part]
+
+
+def _is_call(part: Json) -> bool:
+    kind = part.get("type")
+    return isinstance(kind, str) and (kind.endswith("_call") or kind == "function_call_output")
+
+
+def _together(messages: Iterable[Blocks]) -> Blocks:
+    """Return all blocks of several whole messages."""
+    each = list(messages)
+    return Blocks(
+        text=[block for blocks in each for block in blocks.text],
+        parts=[block for blocks in each for block in blocks.parts],
+        calls=[call for blocks in each for call in blocks.calls],
+        results=[result for blocks in each for result in blocks.results],
+    )
+
+
+def _joined(chunks: Iterable[Blocks]) -> Blocks:
+    """Return the blocks of a message whose texts and calls were streamed in pieces."""
+    every = _together(chunks)
+    calls: dict[Any, Json] = {}
+    for call in every.calls:
+        index = call.get("index") if isinstance(call, dict) else None
+        key = ("whole", len(calls)) if index is None else index
+        calls[key] = _completed(calls[key], call) if key in calls else call
+    thoughts = "".join(text_of_part(block) for block in every.parts if is_thought(block))
+    return Blocks(
+        text=["".join(map(text_of_part, every.text))],
+        parts=[{"type": "thinking", "thinking": thoughts}] if thoughts else [],
+        calls=list(calls.values()),
+        results=every.results,
+    )
+
+
+def _completed(call: Json, piece: Json) -> Json:
+    """Return the call with the piece that follows: arguments are JSON text in several pieces."""
+    completed = dict(call)
+    for key, value in piece.items():
+        before = call.get(key)
+        if isinstance(before, dict) and before and isinstance(value, dict):
+            completed[key] = _completed(before, value)
+        elif key in ARGS and isinstance(before, str) and isinstance(value, str):
+            completed[key] = before + value
+        elif before in (None, "", {}):
+            completed[key] = value
+    return completed

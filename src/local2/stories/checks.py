@@ -1,0 +1,240 @@
+"""The checks of a story, one function each, and the values that later steps may use.
+
+A check that fails returns the actual value, so that a failed story explains itself. Text is
+compared without regard to case, because models vary it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from local2.protocol.payloads import Generation, Json, ToolResult
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+Outcome = Generation | ToolResult | tuple[str, ...]
+"""The outcome of `say`, of `call` and `raw`, and of `discover` (the names of the tools)."""
+
+ANSWER_CHECKS = frozenset(
+    {"tool_called", "tool_not_called", "answer_contains", "answer_matches", "answer_lacks"}
+)
+RESULT_CHECKS = frozenset({"result_ok", "result_contains", "result_data", "error_code"})
+DISCOVERY_CHECKS = frozenset({"tools_include"})
+
+
+RUN_NAMES = frozenset({"user", "session"})
+"""Names of the values that every run has from the start: its user and its session."""
+_REFERENCE = re.compile(r"\$([a-z0-9_]+)")
+
+
+class ExpectedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that the model called, with at least these arguments, and its result."""
+
+    name: Text
+    args: Json = msgspec.field(default_factory=dict)
+    content: Text | None = None
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One expectation, with exactly one of the keys. The functions below define them."""
+
+    tool_called: ExpectedCall | None = None
+    tool_not_called: Text | None = None
+    answer_contains: Text | None = None
+    answer_matches: Text | None = None
+    answer_lacks: Text | None = None
+    result_ok: bool | None = None
+    result_contains: Text | None = None
+    result_data: Json | None = None
+    error_code: Text | None = None
+    tools_include: tuple[Text, ...] | None = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"A check has exactly one key, not {len(given)}")
+        _compile_patterns(self.result_data)
+        _compile_patterns(self.tool_called and [self.tool_called.args, self.tool_called.content])
+        _compile_patterns(self.answer_matches and f"~{self.answer_matches}")
+
+    @property
+    def kind(self) -> str:
+        return next(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+
+    @property
+    def value(self) -> Any:
+        return getattr(self, self.kind)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {text_of(self.value)}"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    expected: str
+    came: str
+
+
+def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]:
+    """Return the expectations that an outcome does not meet."""
+    answers = ((check, _mismatch(check, outcome)) for check in expected)
+    return tuple(
+        Problem(expected=str(check), came=came) for check, came in answers if came is not None
+    )
+
+
+def _mismatch(check: Check, outcome: Outcome) -> str | None:
+    return CHECKS[check.kind](check.value, outcome)
+
+
+def matches(expected: Any, actual: Any) -> bool:
+    """Return whether a value is as expected; a mapping may have further keys."""
+    match expected:
+        case str() if expected.startswith("~"):
+            return actual is not None and _matches_pattern(expected[1:], text_of(actual))
+        case str():
+            return isinstance(actual, str) and expected.casefold() == actual.casefold()
+        case dict():
+            return isinstance(actual, dict) and all(
+                key in actual and matches(value, actual[key]) for key, value in expected.items()
+            )
+        case bool():
+            return actual is expected
+    return bool(expected == actual)
+
+
+def value_at(data: Any, path: str) -> Any:
+    """Return the value at a dotted path such as `hits.0.content`, or None."""
+    for key in path.split("."):
+        match data:
+            case dict():
+                data = data.get(key)
+            case list() if key.isdecimal() and int(key) < len(data):
+                data = data[int(key)]
+            case _:
+                return None
+    return data
+
+
+def _tool_called(expected: ExpectedCall, turn: Generation) -> str | None:
+    called = any(
+        call.name == expected.name
+        and matches(expected.args, call.args)
+        and (expected.content is None or matches(expected.content, call.content))
+        for call in turn.tool_calls
+    )
+    return None if called else _describe_calls(turn)
+
+
+def _tool_not_called(name: str, turn: Generation) -> str | None:
+    return _describe_calls(turn) if any(call.name == name for call in turn.tool_calls) else None
+
+
+def _answer_contains(text: str, turn: Generation) -> str | None:
+    return None if _contains(text, turn.answer) else turn.answer
+
+
+def _answer_matches(pattern: str, turn: Generation) -> str | None:
+    return None if _matches_pattern(pattern, turn.answer) else turn.answer
+
+
+def _answer_lacks(text: str, turn: Generation) -> str | None:
+    return turn.answer if _contains(text, turn.answer) else None
+
+
+def _result_ok(expected: bool, result: ToolResult) -> str | None:
+    return None if result.ok is expected else result.content
+
+
+def _result_contains(text: str, result: ToolResult) -> str | None:
+    return None if _contains(text, result.content) else result.content
+
+
+def _result_data(expected: Json, result: ToolResult) -> str | None:
+    values = {path: value_at(result.data, path) for path in expected}
+    differing = {
+        path: values[path] for path in expected if not matches(expected[path], values[path])
+    }
+    return text_of(differing) if differing else None
+
+
+def _error_code(code: str, result: ToolResult) -> str | None:
+    came = result.error.code if result.error else None
+    return None if came == code else f"{came or 'no error'}: {result.content}"
+
+
+def _tools_include(names: tuple[str, ...], tools: tuple[str, ...]) -> str | None:
+    return None if set(names) <= set(tools) else f"tools: {', '.join(tools) or 'none'}"
+
+
+CHECKS: dict[str, Callable[[Any, Any], str | None]] = {
+    "tool_called": _tool_called,
+    "tool_not_called": _tool_not_called,
+    "answer_contains": _answer_contains,
+    "answer_matches": _answer_matches,
+    "answer_lacks": _answer_lacks,
+    "result_ok": _result_ok,
+    "result_contains": _result_contains,
+    "result_data": _result_data,
+    "error_code": _error_code,
+    "tools_include": _tools_include,
+}
+
+
+def _contains(text: str, whole: str) -> bool:
+    return text.casefold() in whole.casefold()
+
+
+def _matches_pattern(pattern: str, text: str) -> bool:
+    return re.search(pattern, text, re.IGNORECASE) is not None
+
+
+def _describe_calls(turn: Generation) -> str:
+    calls = (f"{call.name} {text_of(call.args)} -> {call.content}" for call in turn.tool_calls)
+    return ", ".join(calls) or "no call"
+
+
+def _compile_patterns(value: Any) -> None:
+    """Refuse an invalid regular expression when the story is loaded, not when it is played."""
+    match value:
+        case str() if value.startswith("~"):
+            try:
+                re.compile(value[1:])
+            except re.error as error:
+                raise ValueError(f"{value!r} is not a regular expression: {error}") from error
+        case dict():
+            for each in value.values():
+                _compile_patterns(each)
+        case list():
+            for each in value:
+                _compile_patterns(each)
+
+
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """Yield the names of stored values that occur in a value as `$name`."""
+    match value:
+        case str() if match := _REFERENCE.fullmatch(value):
+            yield match[1]
+        case dict():
+            for each in value.values():
+                yield from names_in(each)
+        case list() | tuple():
+            for each in value:
+                yield from names_in(each)
+
+
+def filled(value: Any, stored: Mapping[str, Any]) -> Any:
+    """Return the value with each `$name` replaced by the stored value."""
+    match value:
+        case str() if match := _REFERENCE.fullmatch(value):
+            return stored[match[1]]
+        case dict():
+            return {key: filled(each, stored) for key, each in value.items()}
+        case list():
+            return [filled(each, stored) for each in value]
+    return value

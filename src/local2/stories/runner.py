@@ -1,0 +1,263 @@
+"""Play a story on a live stack, step by step, and record the result of each step.
+
+Every run creates its own users and sessions, so that stories on one stack stay separate.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from string import Template
+from typing import Any, Literal, Self, TypeVar
+
+import msgspec
+
+from local2.client import connect, publish_durably
+from local2.client.tools import Toolbox, call_tool
+from local2.errors import Local2Error, ModelError
+from local2.protocol import subjects
+from local2.protocol.envelope import Sender, decode, encode, new_id, seal
+from local2.protocol.payloads import Feedback, Generation, ToolResult
+from local2.stories.bench import Bench, FreshBench, StoryTool, hosted
+from local2.stories.checks import Check, Outcome, Problem, filled, problems, value_at
+from local2.stories.script import (
+    Call,
+    Discover,
+    Publish,
+    Rate,
+    Raw,
+    Restart,
+    Say,
+    Step,
+    Story,
+    StorySession,
+)
+
+POLL = 0.05
+"""Seconds between two checks of a condition."""
+FOREIGN_STACK = "the stack is not the story's own"
+DEFAULT_USER = "user"
+"""The user of sessions that name none."""
+
+Problems = tuple[Problem, ...]
+T = TypeVar("T", bound=Outcome)
+
+
+class StepResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a step, with its problems if it failed, or the reason if it was skipped."""
+
+    session: str
+    step: str
+    status: Literal["passed", "failed", "skipped"]
+    seconds: float = 0.0
+    problems: Problems = ()
+    reason: str | None = None
+
+
+class StoryResult(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    passed: bool
+    seconds: float
+    steps: tuple[StepResult, ...]
+
+    @classmethod
+    def of(cls, name: str, steps: Sequence[StepResult]) -> Self:
+        return cls(
+            name=name,
+            passed=all(step.status != "failed" for step in steps),
+            seconds=sum(step.seconds for step in steps),
+            steps=tuple(steps),
+        )
+
+
+def _ignore(_result: StepResult) -> None:
+    pass
+
+
+async def run_story(
+    story: Story, bench: Bench, on_step: Callable[[StepResult], None] = _ignore
+) -> StoryResult:
+    """Play a story. Steps after a failed one are skipped, because they build on it.
+
+    Args:
+        story: The story to play.
+        bench: An open bench with the stack to play it on.
+        on_step: Called with the result of each step.
+    """
+    results: list[StepResult] = []
+    async with _Run(bench, story.tools) as run:
+        for session in story.sessions:
+            for step in session.turns:
+                result = await run.play(session, step)
+                on_step(result)
+                results.append(result)
+    return StoryResult.of(story.name, results)
+
+
+class _Run:
+    """One run of a story: its users, sessions and tools, and the values kept for later steps."""
+
+    def __init__(self, bench: Bench, tools: Sequence[StoryTool]) -> None:
+        self._bench = bench
+        self._tools = tools
+        self._hosts = AsyncExitStack()
+        self._stored: dict[str, Any] = {}
+        self._suffix = new_id().rpartition("-")[2]
+        self._labelled: dict[str, str] = {}
+        self._latest: dict[str, str] = {}
+        self._failed = False
+        self._has_generator = True
+
+    async def __aenter__(self) -> Self:
+        await self._hosts.enter_async_context(hosted(self._bench.url, self._tools))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._hosts.aclose()
+
+    async def play(self, session: StorySession, step: Step) -> StepResult:
+        reason = self._skip_reason(step)
+        if reason is not None:
+            return StepResult(session=session.id, step=str(step), status="skipped", reason=reason)
+        begun = time.perf_counter()
+        try:
+            unmet = await self._do(session, step)
+        except Local2Error as error:
+            unmet = (Problem(expected="the step succeeds", came=str(error)),)
+        self._failed = bool(unmet)
+        return StepResult(
+            session=session.id,
+            step=str(step),
+            status="failed" if unmet else "passed",
+            seconds=time.perf_counter() - begun,
+            problems=unmet,
+        )
+
+    def _skip_reason(self, step: Step) -> str | None:
+        if self._failed:
+            return "an earlier step failed"
+        if isinstance(step, Restart) and not isinstance(self._bench, FreshBench):
+            self._has_generator = step.generator
+            return FOREIGN_STACK
+        return None if self._has_generator else FOREIGN_STACK
+
+    async def _do(self, session: StorySession, step: Step) -> Problems:
+        match step:
+            case Say():
+                return await self._say(session, step)
+            case Call():
+                return await self._call(session, step)
+            case Raw():
+                return problems(step.expected, await self._send(session, step))
+            case Discover():
+                return await self._discover(step)
+            case Publish():
+                await self._publish(session, step)
+            case Rate():
+                await self._rate(session, step)
+            case Restart(generator=generator) if isinstance(self._bench, FreshBench):
+                await self._hosts.aclose()
+                await self._bench.restart(with_generator=generator)
+                await self.__aenter__()
+        return ()
+
+    async def _say(self, session: StorySession, step: Say) -> Problems:
+        for text in step.texts():
+            if unmet := problems(step.expected, await self._ask(session, step, text)):
+                return unmet
+        return ()
+
+    async def _ask(self, session: StorySession, step: Say, text: str) -> Generation:
+        turn = await self._bench.queries.ask(
+            text, caller=self._caller(session, "story"), timeout=step.within
+        )
+        if turn.error is not None:
+            raise ModelError(turn.error.message)
+        if turn.query_id is not None:
+            self._latest[session.id] = turn.query_id
+            if step.label is not None:
+                self._labelled[step.label] = turn.query_id
+        return turn
+
+    async def _call(self, session: StorySession, step: Call) -> Problems:
+        caller = self._caller(session, step.agent)
+        step = step.filled(self._values(caller))
+
+        async def attempt() -> ToolResult:
+            return await call_tool(
+                self._bench.bus, step.call, step.args, caller=caller, timeout=step.within
+            )
+
+        result, unmet = await _until_met(step.expected, attempt, seconds=step.eventually or 0.0)
+        return unmet or self._store_values(step.keep, result)
+
+    def _store_values(self, paths: Mapping[str, str], result: ToolResult) -> Problems:
+        whole = msgspec.to_builtins(result)
+        values = {name: value_at(whole, path) for name, path in paths.items()}
+        self._stored |= values
+        return tuple(
+            Problem(expected=f"something to keep at {path}", came=result.content)
+            for name, path in paths.items()
+            if values[name] is None
+        )
+
+    async def _send(self, session: StorySession, step: Raw) -> ToolResult:
+        caller = self._caller(session, "story")
+        text = Template(step.raw).safe_substitute(user=caller.user, session=caller.session_id)
+        subject = step.to if "." in step.to else subjects.tool_request(step.to)
+        answer = await self._bench.bus.request(subject, text.encode(), timeout=step.within)
+        return decode(answer.data, ToolResult).payload
+
+    async def _publish(self, session: StorySession, step: Publish) -> None:
+        message = filled(step.publish, self._values(self._caller(session, "story")))
+        await publish_durably(self._bench.bus, step.to, msgspec.json.encode(message))
+
+    async def _discover(self, step: Discover) -> Problems:
+        """Discover the tools as a new client, until the checks hold."""
+        async with (
+            connect(self._bench.url, name="late_joiner") as bus,
+            Toolbox(bus, source="late_joiner") as toolbox,
+        ):
+
+            async def announced() -> tuple[str, ...]:
+                return tuple(schema.name for schema in toolbox.schemas)
+
+            _, unmet = await _until_met(step.expected, announced, seconds=step.within)
+            return unmet
+
+    async def _rate(self, session: StorySession, step: Rate) -> None:
+        query_id = self._labelled[step.of] if step.of else self._latest[session.id]
+        caller = self._caller(session, "story")
+        rating = seal(
+            Feedback(query_id=query_id, score=step.rate),
+            type="feedback",
+            source="story",
+            user=caller.user,
+            session_id=caller.session_id,
+            query_id=query_id,
+        )
+        await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
+
+    def _values(self, caller: Sender) -> dict[str, Any]:
+        """Return the values by their names, for `$name` in a step of this caller."""
+        return {**self._stored, "user": caller.user, "session": caller.session_id}
+
+    def _caller(self, session: StorySession, agent: str) -> Sender:
+        return Sender(
+            user=f"{session.user or DEFAULT_USER}-{self._suffix}",
+            agent=agent,
+            session_id=f"{session.id}-{self._suffix}",
+        )
+
+
+async def _until_met(
+    expected: Sequence[Check], attempt: Callable[[], Awaitable[T]], *, seconds: float
+) -> tuple[T, Problems]:
+    """Try at least once, until all checks hold or the time is over; return the last outcome."""
+    end = time.monotonic() + seconds
+    while True:
+        outcome = await attempt()
+        unmet = problems(expected, outcome)
+        if not unmet or time.monotonic() >= end:
+            return outcome, unmet
+        await asyncio.sleep(POLL)

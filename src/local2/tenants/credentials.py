@@ -1,0 +1,210 @@
+"""The credentials with which agents, commands and clients connect.
+
+Each agent has a file with the seed of its nkey, which only the file's owner may read. Without
+accounts, which most commands have, no library for keys and tokens is imported.
+"""
+
+# ruff: noqa: PLC0415
+
+import asyncio
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from local2.errors import ConfigError
+from local2.protocol.envelope import Role
+from local2.settings import BusSettings
+
+if TYPE_CHECKING:
+    from local2.tenants.directory import Entries
+
+MEMORY_SEED_FILE = "memory.nk"
+"""The file with the memory's own seed, in the accounts folder."""
+GENERATOR = "generator"
+"""The agent that answers the queries of its tenant."""
+OPERATOR = "local2"
+"""The agent that the commands use."""
+SIGNING_KEY = "signing.pem"
+"""The file with a tenant's private key for signing tokens."""
+CONTENT_KEY = "content.key"
+"""The file with the key that encrypts a tenant's ledger."""
+JETSTREAM_KEY = "jetstream.key"
+"""The file with the key that encrypts the embedded server's streams, for all tenants."""
+SEED_SUFFIX = ".nk"
+TOKEN_LIFETIME = timedelta(hours=1)
+"""The lifetime of tokens that clients sign themselves, where the tenant's key is stored."""
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of a client of a server with accounts.
+
+    `seed`: the seed of its nkey. `inbox`: the prefix of the subjects that only this client may
+    receive. `token`: the token of the person it acts for, unless a message carries another one.
+    """
+
+    seed: str
+    inbox: str
+    token: str | None = None
+
+
+class KeyPair(NamedTuple):
+    """An nkey: the secret seed, and the public key that the server knows."""
+
+    seed: str
+    public: str
+
+
+def new_key_pair() -> KeyPair:
+    import nkeys
+
+    seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
+    return KeyPair(seed.decode(), nkeys.from_seed(seed).public_key.decode())
+
+
+def seed_file(folder: Path, tenant: str, agent: str) -> Path:
+    """Return the path of an agent's seed."""
+    return folder / tenant / f"{agent}{SEED_SUFFIX}"
+
+
+def inbox_of(agent: str) -> str:
+    """Return the prefix of an agent's inboxes, which no other agent may receive."""
+    return f"_INBOX_{agent}"
+
+
+def write_seed(folder: Path, tenant: str, agent: str, seed: str) -> Path:
+    """Store an agent's seed; return the path."""
+    from local2.tenants.directory import write_secret
+
+    file = seed_file(folder, tenant, agent)
+    write_secret(file, f"{seed}\n")
+    return file
+
+
+def read_credentials(folder: Path, tenant: str, agent: str) -> Credentials | None:
+    """Return an agent's credentials; None if its seed is not stored here."""
+    file = seed_file(folder, tenant, agent)
+    return credentials_in(file) if file.exists() else None
+
+
+def memory_credentials(folder: Path) -> Credentials:
+    """Return the memory's own credentials; raise ConfigError if they are missing."""
+    return credentials_in(folder / MEMORY_SEED_FILE)
+
+
+class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as `local2 tenants list` shows it; `credentials` is the path of its seed."""
+
+    tenant: str
+    agent: str
+    role: Role
+    inbox: str
+    credentials: str
+
+
+def summaries_of(folder: Path, entries: "Entries", tenant: str) -> list[AgentSummary]:
+    """Return all agents of a tenant."""
+    return [
+        AgentSummary(
+            tenant=tenant,
+            agent=name,
+            role=agent.role,
+            inbox=inbox_of(name),
+            credentials=str(seed_file(folder, tenant, name)),
+        )
+        for name, agent in entries.tenants[tenant].agents.items()
+    ]
+
+
+def credentials_in(file: Path) -> Credentials:
+    """Return the credentials in a file, which is named after its agent.
+
+    Raises:
+        ConfigError: The file cannot be read, or contains no seed.
+    """
+    import nkeys
+
+    try:
+        seed = file.read_text(encoding="utf-8").strip()
+        nkeys.from_seed(seed.encode())
+    except (OSError, UnicodeDecodeError, ValueError, nkeys.NkeysError) as error:
+        raise ConfigError(
+            f"{file} contains no valid credentials: {type(error).__name__}.",
+            remedy="`local2 tenants rotate` writes new ones.",
+        ) from error
+    return Credentials(seed=seed, inbox=inbox_of(file.stem))
+
+
+def has_accounts(bus: BusSettings) -> bool:
+    """Return whether the stack of this folder has accounts.
+
+    Raises:
+        ConfigError: Their file cannot be read.
+    """
+    from local2.tenants.directory import Entries
+
+    return Entries.read(bus.accounts) is not None
+
+
+def credentials_of(bus: BusSettings, user: str | None) -> Credentials | None:
+    """Return the configured credentials, with a token for the user; None without accounts.
+
+    Raises:
+        ConfigError: A credentials file is missing or invalid.
+    """
+    if bus.credentials is not None:
+        credentials = credentials_in(bus.credentials)
+    elif bus.tenant is not None:
+        found = read_credentials(bus.accounts, bus.tenant, OPERATOR)
+        if found is None:
+            raise ConfigError(
+                f"There are no credentials for the tenant {bus.tenant} in {bus.accounts}.",
+                remedy="`local2 tenants list` shows the tenants.",
+            )
+        credentials = found
+    else:
+        return None
+    return msgspec.structs.replace(credentials, token=bus.token or _own_token(bus, user))
+
+
+class OwnTokens:
+    """Signs tokens for users if the tenant's key is stored here, and renews them in time."""
+
+    def __init__(self, bus: BusSettings) -> None:
+        self._bus = bus
+        self._made: dict[str, tuple[str | None, float]] = {}
+
+    async def token_for(self, user: str | None) -> str | None:
+        """Return a token for the user; None if one is configured, or none can be signed."""
+        if user is None or self._bus.tenant is None or self._bus.token or self._bus.credentials:
+            return None
+        now = time.monotonic()
+        token, until = self._made.get(user, (None, now))
+        if until <= now:
+            self._made = {one: made for one, made in self._made.items() if made[1] > now}
+            token = await asyncio.to_thread(_own_token, self._bus, user)
+            self._made[user] = token, now + TOKEN_LIFETIME.total_seconds() / 2
+        return token
+
+
+def _own_token(bus: BusSettings, user: str | None) -> str | None:
+    """Return a new token for the user, if the tenant's key is stored here."""
+    if user is None or bus.tenant is None:
+        return None
+    from local2.tenants.directory import Entries
+    from local2.tenants.tokens import sign
+
+    key, entries = bus.accounts / bus.tenant / SIGNING_KEY, Entries.read(bus.accounts)
+    if entries is None or not key.exists() or bus.tenant not in entries.tenants:
+        return None
+    private = key.read_text(encoding="utf-8")
+    return sign(
+        private,
+        entries.token_key(bus.tenant).id,
+        tenant=bus.tenant,
+        user=user,
+        valid_for=TOKEN_LIFETIME,
+    )

@@ -1,0 +1,152 @@
+"""Signed tokens that name the person an agent acts for: JWT with EdDSA or HS256.
+
+The key determines the algorithm. A token's header is not trusted, because a public key must never
+be used as a secret. A tenant may have several keys, so that a key can be replaced while tokens of
+the old one are still in use.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+import jwt
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from local2.errors import ForbiddenError
+from local2.protocol.envelope import Name, Role, utc_now
+
+REQUIRED_CLAIMS = ["exp", "aud", "sub"]
+LEEWAY = 5.0
+"""Seconds by which clocks may differ."""
+MAX_CACHED = 10_000
+"""Maximum number of verified tokens cached per tenant. Verifying a token costs more than all other
+work before a tool runs."""
+
+
+class TokenKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that verifies tokens: a public key in PEM for EdDSA, a secret for HS256."""
+
+    id: str
+    algorithm: Literal["EdDSA", "HS256"]
+    key: str
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """The person that a token names, its validity, and the role and agent that it is limited to."""
+
+    user: Name
+    until: datetime
+    since: datetime | None = None
+    role: Role | None = None
+    agent: Name | None = None
+
+
+class _Claims(msgspec.Struct, frozen=True, kw_only=True):
+    sub: Annotated[Name, msgspec.Meta(min_length=1)]
+    exp: float
+    nbf: float | None = None
+    role: Role | None = None
+    agent: Name | None = None
+
+
+class Verifier:
+    """Verifies the tokens of one tenant, which must be their audience."""
+
+    def __init__(self, tenant: str, keys: Sequence[TokenKey]) -> None:
+        self._tenant = tenant
+        self._keys = keys
+        self._persons_by_token = OrderedDict[str, Person]()
+
+    def person(self, token: str, at: datetime | None = None) -> Person:
+        """Return the person that the token names; it must be valid `at` that time, or now.
+
+        Raises:
+            ForbiddenError: The token is invalid at that time.
+        """
+        person = self._persons_by_token.get(token)
+        if person is None:
+            person = self._persons_by_token[token] = self._verify(token)
+            if len(self._persons_by_token) > MAX_CACHED:
+                self._persons_by_token.popitem(last=False)
+        moment, slack = at or utc_now(), timedelta(seconds=LEEWAY)
+        if moment - slack > person.until:
+            raise _refusal("it has expired")
+        if person.since is not None and moment + slack < person.since:
+            raise _refusal("it is not valid yet")
+        return person
+
+    def _verify(self, token: str) -> Person:
+        problem = f"the tenant {self._tenant} has no key for tokens"
+        for key in self._candidates(token):
+            try:
+                return self._decode(token, key)
+            except (jwt.InvalidTokenError, ValueError, OverflowError, RecursionError) as error:
+                problem = f"{error}".rstrip(".") or type(error).__name__
+        raise _refusal(problem)
+
+    def _candidates(self, token: str) -> Sequence[TokenKey]:
+        """Return the keys that the token may be signed with: the one it names, else all."""
+        try:
+            named = jwt.get_unverified_header(token).get("kid")
+        except (jwt.InvalidTokenError, RecursionError):
+            raise _refusal("it is not a JWT") from None
+        return [key for key in self._keys if key.id == named] if named else self._keys
+
+    def _decode(self, token: str, key: TokenKey) -> Person:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key.key,
+            algorithms=[key.algorithm],
+            audience=self._tenant,
+            # `person` checks the times at every use; for a turn, as of when it was stored.
+            options={
+                "require": REQUIRED_CLAIMS,
+                "verify_exp": False,
+                "verify_nbf": False,
+                "verify_iat": False,
+            },
+        )
+        read = msgspec.convert(claims, _Claims)
+        return Person(
+            user=read.sub,
+            until=datetime.fromtimestamp(read.exp, UTC),
+            since=None if read.nbf is None else datetime.fromtimestamp(read.nbf, UTC),
+            role=read.role,
+            agent=read.agent,
+        )
+
+
+def _refusal(why: str) -> ForbiddenError:
+    return ForbiddenError(f"The token is not accepted: {why}.", remedy="Send a valid one.")
+
+
+def new_signing_key(id_: str) -> tuple[str, TokenKey]:
+    """Return a private key in PEM, and the public key that verifies its signatures."""
+    private = Ed25519PrivateKey.generate()
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return pem, TokenKey(id=id_, algorithm="EdDSA", key=public.decode())
+
+
+def sign(  # noqa: PLR0913 - one keyword per claim
+    private: str,
+    key_id: str,
+    *,
+    tenant: str,
+    user: str,
+    valid_for: timedelta,
+    role: Role | None = None,
+    agent: str | None = None,
+) -> str:
+    """Return a token for a person, signed with a private key in PEM."""
+    claims: dict[str, Any] = {"sub": user, "aud": tenant, "exp": utc_now() + valid_for}
+    claims |= {key: value for key, value in (("role", role), ("agent", agent)) if value}
+    return jwt.encode(claims, private, algorithm="EdDSA", headers={"kid": key_id})

@@ -1,0 +1,234 @@
+"""The tool `recall`: one search over all memories."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import msgspec
+
+from local2.keys import is_topic
+from local2.ledger.records import Record, source_class_of, sources_of
+from local2.llm.framing import SOURCES
+from local2.memory.recall.items import RecallItem
+from local2.memory.recall.recaller import RECALLED_KINDS, RecallRequest, RecallResult
+from local2.memory.scopes import stated_by
+from local2.memory.service import MemoryService
+from local2.protocol.envelope import Caller
+from local2.protocol.memories import (
+    Answer,
+    Explanation,
+    OwnerScope,
+    RecalledItem,
+    RecalledItems,
+    Scope,
+    SourceKind,
+    nothing_found,
+)
+from local2.protocol.reading import time_of
+from local2.protocol.tool import ToolOutput
+from local2.tools.base import (
+    DATA_BYTES,
+    READS,
+    TEXT_BYTES,
+    Args,
+    Entry,
+    MemoryTool,
+    QueryText,
+    numbered,
+    replacement_note,
+    shortened,
+)
+from local2.tools.relations import RELATION_WORDS
+
+SCOPE_WORDS: dict[OwnerScope, str] = {
+    "session": "of the session",
+    "user": "of the user",
+    "agent": "of the agent",
+    "tenant": "for everybody",
+}
+DESCRIPTION = (
+    "Search what was said, what tools answered, documents, facts and notes, in any session. Call "
+    "this whenever the user refers to something that is not in the conversation any more, for "
+    "example because it was trimmed for length, or was said in an earlier session: "
+    "recall(query='the database query about order count', source_kinds=['tool_output'])."
+)
+
+
+class Recall(Args, frozen=True):
+    query: QueryText
+    top_k: Annotated[
+        int, msgspec.Meta(ge=1, le=20, description="Maximum number of items to return.")
+    ] = 5
+    source_kinds: Annotated[
+        Annotated[list[SourceKind], msgspec.Meta(min_length=1)] | None,
+        msgspec.Meta(description="Which kinds of memories to search; all if left out."),
+    ] = None
+    scope: Annotated[
+        Scope,
+        msgspec.Meta(
+            description="session: this conversation; history: the user's earlier ones; user: facts "
+            "about the user, and notes; agent: facts of this agent; tenant: documents and facts "
+            "for everybody; any: all of them."
+        ),
+    ] = "any"
+    enable_rerank: Annotated[
+        bool,
+        msgspec.Meta(description="Let a reranker put the best items into order, if there is one."),
+    ] = True
+    since: Annotated[
+        str | None,
+        msgspec.Meta(description="Nothing from before this date or time, e.g. 2026-05-01."),
+    ] = None
+    until: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Nothing from after this date or time, e.g. 2026-05-01T14:30:00Z."
+        ),
+    ] = None
+    as_of: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Answer as of this date or time: 'last week' counts from there, and what "
+            "happened later is left out."
+        ),
+    ] = None
+    min_relevance: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            le=1,
+            description="Leave out items that score less than this share of the best one's score; "
+            "0 leaves out none.",
+        ),
+    ] = 0.0
+    synthesize: Annotated[
+        bool, msgspec.Meta(description="Also answer the query from what was found.")
+    ] = False
+    explain: Annotated[
+        bool, msgspec.Meta(description="Also return the components of each item's score.")
+    ] = False
+
+
+async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
+    recalled = await memory.recall(
+        RecallRequest(
+            query=args.query,
+            top_k=args.top_k,
+            kinds=args.source_kinds or RECALLED_KINDS,
+            scope=args.scope,
+            since=time_of(args.since, "since") if args.since else None,
+            until=time_of(args.until, "until", ends=True) if args.until else None,
+            as_of=time_of(args.as_of, "as_of", ends=True) if args.as_of else None,
+            min_relevance=args.min_relevance,
+            rerank=args.enable_rerank,
+        )
+    )
+    answer = await memory.synthesize(args.query, recalled) if args.synthesize else None
+    items = [_item(item, memory.caller, explain=args.explain) for item in recalled.items]
+    others = [] if items else await memory.other_users()
+    return ToolOutput(
+        content=_as_text(items, recalled, answer, memory.caller)
+        if items
+        else nothing_found(recalled.reason, others),
+        data=RecalledItems(
+            items=shortened(items, DATA_BYTES),
+            total=len(items),
+            degraded=recalled.degraded,
+            rerank_used=recalled.rerank_used,
+            reason=recalled.reason,
+            answer=answer,
+            other_users=others,
+        ),
+    )
+
+
+def _as_text(
+    items: list[RecalledItem], recalled: RecallResult, answer: Answer | None, caller: Caller
+) -> str:
+    parts = []
+    if answer is not None and answer.text and answer.by_model:
+        parts.append(answer.text)
+    short = shortened(items, TEXT_BYTES)
+    numbers = {item.id: number for number, item in enumerate(items, start=1)}
+    words = [
+        ", ".join([_origin(item.record, caller), *_relation_words(item, numbers)])
+        + replacement_note(item, numbers)
+        for item in recalled.items
+    ]
+    entries = zip(short, words, strict=True)
+    parts.append(
+        numbered([Entry(one.score, one.event_time, _text(one), word) for one, word in entries])
+    )
+    if recalled.degraded:
+        parts.append(f"(The search was incomplete: {recalled.reason})")
+    return "\n".join(parts)
+
+
+def _origin(record: Record, caller: Caller) -> str:
+    """Return words for who said a record, or whose fact it is."""
+    if record.kind != "fact":
+        return SOURCES[source_class_of(record)]
+    kind_of_fact = "standing fact" if record.topic else "fact"
+    others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
+    return f"{kind_of_fact} {SCOPE_WORDS[record.scope]}{others}"
+
+
+def _relation_words(item: RecallItem, numbers: Mapping[str, int]) -> Iterator[str]:
+    """Yield words for the relations of an item to others in the list, with their numbers."""
+    for relation in item.relations:
+        if relation.id in numbers:
+            yield f"{RELATION_WORDS[relation.type][relation.incoming]} {numbers[relation.id]}"
+
+
+def _text(item: RecalledItem) -> str:
+    """Return the text after its topic key or its speaker's name; a name like a key is quoted."""
+    label = item.topic or item.label
+    if label and item.topic is None and is_topic(label):
+        label = f'"{label}"'
+    return f"{label}: {item.content}" if label else item.content
+
+
+def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
+    record = item.record
+    return RecalledItem(
+        id=record.id,
+        source_kind=record.kind,
+        source_ref=record.source_ref,
+        content=record.content,
+        event_time=record.event_time,
+        score=item.score,
+        topic=record.topic,
+        memory_type=record.memory_type,
+        label=record.label,
+        session_id=record.session_id,
+        role=record.role,
+        agent=record.agent,
+        by=stated_by(record, caller),
+        scope=record.scope,
+        source_class=source_class_of(record),
+        sources=sources_of(record),
+        relations=item.relations,
+        outdated_by=item.outdated_by,
+        contradicts=item.contradicts,
+        explanation=_explanation(item) if explain else None,
+    )
+
+
+def _explanation(item: RecallItem) -> Explanation:
+    return Explanation(shares=msgspec.to_builtins(item.shares), weight=item.weight)
+
+
+def _shown(data: RecalledItems) -> list[str]:
+    return [item.id for item in data.items]
+
+
+RECALL = MemoryTool[Recall](
+    name="recall",
+    title="Search the memory",
+    description=DESCRIPTION,
+    annotations=READS,
+    args=Recall,
+    answer=RecalledItems,
+    function=recall,
+    shows=_shown,
+    operation="search_memory",
+)

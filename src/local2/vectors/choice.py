@@ -1,0 +1,68 @@
+"""Chooses the embedder of a collection.
+
+Vectors of different embedders cannot be compared, so a collection keeps the embedder that it was
+built with, whichever others become available.
+"""
+
+from local2.errors import VectorError
+from local2.vectors import minilm, served
+from local2.vectors.config import WorkerConfig
+from local2.vectors.embedder import Embedder
+
+
+def named_embedder(config: WorkerConfig, name: str) -> Embedder:
+    """Return the embedder with a name: MiniLM, a model of an endpoint, or a model of Ollama.
+
+    No request is sent yet.
+
+    Raises:
+        VectorError: MiniLM cannot be loaded, or no endpoint is configured.
+    """
+    if name in {minilm.MODEL, "minilm"}:
+        return minilm.MiniLM.load(config.models_dir)
+    if not name.startswith(served.OPENAI_PREFIX):
+        return served.OllamaEmbedder(config.ollama_url, name, config.properties_of(name))
+    if config.openai is None:
+        raise VectorError(
+            f"{name} is a model of an endpoint, and none is configured.",
+            remedy="Set openai_url in config/memory.yaml.",
+        )
+    model = name.removeprefix(served.OPENAI_PREFIX)
+    return served.OpenAIEmbedder(
+        config.openai, model, config.properties_of(model), batch=config.embedding_batch
+    )
+
+
+def fixed_embedder(config: WorkerConfig) -> str | None:
+    """Return the name of the one embedder that the settings allow; None with `auto`."""
+    model = config.embedding_model
+    names = {
+        "minilm": minilm.MODEL,
+        "ollama": model.removesuffix(":latest"),
+        "openai": served.OPENAI_PREFIX + model,
+    }
+    return names.get(config.embedder)
+
+
+def choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
+    """Choose the embedder; with `embedder: auto`, keep the one that the collection was built with.
+
+    For a new collection, `auto` chooses the endpoint's if one is configured, else Ollama's if it
+    answers and has `embedding_model`, else MiniLM. Only then does Ollama have to answer now.
+
+    Args:
+        config: Which embedder is wanted, and where each is found.
+        recorded: Name of the embedder that the collection was built with, None for a new one.
+
+    Raises:
+        VectorError: MiniLM was chosen and cannot be loaded, or no endpoint is configured.
+    """
+    fixed = fixed_embedder(config)
+    if fixed is None and recorded is not None:
+        return named_embedder(config, recorded)
+    if fixed is None and config.openai is not None:
+        fixed = served.OPENAI_PREFIX + config.embedding_model
+    if fixed is None:
+        answers = served.probe(config.ollama_url, config.embedding_model)
+        fixed = config.embedding_model if answers else minilm.MODEL
+    return named_embedder(config, fixed)

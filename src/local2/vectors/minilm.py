@@ -1,0 +1,288 @@
+"""Runs all-MiniLM-L6-v2 inside the process: 384 dimensions, no server, no graphics card.
+
+The weights come from an installed package (decision 0003), or else from the download that Chroma
+offers. The network's graph is a page of text and takes a tenth of a second to build, so it is built
+at every start and not cached (decision 0009). It uses onnxruntime's fused operators for BERT, which
+are several times faster than the plain ones on short texts.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import safetensors.numpy
+import structlog
+from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
+from tokenizers import Encoding, Tokenizer
+
+from local2.errors import VectorError
+from local2.vectors import weights
+from local2.vectors.embedder import FloatMatrix, known, unit_rows
+
+TokenMatrix = npt.NDArray[np.int32]
+"""One text per row: either token ids, or a mask with 1 for tokens and 0 for padding."""
+
+MAX_TOKENS = 256
+"""Limit of the published model, which ignores the rest of a text."""
+LAYERS = 6
+"""Number of layers of the model."""
+
+# The pooled vector is the sum over the tokens: scaling it to length 1 makes it equal to the mean.
+_GRAPH = """
+<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+all_minilm_l6_v2 (int32[n, tokens] ids, int32[n, tokens] mask) => (float[n, 384] vectors) {{
+    hidden_0, lengths = com.microsoft.EmbedLayerNormalization <epsilon = 1e-12>
+        (ids, , words, positions, , embedding_scale, embedding_shift, mask)
+{layers}
+    one = Constant <value_ints = [1]> ()
+    weights = Cast <to = 1> (mask)
+    weight_rows = Unsqueeze (weights, one)
+    sum_rows = MatMul (weight_rows, hidden_{last})
+    sums = Squeeze (sum_rows, one)
+    vectors = LpNormalization <axis = 1, p = 2> (sums)
+}}
+"""
+
+_LAYER = """
+    attended_{i} = com.microsoft.Attention <num_heads = 12>
+        (hidden_{i}, attention_{i}, attention_bias_{i}, lengths)
+    mixed_{i} = MatMul (attended_{i}, mix_{i})
+    middle_{i} = com.microsoft.SkipLayerNormalization <epsilon = 1e-12>
+        (mixed_{i}, hidden_{i}, middle_scale_{i}, middle_shift_{i}, mix_bias_{i})
+    wide_{i} = MatMul (middle_{i}, widen_{i})
+    active_{i} = com.microsoft.BiasGelu (wide_{i}, widen_bias_{i})
+    narrowed_{i} = MatMul (active_{i}, narrow_{i})
+    hidden_{next} = com.microsoft.SkipLayerNormalization <epsilon = 1e-12>
+        (narrowed_{i}, middle_{i}, end_scale_{i}, end_shift_{i}, narrow_bias_{i})
+"""
+MODEL = weights.MODEL
+MAX_CHARACTERS = 16 * MAX_TOKENS
+"""Number of leading characters that are tokenised: the rest would only cost time, being far beyond
+the last token used."""
+CHUNK_TOKENS = MAX_TOKENS
+"""Maximum number of tokens, including padding, in one run of the network. It takes 45 ms; larger
+runs are not faster per token."""
+
+log = structlog.get_logger()
+
+
+class SentenceEncoder:
+    """Turns token ids into unit vectors, on one thread."""
+
+    def __init__(self, tensors: Mapping[str, FloatMatrix]) -> None:
+        """`tensors`: the tensors in `model.safetensors`, by name."""
+        arrays = _initializers(tensors)
+        # The session reads these arrays in place, so they must live as long as the session.
+        self._initializers = {
+            name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()
+        }
+        options = session_options()
+        options.add_external_initializers(
+            list(self._initializers), list(self._initializers.values())
+        )
+        self._session = onnxruntime.InferenceSession(
+            _model(arrays).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+
+    def __call__(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
+        vectors: FloatMatrix = self._session.run(["vectors"], {"ids": ids, "mask": mask})[0]
+        return vectors
+
+
+def session_options() -> onnxruntime.SessionOptions:
+    """Return options for one thread without spinning, which leaves the processor to the stack."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
+def _model(arrays: Mapping[str, FloatMatrix]) -> onnx.ModelProto:
+    layers = "".join(_LAYER.format(i=i, next=i + 1) for i in range(LAYERS))
+    model = onnx.parser.parse_model(_GRAPH.format(layers=layers, last=LAYERS))
+    model.graph.initializer.extend(_placeholder(name, array) for name, array in arrays.items())
+    return model
+
+
+def _placeholder(name: str, array: FloatMatrix) -> onnx.TensorProto:
+    """Declare an initializer whose values the session reads from memory."""
+    external = {"location": "in memory", "offset": "0", "length": str(array.nbytes)}
+    return onnx.TensorProto(
+        name=name,
+        data_type=onnx.TensorProto.FLOAT,
+        dims=array.shape,
+        data_location=onnx.TensorProto.EXTERNAL,
+        external_data=[{"key": key, "value": value} for key, value in external.items()],
+    )
+
+
+def _initializers(tensors: Mapping[str, FloatMatrix]) -> dict[str, FloatMatrix]:
+    embeddings = "embeddings."
+    arrays = {
+        "words": tensors[embeddings + "word_embeddings.weight"],
+        # Every token is of type 0, so its type's embedding is part of its position's.
+        "positions": tensors[embeddings + "position_embeddings.weight"][:MAX_TOKENS]
+        + tensors[embeddings + "token_type_embeddings.weight"][0],
+        "embedding_scale": tensors[embeddings + "LayerNorm.weight"],
+        "embedding_shift": tensors[embeddings + "LayerNorm.bias"],
+    }
+    for i in range(LAYERS):
+        arrays |= {f"{name}_{i}": array for name, array in _layer(tensors, i).items()}
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _layer(tensors: Mapping[str, FloatMatrix], i: int) -> dict[str, FloatMatrix]:
+    layer = f"encoder.layer.{i}."
+    projections = [f"{layer}attention.self.{name}." for name in ("query", "key", "value")]
+    mix, widen, narrow = (
+        layer + name for name in ("attention.output.", "intermediate.", "output.")
+    )
+    return {
+        "attention": np.concatenate([tensors[p + "weight"].T for p in projections], axis=1),
+        "attention_bias": np.concatenate([tensors[p + "bias"] for p in projections]),
+        "mix": tensors[mix + "dense.weight"].T,
+        "mix_bias": tensors[mix + "dense.bias"],
+        "middle_scale": tensors[mix + "LayerNorm.weight"],
+        "middle_shift": tensors[mix + "LayerNorm.bias"],
+        "widen": tensors[widen + "dense.weight"].T,
+        "widen_bias": tensors[widen + "dense.bias"],
+        "narrow": tensors[narrow + "dense.weight"].T,
+        "narrow_bias": tensors[narrow + "dense.bias"],
+        "end_scale": tensors[narrow + "LayerNorm.weight"],
+        "end_shift": tensors[narrow + "LayerNorm.bias"],
+    }
+
+
+class MiniLM:
+    """An Embedder for English texts, which uses the first 256 tokens of a text."""
+
+    name = MODEL
+    is_served = False
+    dimensions = 384
+    min_score = known(MODEL).min_score
+    """Cosine that separates unrelated short texts from paraphrased answers."""
+    floor = known(MODEL).floor
+
+    def __init__(
+        self, encode: Callable[[TokenMatrix, TokenMatrix], FloatMatrix], tokenizer: Tokenizer
+    ) -> None:
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(MAX_TOKENS)
+        self._encode = encode
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def load(cls, models_dir: Path) -> "MiniLM":
+        """Use the weights of the installed package, or else download those that Chroma offers.
+
+        Args:
+            models_dir: Folder of downloaded models.
+
+        Raises:
+            VectorError: The installed weights are damaged, or the download failed.
+        """
+        folder = weights.installed_folder()
+        if folder is not None:
+            return cls(SentenceEncoder(_weights(folder / "model.safetensors")), _tokenizer(folder))
+        folder = download(models_dir)
+        return cls(DownloadedEncoder(folder), _tokenizer(folder))
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        for positions, chunk in self.embed_documents(texts):
+            vectors[positions] = chunk
+        return vectors
+
+    def embed_documents(self, texts: Sequence[str]) -> Iterator[tuple[list[int], FloatMatrix]]:
+        """Yield positions in `texts` with their vectors, the shortest texts first."""
+        encodings = self._tokenizer.encode_batch_fast([text[:MAX_CHARACTERS] for text in texts])
+        for positions in _chunks([len(encoding.ids) for encoding in encodings]):
+            yield positions, self._encode(*_padded([encodings[i] for i in positions]))
+
+    def close(self) -> None:
+        """Do nothing: the network is freed with its embedder."""
+
+
+def _chunks(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield positions from the shortest text to the longest, in chunks of at most CHUNK_TOKENS."""
+    chunk: list[int] = []
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if chunk and (len(chunk) + 1) * lengths[position] > CHUNK_TOKENS:
+            yield chunk
+            chunk = []
+        chunk.append(position)
+    if chunk:
+        yield chunk
+
+
+def _padded(encodings: Sequence[Encoding]) -> tuple[TokenMatrix, TokenMatrix]:
+    shape = len(encodings), max(len(encoding.ids) for encoding in encodings)
+    ids, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    for row, encoding in enumerate(encodings):
+        tokens = encoding.ids
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
+    return ids, mask
+
+
+def _tokenizer(folder: Path) -> Tokenizer:
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def _weights(file: Path) -> dict[str, FloatMatrix]:
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != weights.PACKAGE_SHA256:
+        raise VectorError(
+            f"The weights of {MODEL} in {file} are not the official ones.",
+            remedy=f"Install {weights.PACKAGE} again.",
+        )
+    loaded: dict[str, FloatMatrix] = safetensors.numpy.load_file(file)
+    return loaded
+
+
+def download(models_dir: Path) -> Path:
+    """Download the model unless it is downloaded already; return the folder of its files.
+
+    Raises:
+        VectorError: The download failed.
+    """
+    folder = weights.download_folder(models_dir)
+    if not weights.is_downloaded(models_dir):
+        size = weights.ARCHIVE_MEGABYTES
+        log.info("model_downloading", url=weights.ARCHIVE_URL, megabytes=size, to=str(folder))
+    chroma = ONNXMiniLM_L6_V2()
+    chroma.DOWNLOAD_PATH = folder
+    chroma.tqdm = partial(chroma.tqdm, disable=None)  # its progress bar would fill the log
+    try:
+        chroma(["Chroma fetches the model with the first text it embeds."])
+    except (httpx.HTTPError, OSError, ValueError) as error:
+        raise VectorError(
+            f"The model {MODEL} could not be downloaded to {folder}: {str(error).rstrip('.')}.",
+            remedy="The stack retries every minute. `local2 doctor` shows other ways to get it.",
+        ) from error
+    return folder / weights.UNPACKED
+
+
+class DownloadedEncoder:
+    """Turns token ids into unit vectors with the network of Chroma's download, on one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._session = onnxruntime.InferenceSession(
+            folder / "model.onnx", session_options(), providers=["CPUExecutionProvider"]
+        )
+
+    def __call__(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        hidden = self._session.run(
+            None, {name: matrix.astype(np.int64) for name, matrix in inputs.items()}
+        )[0]
+        return unit_rows((hidden * mask[:, :, np.newaxis]).sum(axis=1, dtype=np.float32))

@@ -1,0 +1,199 @@
+"""A thread for blocking calls, with priorities and batches.
+
+The executors of the standard library support neither, and both are needed: a search must not wait
+for a batch of documents, and several questions are embedded faster in one call than one by one.
+"""
+
+import asyncio
+import itertools
+import os
+import queue
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from local2.errors import VectorError
+from local2.vectors.config import EXIT_SOFTWARE
+from local2.vectors.embedder import Embedder, FloatMatrix
+
+QUERY_BATCH_SIZE = 16
+"""Maximum number of questions embedded in one call; as many searches run concurrently (decision
+0037)."""
+QUERIES_CACHED = 64
+"""Number of recent questions whose vectors are cached: a search that requests more hits sends the
+same text again."""
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+_URGENT, _NORMAL, _LAST = range(3)
+"""Priorities in the queue; the lowest number is first."""
+
+
+class WorkerThread:
+    """Runs calls one at a time; a call that has started is never interrupted."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = (
+            queue.PriorityQueue()
+        )
+        self._order = itertools.count()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    async def run(self, function: Callable[..., T], *args: Any, urgent: bool = False) -> T:
+        """Run `function` in the thread; urgent calls run before all others."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def call() -> None:
+            try:
+                result = function(*args)
+            except Exception as error:  # noqa: BLE001 - raised where the future is awaited
+                loop.call_soon_threadsafe(_fail, future, error)
+            else:
+                loop.call_soon_threadsafe(_succeed, future, result)
+
+        self._calls.put((_URGENT if urgent else _NORMAL, next(self._order), call))
+        return await future
+
+    def close(self) -> None:
+        """Finish the queued calls and stop."""
+        self._calls.put((_LAST, next(self._order), None))
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            _, _, call = self._calls.get()
+            if call is None:
+                return
+            try:
+                call()
+            except BaseException:
+                # A panic in Chroma is not an Exception. Without this thread the worker is useless;
+                # the supervisor starts another one, which compares its index with the ledger.
+                log.exception("lane_died", lane=self._thread.name)
+                os._exit(EXIT_SOFTWARE)
+
+
+def _succeed(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+class _Request(Generic[Q, A]):
+    def __init__(self, question: Q, deadline: float) -> None:
+        self.question = question
+        self.deadline = deadline
+        self.answer: A | None = None
+        self.error: Exception | None = None
+
+
+class Batcher(Generic[Q, A]):
+    """Answers the questions that wait for a thread in one call, at most `limit` at a time.
+
+    Each question queues a call. The first call that runs also answers the questions that queue
+    after it; their own calls then find the answers.
+    """
+
+    def __init__(
+        self, thread: WorkerThread, answer_all: Callable[[list[Q]], list[A]], *, limit: int
+    ) -> None:
+        self._thread = thread
+        self._answer_all = answer_all
+        self._limit = limit
+        self._waiting: deque[_Request[Q, A]] = deque()
+
+    async def ask(self, question: Q, *, patience: float, then: Callable[[A], T]) -> T:
+        """Answer one question, and apply `then` to the answer in the thread.
+
+        Raises:
+            VectorError: The question had to wait longer than `patience` seconds.
+        """
+        request: _Request[Q, A] = _Request(question, time.monotonic() + patience)
+        self._waiting.append(request)
+        return await self._thread.run(self._answer, request, then, urgent=True)
+
+    def _answer(self, request: _Request[Q, A], then: Callable[[A], T]) -> T:
+        self._answer_waiting(request)
+        if request.error is not None:
+            raise request.error
+        assert request.answer is not None  # noqa: S101 - `_answer_waiting` has set it
+        return then(request.answer)
+
+    def _answer_waiting(self, request: _Request[Q, A]) -> None:
+        """Answer batches of waiting questions until this one is answered."""
+        while request.answer is None and request.error is None:
+            count = min(len(self._waiting), self._limit)
+            taken = [self._waiting.popleft() for _ in range(count)]
+            batch = [one for one in taken if not self._refuse_if_late(one)]
+            try:
+                answers = self._answer_all([one.question for one in batch]) if batch else []
+            except Exception as error:  # noqa: BLE001 - each request raises it
+                for one in batch:
+                    one.error = error
+            else:
+                for one, answer in zip(batch, answers, strict=True):
+                    one.answer = answer
+
+    def _refuse_if_late(self, request: _Request[Q, A]) -> bool:
+        """Refuse a question that nobody waits for any more, so that the thread catches up."""
+        late = time.monotonic() > request.deadline
+        if late:
+            request.error = VectorError("The vector worker is overloaded.")
+        return late
+
+
+class LoadedEmbedder:
+    """An embedder with its threads, the questions that wait for it, and a cache of recent ones.
+
+    If a server embeds, questions have a separate thread: otherwise, a batch that the server does
+    not answer would delay all questions.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self.thread = WorkerThread("embedding")
+        self.asking = WorkerThread("asking") if embedder.is_served else self.thread
+        self.queries: Batcher[str, FloatMatrix] = Batcher(
+            self.asking, self._embed_queries, limit=QUERY_BATCH_SIZE
+        )
+        self.recent: OrderedDict[str, FloatMatrix] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        return self.embedder.name
+
+    def keep(self, text: str, vector: FloatMatrix) -> None:
+        """Cache a question's vector, so that the same question is not embedded again."""
+        self.recent[text] = vector
+        if len(self.recent) > QUERIES_CACHED:
+            self.recent.popitem(last=False)
+
+    def condition(self) -> tuple[int, str | None]:
+        """Return the dimensions and None, or 0 and the reason why the embedder does not work."""
+        try:
+            return self.embedder.dimensions, None
+        except VectorError as error:
+            return 0, str(error)
+
+    def close(self) -> None:
+        if self.asking is not self.thread:
+            self.asking.close()
+        self.thread.close()
+        self.embedder.close()
+
+    def _embed_queries(self, texts: list[str]) -> list[FloatMatrix]:
+        return list(self.embedder.embed_queries(texts))
