@@ -18,6 +18,9 @@ SMALL_TURNS = 3_000
 USERS = 50
 SAVES = 2_000
 RECALLS = 2_000
+ARRIVING = 16
+"""Number of messages that arrive at once, each with a recall."""
+PEOPLE = "Ada", "Grace", "Emmy", "Sophie", "Lise"
 GARBLED = 10_000
 TOOLS = 3_000
 MESSAGES = 10_000
@@ -83,18 +86,22 @@ async def recalls(target: Target) -> Claim:
 
 
 async def recalls_while_messages_arrive(target: Target) -> Claim:
-    """Recall as the user whose messages are being ingested; nothing may be `internal`."""
-    said = [f"Dashboard {n} was moved." for n in range(target.count(RECALLS))]
+    """Recall as the user whose messages are being ingested; no answer may be `internal`."""
+    said = [f"{PEOPLE[n % len(PEOPLE)]} moved to Basel on day {n}." for n in range(RECALLS)]
+    said = said[: target.count(RECALLS)]
+    stored, failed, waiting = set[str](), list[str](), iter(said)
 
-    async def ingest(text: str) -> bool:
-        messages = [{"role": "user", "content": text}]
-        return succeeded(await target.ask("ingest", "arriving", messages=messages))
+    async def ingest_and_recall() -> None:
+        for text in waiting:
+            messages = [{"role": "user", "content": text}]
+            ingested, recalled = await asyncio.gather(
+                target.ask("ingest", "arriving", messages=messages),
+                target.ask("recall", "arriving", query=f"Where does {text.split()[0]} live?"),
+            )
+            stored.update([text] if succeeded(ingested) else [])
+            failed.extend([text] if recalled is None or recalled.outcome == "internal" else [])
 
-    async def recall(text: str) -> bool:
-        result = await target.ask("recall", "arriving", query=f"Is it true? {text}")
-        return result is not None and result.error is not None and result.error.code == "internal"
-
-    stored, failed = await asyncio.gather(chosen(said, ingest), chosen(said, recall))
+    await asyncio.gather(*(ingest_and_recall() for _ in range(ARRIVING)))
 
     async def missing() -> int:
         there = await target.kept.contents("arriving", "chat_message")
