@@ -5,7 +5,7 @@ from itertools import count
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "local"
+SOURCE = ROOT / "src" / "local2"
 DOCS = ROOT / "docs"
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 NUMBER = re.compile(r"\d{4}")

@@ -80,7 +80,7 @@ async def test_an_older_client_lists_and_calls_the_tools(
             CLIENT,
             sys.executable,
             "-m",
-            "local",
+            "local2",
             "mcp",
             "--home",
             tmp_path,

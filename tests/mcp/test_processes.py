@@ -76,7 +76,7 @@ async def test_an_invalid_setting_ends_the_command_with_an_error(tmp_path: Path)
         server = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "local",
+            "local2",
             "mcp",
             "--home",
             str(tmp_path),
