@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from client import Asker, data_of, request_of, stack_and_echo
-from local2.memory.recall.likeness import COVERAGE, WORDS
-from local2.memory.recall.ranking import DENSITY, FIRSTHAND, NEW, TIME, TIMED, shown_scores
+from local2.memory.recall.ranking import shown_scores
+from local2.memory.recall.tuning import COVERAGE, DENSITY, FIRSTHAND, NEW, TIME, TIMED, WORDS
 from local2.protocol.answers import FoundMemories, SavedMemory
 from report import Figure, milliseconds, percentile, run
 from texts import notes

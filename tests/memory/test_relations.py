@@ -10,8 +10,8 @@ from local2.bus.connection import Connection
 from local2.ledger import upkeep as ledger_relations
 from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.memory.recall.items import RecallItem
-from local2.memory.recall.ranking import STATED
 from local2.memory.recall.recaller import RecallRequest
+from local2.memory.recall.tuning import STATED
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller

@@ -20,7 +20,7 @@ from local2.ledger.records import stamp
 from local2.ledger.search import DetailRequest, Details, Matches, Related, Source, run_choice
 from local2.ledger.sqlite.database import Database
 from local2.memory.intake.conversations import Turn
-from local2.memory.recall import closer, dialogue, likeness, precedence, ranking
+from local2.memory.recall import tuning
 from local2.memory.recall.query import analyse
 from local2.memory.recall.ranking import Draft, RankedRecord, Shares, rank
 from local2.memory.recall.recaller import RecallRequest
@@ -474,55 +474,55 @@ def documented_numbers(share: str) -> list[float]:
 
 
 def test_the_documented_components_equal_the_constants() -> None:
-    lost, half_life = ranking.FADING["ephemeral"]
+    lost, half_life = tuning.FADING["ephemeral"]
     documented = {
-        "meaning": [likeness.MAX_MEANING, likeness.MEANING, likeness.ASSUMED],
+        "meaning": [tuning.MAX_MEANING, tuning.MEANING, tuning.ASSUMED],
         "words": [
-            likeness.WORDS + likeness.WORDS_STATING,
-            likeness.WORDS,
-            likeness.FEW_WORDS,
+            tuning.WORDS + tuning.WORDS_STATING,
+            tuning.WORDS,
+            tuning.FEW_WORDS,
         ],
-        "coverage": [likeness.COVERAGE, likeness.NEIGHBOUR_WORD, likeness.NEIGHBOUR_WORD_DECAY],
-        "around": [AROUND, likeness.AROUND, likeness.AROUND_DECAY, likeness.AROUND_STATING],
-        "session": [likeness.SESSION],
-        "speaker": [ranking.SPEAKER],
+        "coverage": [tuning.COVERAGE, tuning.NEIGHBOUR_WORD, tuning.NEIGHBOUR_WORD_DECAY],
+        "around": [AROUND, tuning.AROUND, tuning.AROUND_DECAY, tuning.AROUND_STATING],
+        "session": [tuning.SESSION],
+        "speaker": [tuning.SPEAKER],
         "firsthand": [
-            ranking.FIRSTHAND + ranking.NAMED_FIRSTHAND,
-            ranking.FIRSTHAND,
-            ranking.NAMED_FIRSTHAND,
+            tuning.FIRSTHAND + tuning.NAMED_FIRSTHAND,
+            tuning.FIRSTHAND,
+            tuning.NAMED_FIRSTHAND,
         ],
-        "timed": [ranking.TIMED + ranking.TIMED_WHEN, ranking.TIMED, ranking.TIMED_WHEN],
-        "density": [ranking.DENSITY],
-        "wish": [ranking.WISH],
-        "recent": [ranking.RECENT, ranking.RECENT_SESSIONS],
-        "time": [ranking.TIME],
-        "topic": [ranking.TOPIC],
-        "related": [1.92, ranking.STATED, ranking.RELATED],
-        "importance": [ranking.IMPORTANCE / 2],
-        "age": [-lost, ranking.NEW, lost, half_life, ranking.FADING["standard"][0]],
+        "timed": [tuning.TIMED + tuning.TIMED_WHEN, tuning.TIMED, tuning.TIMED_WHEN],
+        "density": [tuning.DENSITY],
+        "wish": [tuning.WISH],
+        "recent": [tuning.RECENT, tuning.RECENT_SESSIONS],
+        "time": [tuning.TIME],
+        "topic": [tuning.TOPIC],
+        "related": [1.92, tuning.STATED, tuning.RELATED],
+        "importance": [tuning.IMPORTANCE / 2],
+        "age": [-lost, tuning.NEW, lost, half_life, tuning.FADING["standard"][0]],
         "feedback": [],
-        "reply": [precedence.RANK_GAP],
-        "standing": [precedence.RANK_GAP, precedence.RANK_GAP],
-        "named": [closer.LEAD_GAIN],
-        "update": [closer.RANK_GAP],
-        "nod": [0, dialogue.NOD],
+        "reply": [tuning.RANK_GAP],
+        "standing": [tuning.RANK_GAP, tuning.RANK_GAP],
+        "named": [tuning.LEAD_GAIN],
+        "update": [tuning.RANK_GAP],
+        "nod": [0, tuning.NOD],
         "echo": [
             0,
-            precedence.BELOW_SOURCE,
-            precedence.BELOW_ECHO,
-            precedence.MAX_BELOW,
-            precedence.NO_ANSWER,
+            tuning.BELOW_SOURCE,
+            tuning.BELOW_ECHO,
+            tuning.MAX_BELOW,
+            tuning.NO_ANSWER,
         ],
     }
 
     assert documented.keys() == set(Shares.__struct_fields__)
     assert {share: documented_numbers(share) for share in documented} == documented
-    assert ranking.FADING.keys() == {"standard", "ephemeral"}
-    assert ranking.FADING["standard"][1] == 365, "a year"
-    assert ranking.HALF_SCORE == 1.2
+    assert tuning.FADING.keys() == {"standard", "ephemeral"}
+    assert tuning.FADING["standard"][1] == 365, "a year"
+    assert tuning.HALF_SCORE == 1.2
     text = " ".join(DOCS.read_text(encoding="utf-8").split())
     assert "`score` is sum² / (sum² + 1.2²), from 0 to 1" in text
     assert (
-        f"From the {precedence.SURE + 1}th place to the {precedence.SPREAD}th a conversation that "
-        f"has no place yet gains {precedence.NEW_SESSION}."
+        f"From the {tuning.SURE + 1}th place to the {tuning.SPREAD}th a conversation that "
+        f"has no place yet gains {tuning.NEW_SESSION}."
     ) in text

@@ -22,22 +22,20 @@ from local2.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
 from local2.ledger.search import Choice
 from local2.memory.recall.likeness import Likeness, Wording
 from local2.memory.recall.precedence import (
-    RANK_GAP,
     best_positions,
     repeats_question,
     texts_at,
 )
 from local2.memory.recall.query import Query
-
-MAX_QUESTIONS = 5
-"""Maximum number of recorded questions whose texts are read, best first."""
-MAX_NODS = 40
-"""Maximum number of short replies whose texts are read, best first."""
-NOD_CHARACTERS, NOD_LENGTH, NOD_WORDS = 60, 2.0, 2
-"""Maximum length of a nod, or its length relative to the statement before it, which it may repeat,
-and maximum number of its informative words that the statement lacks."""
-NOD = -3.0
-"""Share of a nod."""
+from local2.memory.recall.tuning import (
+    MAX_NODS,
+    MAX_QUESTIONS,
+    NOD,
+    NOD_CHARACTERS,
+    NOD_LENGTH,
+    NOD_WORDS,
+    RANK_GAP,
+)
 
 
 def put_replies_first(

@@ -12,37 +12,27 @@ from local2.ledger.columns import View
 from local2.ledger.entries import EXTRACTED, Array, Flags, Postings
 from local2.ledger.search import Matches, WordMatches
 from local2.memory.recall.query import Query
+from local2.memory.recall.tuning import (
+    AROUND,
+    AROUND_DECAY,
+    AROUND_STATING,
+    ASSUMED,
+    ASSUMED_DEVIATION,
+    ASSUMED_MEAN,
+    COVERAGE,
+    FEW_WORDS,
+    HALVING_LENGTH,
+    MAX_MEANING,
+    MEANING,
+    NEIGHBOUR_WORD,
+    NEIGHBOUR_WORD_DECAY,
+    SATURATION,
+    SESSION,
+    WEAK,
+    WORDS,
+    WORDS_STATING,
+)
 
-MEANING, MAX_MEANING = 0.2, 1.25
-"""Share of a record for each standard deviation by which its cosine is above the average, and its
-maximum."""
-ASSUMED, ASSUMED_MEAN, ASSUMED_DEVIATION = 100, 0.1, 0.12
-"""Number of unrelated texts that are assumed beside the searched records, and the distribution of
-their cosines: a few records do not show which cosine is high."""
-WORDS, WORDS_STATING = 0.35, 0.2
-"""Share of BM25, relative to the best record, and what is added if the query states something."""
-FEW_WORDS = 0.5
-"""Minimum BM25 of the best record, as a fraction of what a text with all words of the question has.
-If the best record has less, all records have less than the full share."""
-COVERAGE = 0.6
-"""Share of a message that, with its neighbours, has all words of the question; rare words count
-more."""
-NEIGHBOUR_WORD, NEIGHBOUR_WORD_DECAY = 0.6, 0.8
-"""Weight of a word that only an adjacent message has, and the factor for each step further away."""
-AROUND, AROUND_DECAY = 0.4, 0.7
-"""Fraction of the best neighbour's meaning, words and coverage that counts, and the factor for each
-step further away."""
-AROUND_STATING = 0.5
-"""How much `AROUND` is reduced if the query states something, as a fraction."""
-HALVING_LENGTH = 1_200.0
-"""Length in characters at which neighbours count half: long messages need no context."""
-SESSION = 0.15
-"""Share of the session that covers most of the question."""
-SATURATION = 1.2
-"""BM25's k1. There is no b: a match in a short text is not better."""
-WEAK = 0.5
-"""Minimum cosine of records that follow the hits, as a fraction of `min_score`: with MiniLM, the
-average cosine of unrelated texts."""
 EPSILON = 1e-9
 
 

@@ -26,33 +26,26 @@ from local2.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Pos
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.recall.likeness import Likeness, Wording
 from local2.memory.recall.query import Query
+from local2.memory.recall.tuning import (
+    ANSWER_COSINE,
+    ANSWER_COVERAGE,
+    BELOW_ECHO,
+    BELOW_SOURCE,
+    MAX_BELOW,
+    MAX_ECHOES,
+    MAX_PROMOTED,
+    MAX_READ,
+    NEW_SESSION,
+    NO_ANSWER,
+    RANK_GAP,
+    SAME,
+    SAME_LENGTH,
+    SPREAD,
+    SURE,
+)
 
-BELOW_SOURCE, BELOW_ECHO, MAX_BELOW = 0.01, 0.05, 0.3
-"""Gaps in weighted score: between an echo and the best of its sources, what each earlier echo of
-the same source adds, since a memory that is asked for often has many, and the maximum."""
-NO_ANSWER = -3.0
-"""Share of a question without an answer, and of the refusal."""
-MAX_ECHOES, MAX_READ = 300, 40
-"""Maximum number of echoes examined, best first, since the others are not among the best results,
-and of those among them whose texts are read."""
-ANSWER_COVERAGE = 0.5
-"""Minimum fraction of the question that a fact must cover to count as an answer."""
-ANSWER_COSINE = 0.15
-"""Minimum cosine above `min_score` of the user's nearest fact to count as an answer to a question
-of the user about himself or herself."""
-SAME = 0.95
-"""Minimum cosine of a message that repeats the question, or minimum coverage of a short one."""
-SAME_LENGTH = 1.25
-"""Maximum length of such a short message, relative to the question."""
-MAX_PROMOTED = 3
-"""Maximum number of facts that are promoted, those most similar to the question first."""
-RANK_GAP = 0.01
-"""Gap between a promoted or demoted record and its rival, in weighted score."""
 PAGE = 100
 """Number of results sorted in one step; further results are sorted when they are needed."""
-NEW_SESSION, SURE, SPREAD = 0.2, 10, 20
-"""Score that a session without a result gains, and the places where it does: after the first
-`SURE`, up to `SPREAD`."""
 
 
 def apply_weights(sums: Array, weights: Array) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -19,54 +19,47 @@ import numpy as np
 from local2.ledger.columns import View
 from local2.ledger.entries import Array, Flags, Names
 from local2.ledger.search import Choice, DetailRequest, Matches, WordMatches
-from local2.memory.recall.closer import UNMARKED, Hops, Mark, Variants, look_closer
 from local2.memory.recall.dialogue import nods, put_replies_first
 from local2.memory.recall.likeness import Likeness, Wording
+from local2.memory.recall.multihop import Hops
 from local2.memory.recall.precedence import (
     Echoes,
     StandingFacts,
     Total,
+    best_positions,
     repeats_question,
     sorted_pages,
 )
 from local2.memory.recall.query import Query
+from local2.memory.recall.tuning import (
+    DENSITY,
+    ENDED,
+    FADING,
+    FIRSTHAND,
+    HALF_SCORE,
+    IMPORTANCE,
+    MAX_COMPARED,
+    MAX_LEADING,
+    MAX_LEADS,
+    MAX_STEPS,
+    NAMED_FIRSTHAND,
+    NEW,
+    NEW_DAYS,
+    RECENT,
+    RECENT_SESSIONS,
+    RELATED,
+    SPEAKER,
+    STATED,
+    TIME,
+    TIMED,
+    TIMED_WHEN,
+    TOPIC,
+    WISH,
+)
+from local2.memory.recall.variants import UNMARKED, Mark, Variants
 from local2.memory.scopes import Reach
 from local2.protocol.memories import OwnerScope
 
-SPEAKER = 0.1
-"""Share of a message whose speaker the question names."""
-FIRSTHAND, NAMED_FIRSTHAND = 0.06, 0.15
-"""Shares of people's statements about themselves: of any speaker, and of one whom the question
-names. The second grows with the number of such statements in the text."""
-TIMED, TIMED_WHEN = 0.06, 0.12
-"""Shares of statements with a time: of speakers about themselves, and of any statement if the
-question asks when."""
-DENSITY = 0.35
-"""Share of a text in which every word is informative."""
-WISH = 0.3
-"""Share of a standing wish addressed to an assistant, such as "always answer in grams"."""
-RECENT, RECENT_SESSIONS = 0.4, 10
-"""Share of the newest session where the query continues a conversation, and the number of sessions
-back at which it is halved."""
-TIME = 0.25
-"""Share of a record from the time that the question names."""
-TOPIC = 1.0
-"""Share of a fact whose topic key is in the question."""
-ENDED = 0.5
-"""Factor for the weight of a task outside its session."""
-RELATED, STATED = 0.6, 0.8
-"""Fractions of the gap to a better hit that a linked record gains: by a common name, by a stated
-relation."""
-MAX_LEADING = 100
-"""Maximum number of hits whose links are followed."""
-IMPORTANCE = 0.2
-"""Share for importance: importance 1 gains half of it, importance 0 loses half of it."""
-NEW, NEW_DAYS = 0.02, 30.0
-"""Share of a new record, and its half-life in days."""
-FADING = {"standard": (0.05, 365.0), "ephemeral": (0.3, 14.0)}
-"""By durability: the maximum loss through age, and the days until half of it is lost."""
-HALF_SCORE = 1.2
-"""The weighted sum of shares that is shown as a score of 0.5. No sum is shown as 1."""
 DAY = 86_400.0
 
 
@@ -143,41 +136,128 @@ def rank(found: Matches, draft: Draft, *, min_score: float) -> Choice[Iterator[R
     A record matches by its meaning, a word of the question, its topic key, or a link to such a
     record.
     """
-    view, wording, weights = found.view, draft.wording, draft.weights
-    if not view.size:
+    if not found.view.size:
         return iter(())
-    like = Likeness(found, wording, draft.query)
-    hit = like.hits(wording, min_score) | draft.topics
-    linked, related = yield from _linked(view, like, hit)
-    weak = like.weak_hits(hit | linked, min_score)
-    relevant = hit | linked | weak
-    total = Total(draft.shares, draft.sums, weights)
+    ranking = Ranking(found, draft, min_score)
+    for stage in STAGES:
+        yield from stage(ranking)
+    return ranking.best_first()
+
+
+class Ranking:
+    """What the stages of a ranking know and change: shares, what is relevant, and marks."""
+
+    def __init__(self, found: Matches, draft: Draft, min_score: float) -> None:
+        self.view, self.query, self.wording = found.view, draft.query, draft.wording
+        self.min_score = min_score
+        self.like = Likeness(found, draft.wording, draft.query)
+        self.hit: Flags = self.like.hits(draft.wording, min_score) | draft.topics
+        self.relevant = self.hit
+        self.total = Total(draft.shares, draft.sums, draft.weights)
+        self.variants = Variants(found.view, draft.caller)
+        self.outdated: Mapping[int, int] = {}
+        """Maps positions of echoes to the rows of the facts that now hold instead."""
+
+    def best_first(self) -> Iterator[RankedRecord]:
+        scores = self.total.scores
+        pages = sorted_pages(scores, np.flatnonzero(self.relevant), self.view.column)
+        return chain.from_iterable(self._records_at(page, scores) for page in pages)
+
+    def _records_at(self, positions: list[int], scores: Array) -> Iterator[RankedRecord]:
+        shown = shown_scores(scores[positions]).round(4).tolist()
+        names, shares = self.total.shares.keys(), self.total.shares.values()
+        summands = np.array([one[positions] for one in shares]).round(4).T.tolist()
+        for place, position in enumerate(positions):
+            yield RankedRecord(
+                row=int(self.view.column["row"][position]),
+                score=shown[place],
+                shares=Shares(**dict(zip(names, summands[place], strict=True))),
+                weight=float(self.total.weights[position]),
+                cosine=self.like.cosine_at(position),
+                covered=float(self.wording.covered[position]),
+                mark=self.variants.marks.get(position, UNMARKED),
+            )
+
+
+def _add_likeness(ranking: Ranking) -> Choice[None]:
+    """Add the shares for meaning and neighbours, and for links from the best hits."""
+    like, hit = ranking.like, ranking.hit
+    linked, related = yield from _linked(ranking.view, like, hit)
+    weak = like.weak_hits(hit | linked, ranking.min_score)
+    ranking.relevant = hit | linked | weak
     around = np.where(weak, 0.0, like.around)  # neighbours of weak hits do not count
-    total.add(meaning=like.meaning, around=around, related=related)
-    echoes = Echoes(wording, total.sums, weights)
-    yield from echoes.demote(relevant, repeats_question(draft.query, wording, like))
+    ranking.total.add(meaning=like.meaning, around=around, related=related)
+
+
+def _lower_echoes(ranking: Ranking) -> Choice[None]:
+    """Put what was answered from memory below what it came from, and refusals last."""
+    total = ranking.total
+    echoes = Echoes(ranking.wording, total.sums, total.weights)
+    repeated = repeats_question(ranking.query, ranking.wording, ranking.like)
+    yield from echoes.demote(ranking.relevant, repeated)
     total.add(echo=echoes.share)
-    total.add(nod=(yield from nods(view, total.scores, relevant)))
-    scores = total.scores
-    with_replies = yield from put_replies_first(draft.query, wording, like, scores, relevant)
-    total.add_change("reply", scores, with_replies)
-    standing = StandingFacts(view, total.sums, weights)
-    standing.demote_shared(relevant)
-    standing.promote(draft.query, wording, like, min_score)
+    ranking.outdated = echoes.outdated
+
+
+def _lower_nods(ranking: Ranking) -> Choice[None]:
+    """Put replies that say nothing last."""
+    share = yield from nods(ranking.view, ranking.total.scores, ranking.relevant)
+    ranking.total.add(nod=share)
+
+
+def _raise_replies(ranking: Ranking) -> Choice[None]:
+    """Put replies above their questions."""
+    scores = ranking.total.scores
+    with_replies = yield from put_replies_first(
+        ranking.query, ranking.wording, ranking.like, scores, ranking.relevant
+    )
+    ranking.total.add_change("reply", scores, with_replies)
+
+
+def _raise_standing_facts(ranking: Ranking) -> Choice[None]:
+    """Put the user's facts under keys above talk about the same."""
+    yield from ()
+    total = ranking.total
+    standing = StandingFacts(ranking.view, total.sums, total.weights)
+    standing.demote_shared(ranking.relevant)
+    standing.promote(ranking.query, ranking.wording, ranking.like, ranking.min_score)
     total.add(standing=standing.share)
-    variants = Variants(view, draft.caller)
-    hops = Hops(wording, like, total)
-    yield from look_closer(view, relevant, variants, hops)
-    if not draft.query.about_past:
-        yield from variants.follow_facts(hops.scores, relevant)
-    variants.mark_outdated(echoes.outdated)
-    total.add(named=hops.share)
-    scores = total.scores
-    total.add_change("update", scores, variants.put_newest_first(scores))
-    scores = total.scores
-    ranking = _Ranking(view, like, wording.covered, total, scores, variants)
-    pages = sorted_pages(scores, np.flatnonzero(relevant), view.column)
-    return chain.from_iterable(map(ranking.records_at, pages))
+
+
+def _follow_names(ranking: Ranking) -> Choice[None]:
+    """Raise what the best current records name, while comparing the best with one another."""
+    view, variants = ranking.view, ranking.variants
+    hops = Hops(ranking.wording, ranking.like, ranking.total)
+    best = _best(view, hops.scores, ranking.relevant)
+    yield from variants.compare(best)
+    for _ in range(MAX_STEPS):
+        leads = [one for one in best if one not in variants.replaced_by][:MAX_LEADS]
+        if not hops.follow(leads):
+            break
+        best = _best(view, hops.scores, ranking.relevant)
+        yield from variants.compare(best)
+    ranking.total.add(named=hops.share)
+
+
+def _put_newest_first(ranking: Ranking) -> Choice[None]:
+    """Put the newest of several statements about one thing in the best place of them all."""
+    variants, scores = ranking.variants, ranking.total.scores
+    if not ranking.query.about_past:
+        yield from variants.follow_facts(scores, ranking.relevant)
+    variants.mark_outdated(ranking.outdated)
+    ranking.total.add_change("update", scores, variants.put_newest_first(scores))
+
+
+STAGES = (
+    _add_likeness,
+    _lower_echoes,
+    _lower_nods,
+    _raise_replies,
+    _raise_standing_facts,
+    _follow_names,
+    _put_newest_first,
+)
+"""What changes the scores, in this order, after the shares that need no vector (`Draft`)."""
 
 
 def shown_scores(sums: Array) -> Array:
@@ -186,30 +266,13 @@ def shown_scores(sums: Array) -> Array:
     return np.asarray(squares / (squares + HALF_SCORE**2))
 
 
-class _Ranking(NamedTuple):
-    """The final scores and components of all positions."""
-
-    view: View
-    like: Likeness
-    covered: Array
-    total: Total
-    scores: Array
-    variants: Variants
-
-    def records_at(self, positions: list[int]) -> Iterator[RankedRecord]:
-        scores = shown_scores(self.scores[positions]).round(4).tolist()
-        names, shares = self.total.shares.keys(), self.total.shares.values()
-        summands = np.array([one[positions] for one in shares]).round(4).T.tolist()
-        for place, position in enumerate(positions):
-            yield RankedRecord(
-                row=int(self.view.column["row"][position]),
-                score=scores[place],
-                shares=Shares(**dict(zip(names, summands[place], strict=True))),
-                weight=float(self.total.weights[position]),
-                cosine=self.like.cosine_at(position),
-                covered=float(self.covered[position]),
-                mark=self.variants.marks.get(position, UNMARKED),
-            )
+def _best(view: View, scores: Array, relevant: Flags) -> list[int]:
+    """Return the best relevant records, without notes of turns, which repeat their messages."""
+    column = view.column
+    notes = ~column["spoken"] & (column["scope"] == view.names.scopes.number_of("session"))
+    candidates = np.flatnonzero(relevant & ~notes)
+    best: list[int] = best_positions(scores, candidates, MAX_COMPARED).tolist()
+    return best
 
 
 def _scope_weights(view: View, reach: Reach) -> Array:

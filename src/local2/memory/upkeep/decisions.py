@@ -14,7 +14,7 @@ from local2.language.statements import differ_in_one_value
 from local2.language.words import bare_words
 from local2.ledger.records import SOURCE_STRENGTH
 from local2.ledger.upkeep import ActiveFact, Change
-from local2.memory.recall.ranking import FADING
+from local2.memory.recall.tuning import FADING
 from local2.protocol.memories import ACCUMULATING
 
 MAX_STALE_IMPORTANCE = 0.5

@@ -1,0 +1,133 @@
+"""Follow what the best hits name, for questions of several steps.
+
+"Where was the spouse of the author of Emma born?" shares no word with the fact that answers it. A
+fact that shares words with the question names the author, and facts about the author name the
+spouse. So records with the rare words of a hit that are missing from the question are raised. Only
+short records lead to others: a long one names too much.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+
+from local2.language.time import MONTHS
+from local2.language.words import is_informative, stems
+from local2.ledger.columns import View
+from local2.ledger.entries import Array, Flags, Positions
+from local2.memory.recall.likeness import Likeness, Wording
+from local2.memory.recall.precedence import (
+    Total,
+    apply_weights,
+    remove_weights,
+)
+from local2.memory.recall.tuning import (
+    ANSWER_COVERED,
+    BELOW_LEAD,
+    COMMON_STEM,
+    LEAD_GAIN,
+    MAX_LEAD_STEMS,
+    MIN_NAMED,
+    RELATED_COVERAGE,
+    UNRELATED_FACTOR,
+)
+
+_MONTHS = frozenset(stems(month.lower() for month in MONTHS))
+
+
+class Hops:
+    """Raises the records that the best hits name, step by step. `share` is their gain.
+
+    What a record gained by a link is subtracted: the link and the words are one name.
+    """
+
+    def __init__(self, wording: Wording, like: Likeness, total: Total) -> None:
+        self._view: View = wording.view
+        self._wording = wording
+        self._own = like.own
+        self._sums = total.sums
+        self._weights = total.weights
+        self._linked = total.shares["related"]
+        self.share = np.zeros(self._view.size)
+
+    @property
+    def scores(self) -> Array:
+        return apply_weights(self._sums + self.share, self._weights)
+
+    def follow(self, leads: Sequence[int]) -> bool:
+        """Raise the records that the leads name, unless the best lead is the answer.
+
+        Return whether any record was raised.
+        """
+        if self._is_answered(leads):
+            return False
+        gained = self.share.copy()
+        for lead in leads:
+            found, named = self._records_named_by(lead)
+            if len(found):
+                strength = LEAD_GAIN * (self._own[lead] + self.share[lead])
+                gain = strength * self._relevance(lead, found, named) - self._linked[found]
+                limit = np.maximum(self._sums_below_lead(lead, found) - self._sums[found], 0.0)
+                gained[found] = np.maximum(gained[found], np.minimum(gain, limit))
+        self.share = gained
+        return bool(gained.any())
+
+    def _is_answered(self, leads: Sequence[int]) -> bool:
+        return not leads or bool(self._wording.covered[leads[0]] >= ANSWER_COVERED)
+
+    def _records_named_by(self, lead: int) -> tuple[Positions, Array]:
+        """Return the records with enough of a lead's new stems, and the fraction that each has."""
+        new = list(self._new_stems(lead))
+        if not new:
+            return np.zeros(0, np.int64), np.zeros(0)
+        total = sum(weight for _, weight in new)
+        weights = np.concatenate([np.full(len(at), weight / total) for at, weight in new])
+        found, index = np.unique(np.concatenate([at for at, _ in new]), return_inverse=True)
+        named = np.bincount(index, weights)
+        enough = (named >= MIN_NAMED) & (found != lead)
+        return found[enough], named[enough]
+
+    def _new_stems(self, lead: int) -> Iterator[tuple[Positions, float]]:
+        """Yield positions and weight of each rare stem of a lead that the question lacks."""
+        if self._view.column["wish"][lead]:
+            return  # a wish about the form of answers names nothing
+        names = list(islice(filter(_may_be_name, self._view.stems(lead)), MAX_LEAD_STEMS + 1))
+        size = self._view.size
+        for stem in names if len(names) <= MAX_LEAD_STEMS else ():
+            if stem not in self._wording.stems:
+                at = self._view.postings(stem).positions
+                if 1 < len(at) <= max(COMMON_STEM * size, 2):
+                    yield at, math.log((size + 1) / len(at))
+
+    def _relevance(self, lead: int, found: Positions, named: Array) -> Array:
+        """Return factors for the gain.
+
+        Records with words of the question that the lead lacks get more, long texts less.
+        """
+        has, rarity = self._question_terms
+        beyond = rarity @ (has[:, found] & ~has[:, [lead]])
+        factor = UNRELATED_FACTOR + (1 - UNRELATED_FACTOR) * np.minimum(
+            beyond / RELATED_COVERAGE, 1.0
+        )
+        return np.asarray(named * factor * self._wording.length_damping[found])
+
+    @cached_property
+    def _question_terms(self) -> tuple[Flags, Array]:
+        """Which terms of the question each record begins with, and the rarity of each term."""
+        terms = self._wording.terms
+        has = np.zeros((len(terms), self._view.size), bool)
+        for number, term in enumerate(terms):
+            has[number, term.found.positions[term.found.ahead]] = True
+        return has, np.array([term.rarity for term in terms])
+
+    def _sums_below_lead(self, lead: int, found: Positions) -> Array:
+        """Return the sums with which records rank just below their lead, given their weights."""
+        lead_score = apply_weights(self._sums[lead] + self.share[lead], self._weights[lead])
+        return remove_weights(np.full(len(found), lead_score - BELOW_LEAD), self._weights[found])
+
+
+def _may_be_name(stem: str) -> bool:
+    """Return whether a stem may belong to a name. The stems of a record include its date."""
+    return is_informative(stem) and not stem.isdigit() and stem not in _MONTHS

@@ -1,0 +1,176 @@
+"""Find which statements are outdated or contradicted, and put the newest first.
+
+Of several statements of one principal about one thing, the newest ranks first. Statements of
+documents, tools, assistants and other users rank below the user's own, however new they are and
+however often they were made. Nothing is retired here; records are only reordered and marked.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from local2.language.statements import Sentence, is_about_same, is_same, is_variant, sentences_of
+from local2.ledger.columns import View
+from local2.ledger.entries import EXTRACTED, Array, Flags
+from local2.ledger.records import SOURCE_STRENGTH, TENANT_OWNED
+from local2.ledger.search import Choice, DetailRequest
+from local2.memory.recall.precedence import (
+    best_positions,
+    texts_at,
+)
+from local2.memory.recall.tuning import (
+    MAX_COMPARED,
+    RANK_GAP,
+    SHORT,
+)
+from local2.protocol.envelope import Caller
+
+USER_STRENGTH = SOURCE_STRENGTH["stated"]
+"""Strength of a source from which a statement has the force of the user's own words."""
+
+
+class Mark(NamedTuple):
+    """The rows of the records that replace a record: a newer one, or a stronger one."""
+
+    outdated_by: int | None = None
+    contradicts: int | None = None
+
+
+UNMARKED = Mark()
+
+
+class _Occurrence(NamedTuple):
+    position: int
+    sentence: Sentence
+
+
+class Variants:
+    """Compares the statements of candidates, and finds those that others replace."""
+
+    def __init__(self, view: View, caller: Caller) -> None:
+        self.view = view
+        self._caller = view.names.principals.number_of(caller.user or TENANT_OWNED)
+        by_source = view.names.sources.map_values(SOURCE_STRENGTH.__getitem__)
+        self.strengths: Array = by_source[view.column["source"]]
+        self.texts: dict[int, str] = {}
+        self._by_opening: defaultdict[tuple[str, ...], list[_Occurrence]] = defaultdict(list)
+        self._pairs: set[tuple[int, int]] = set()
+        self._restated: defaultdict[int, set[int]] = defaultdict(set)
+        self.replaced_by: dict[int, int] = {}
+        """Maps the position of each replaced record to that of its replacement."""
+        self.marks: dict[int, Mark] = {}
+
+    def compare(self, positions: Iterable[int]) -> Choice[None]:
+        """Compare the statements of these records with one another and with earlier ones."""
+        if not (new := [one for one in positions if one not in self.texts]):
+            return
+        self.texts.update((yield from texts_at(self.view, new)))
+        pairs = len(self._pairs)
+        for position in new:
+            self._compare_text(position, self.texts[position])
+        if len(self._pairs) > pairs:
+            self._find_replacements()
+
+    def put_newest_first(self, scores: Array) -> Array:
+        """Return the scores, changed: a replacement takes the best place of its variants."""
+        ordered = scores.copy()
+        replaced: defaultdict[int, list[int]] = defaultdict(list)
+        for position in self.replaced_by:
+            replaced[self._final_replacement(position)].append(position)
+        for replacement, others in replaced.items():
+            ordered[replacement] = scores[[replacement, *others]].max()
+            ordered[others] = np.minimum(ordered[others], ordered[replacement] - RANK_GAP)
+        return ordered
+
+    def follow_facts(self, scores: Array, relevant: Flags) -> Choice[None]:
+        """Let messages with present values replace those from which former facts were extracted.
+
+        What replaces them becomes relevant. The words of both may be different.
+        """
+        column = self.view.column
+        if not (column["echo"] == EXTRACTED).any():
+            return
+        own = (column["principal"] >= 0) & (self.strengths >= USER_STRENGTH) & column["spoken"]
+        short = np.flatnonzero(relevant & own & (column["length"] <= SHORT))
+        best = best_positions(scores, short, MAX_COMPARED).tolist()
+        rows = {int(column["row"][one]): one for one in best if one not in self.replaced_by}
+        replaced = (yield DetailRequest(replaced=list(rows))).replaced
+        for former, present in replaced.items():
+            one = rows[former]
+            latest = max([one, *self.view.positions(present).tolist()], key=self.age_key)
+            if latest != one:
+                self.replaced_by[one] = latest
+                self.marks[one] = Mark(outdated_by=int(column["row"][latest]))
+                relevant[latest] = True
+
+    def mark_outdated(self, newer: Mapping[int, int]) -> None:
+        """Mark the records at these positions as outdated by the rows."""
+        for position, row in newer.items():
+            self.marks.setdefault(position, Mark(outdated_by=row))
+
+    def _final_replacement(self, position: int) -> int:
+        passed: set[int] = set()  # two rules may contradict each other
+        while position not in passed:
+            passed.add(position)
+            position = self.replaced_by.get(position, position)
+        return position
+
+    def _compare_text(self, position: int, text: str) -> None:
+        to_user = bool(self.view.column["machine"][position])
+        for sentence in sentences_of(text, to_user=to_user):
+            occurrence = _Occurrence(position, sentence)
+            for other in self._by_opening[sentence.opening]:
+                if other.position != position:
+                    self._compare_sentences(other, occurrence)
+            self._by_opening[sentence.opening].append(occurrence)
+
+    def _compare_sentences(self, one: _Occurrence, other: _Occurrence) -> None:
+        stated, another = one.sentence.statement, other.sentence.statement
+        if stated is None or another is None or not is_about_same(stated, another):
+            return
+        older, newer = sorted((one.position, other.position), key=self.age_key)
+        if is_same(stated, another):
+            self._restated[older].add(newer)
+        elif is_variant(stated, another):
+            self._pairs.add((older, newer))
+
+    def age_key(self, position: int) -> tuple[float, int]:
+        """Return a key for the order of time; messages of one time were received in their order."""
+        column = self.view.column
+        return float(column["newness"][position]), int(column["row"][position])
+
+    def _find_replacements(self) -> None:
+        """Find which record replaces which; the newest one replaces all older variants."""
+        self.replaced_by, self.marks = {}, {}
+        row = self.view.column["row"]
+        pairs = sorted(self._pairs, key=lambda pair: self.age_key(pair[1]), reverse=True)
+        for older, newer in pairs:
+            if older not in self.replaced_by and self._is_outdated(older, newer):
+                self.replaced_by[older] = newer
+                self.marks[older] = Mark(outdated_by=int(row[newer]))
+        current = {position for pair in pairs for position in pair} - self.replaced_by.keys()
+        for pair in pairs:
+            for claim, stated in (pair, pair[::-1]):
+                if {claim, stated} <= current and self._is_weaker(claim, stated):
+                    self.replaced_by[claim] = stated
+                    self.marks[claim] = Mark(contradicts=int(row[stated]))
+                    current.discard(claim)
+
+    def _is_outdated(self, older: int, newer: int) -> bool:
+        """Return whether the same user stated both, and has not restated the older one since."""
+        principal = self.view.column["principal"]
+        if principal[older] != principal[newer] or principal[older] < 0:
+            return False
+        both_count = min(self.strengths[older], self.strengths[newer]) >= USER_STRENGTH
+        restated = (one for one in self._restated[older] if principal[one] == principal[older])
+        return both_count and not any(self.age_key(one) > self.age_key(newer) for one in restated)
+
+    def _is_weaker(self, claim: int, stated: int) -> bool:
+        """Return whether a claim is weaker than a user's statement, or contradicts the caller."""
+        principal = self.view.column["principal"]
+        if self.strengths[stated] < USER_STRENGTH:
+            return False
+        not_own = principal[claim] != principal[stated] and principal[stated] == self._caller
+        return bool(self.strengths[claim] < USER_STRENGTH or not_own)
