@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
 import msgspec
+from nats.aio.msg import Msg
 
 from garbled import garbled
 from local2.protocol import subjects
-from local2.protocol.payloads import ToolResult
+from local2.protocol.envelope import decode
+from local2.protocol.payloads import Generation, ToolResult
 from target import Abuse, Claim, Target, envelope, turn
 from texts import notes
 from worst import repeated
@@ -23,6 +26,10 @@ ARRIVING = 16
 PEOPLE = "Ada", "Grace", "Emmy", "Sophie", "Lise"
 GARBLED = 10_000
 TOOLS = 3_000
+LARGE_TOOL = 2_000
+QUERIES = 600
+TOLD_WITHIN = 240.0
+"""Seconds in which accepted queries are answered, a few at a time."""
 MESSAGES = 10_000
 DOCUMENT = 800_000
 PROSE = "I moved from Bern to Basel in May, and my name is Ada. "
@@ -140,6 +147,44 @@ async def tiny_tools(target: Target) -> Claim:
     return Claim(number, 0, nothing_missing)
 
 
+async def large_tools_and_queries(target: Target) -> Claim:
+    """Announce tools of 2 kB, then ask queries, each of which is offered as many as fit."""
+    since = target.log.stat().st_size
+    number, queries = target.count(TOOLS), target.count(QUERIES)
+    for n in range(number):
+        tool = {"name": f"large{n}", "description": repeated(PROSE, LARGE_TOOL), "parameters": {}}
+        await target.client.publish(subjects.TOOL_SCHEMA, msgspec.json.encode(tool))
+    await target.client.flush(timeout=60)
+    ids = [f"tooled{n}" for n in range(queries)]
+    told: set[str] = set()
+    one_told = asyncio.Event()
+
+    async def note(message: Msg) -> None:
+        told.add(decode(message.data, Generation).payload.query_id or "")
+        one_told.set()
+
+    async def ask(query_id: str) -> bool:
+        query = {"query": f"What is {query_id}?", "query_id": query_id, "session_id": query_id}
+        return succeeded(await target.request(subjects.QUERY_RECEIVED, envelope("asking", query)))
+
+    listening = await target.client.subscribe(subjects.RESPONSE_GENERATION, cb=note)
+    accepted = await chosen(ids, ask)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TOLD_WITHIN):
+            while accepted - told:
+                one_told.clear()
+                await one_told.wait()
+    await listening.unsubscribe()
+
+    async def missing() -> int:
+        """Count turns that were not told or stored; a lease that was lost counts as one."""
+        lost = b"lease_lost" in target.log.read_bytes()[since:]
+        stored = await target.kept.copies_of_turns("asking")
+        return len(accepted - (told & stored.keys())) + lost
+
+    return Claim(number + queries, len(accepted), missing)
+
+
 async def conversation_and_document(target: Target) -> Claim:
     """Ingest a conversation twice in a row while a document is added."""
     said = [f"Number {n} of many." for n in range(target.count(MESSAGES))]
@@ -188,5 +233,6 @@ FLOODS = (
     Abuse("recall while messages arrive, one user", recalls_while_messages_arrive),
     Abuse("garbled messages on every subject", garbled_messages),
     Abuse("tiny tools announced", tiny_tools),
+    Abuse("tools of 2 kB announced, queries at once", large_tools_and_queries),
     Abuse("a conversation twice, a document", conversation_and_document),
 )

@@ -234,8 +234,8 @@ class Admission:
     def __init__(self, limits: LimitSettings | None = None) -> None:
         self._limits = limits = limits or LimitSettings()
         self._slots = FairSlots(limits)
-        self._rates = _Rates(limits.tenant_rate, limits.tenant_burst)
-        self._user_rates = _Rates(limits.user_rate, limits.user_burst)
+        self._rates = Rates(limits.tenant_rate, limits.tenant_burst)
+        self._user_rates = Rates(limits.user_rate, limits.user_burst)
 
     def admitted(self, owner: Owner, data: bytes) -> AbstractContextManager[None]:
         """Count a request as admitted while the context lasts, whether it waits or runs.
@@ -273,7 +273,7 @@ def is_nested_deeper(data: bytes, limit: int) -> bool:
     return bool(changes.size and np.cumsum(changes).max() > limit)
 
 
-class _Rates:
+class Rates:
     """A token bucket for each owner: it refills at a fixed rate, and a request takes one token."""
 
     def __init__(self, rate: float, burst: int) -> None:

@@ -6,13 +6,16 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from nats.aio.msg import Msg
 
 from factories import ConnectBus
 from local2.bus import lease as leases
-from local2.bus.connection import Connection
+from local2.bus import participant as participants
+from local2.bus.connection import BusMessage, Connection
 from local2.bus.lease import Holder, Lease, Serving
 from local2.bus.participant import Participant
 from local2.bus.server import EmbeddedServer
@@ -117,14 +120,20 @@ async def test_a_moved_folder_leaves_its_lease_to_no_new_folder_of_its_name(
 class Responder(Participant):
     def __init__(self, bus: Connection) -> None:
         super().__init__(bus, name="serves", description="Answers.")
+        self.serve("never.ends", self._never_end)
+        self.begun = asyncio.Event()
+
+    async def _never_end(self, _: BusMessage) -> None:
+        self.begun.set()
+        await asyncio.Event().wait()
 
 
 @asynccontextmanager
-async def serving(bus: Connection, lease_: Lease) -> AsyncIterator[list[Participant]]:
+async def serving(bus: Connection, lease_: Lease) -> AsyncIterator[list[Responder]]:
     """Yield the participants made so far: each time the lease is regained, one is added."""
-    made: list[Participant] = []
+    made: list[Responder] = []
 
-    async def make() -> list[Participant]:
+    async def make() -> list[Responder]:
         made.append(Responder(bus))
         return made[-1:]
 
@@ -163,6 +172,49 @@ async def test_a_holder_that_cannot_renew_stops_serving_until_it_can(
             os.kill(server.pid, signal.SIGCONT)
 
         await eventually(lambda: len(made) == 2, within=30)
+        await eventually(lambda: is_served(client), within=30)
+
+
+@pytest.mark.usefixtures("short_leases")
+async def test_a_request_that_never_ends_does_not_delay_the_lease(
+    connect_bus: ConnectBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(participants, "STOP_GRACE", 0.1)
+    bus, client = await connect_bus(), await connect_bus()
+    lease_, other = lease(bus, tmp_path, "first"), lease(client, tmp_path, "other")
+    await lease_.take()
+    async with serving(bus, lease_) as made:
+        await client.publish("never.ends", b"")
+        await made[-1].begun.wait()
+        bucket = await client.client.jetstream().key_value(leases.BUCKET)
+        await bucket.purge(leases.KEY)
+        assert await is_taken_by(other)
+        await eventually(lambda: not made[-1]._subscriptions, within=30)
+        await other.release()
+
+        await eventually(lambda: is_served(client), within=30)
+
+
+@pytest.mark.usefixtures("short_leases")
+async def test_a_lost_lease_is_regained_from_a_server_that_has_become_slow(
+    connect_bus: ConnectBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer takes longer than a renewal may take."""
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 6.0)
+    bus, client = await connect_bus(), await connect_bus()
+    lease_ = lease(bus, tmp_path, "first")
+    await lease_.take()
+    request = bus.client.request
+
+    async def slowly(*args: Any, **options: Any) -> Msg:
+        await asyncio.sleep(1.2 * leases.ANSWER_TIMEOUT)
+        return await request(*args, **options)
+
+    async with serving(bus, lease_) as made:
+        monkeypatch.setattr(bus.client, "request", slowly)
+        await eventually(lambda: not made[-1]._subscriptions, within=30)
+
+        await eventually(lambda: len(made) >= 2, within=60)
         await eventually(lambda: is_served(client), within=30)
 
 

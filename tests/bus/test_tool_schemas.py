@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from factories import Listen
+from factories import ConnectBus, Listen
 from local2.bus import tool_host
 from local2.bus.connection import Connection, connect
 from local2.bus.tool_host import ToolHost
@@ -15,6 +15,7 @@ from local2.client.tools import Toolbox
 from local2.logs import logging_to
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import Function, FunctionSchema, ToolHints, ToolSchema
+from local2.protocol.tool_messages import read_schema
 from note_tool import Notes
 from waiting import eventually
 
@@ -302,3 +303,71 @@ async def test_a_toolbox_holds_a_limited_number_of_tools(
         await toolbox.settle()
 
         assert [schema.name for schema in toolbox.schemas] == ["t0", "t1", "t2"]
+
+
+def _announcement(name: str, source: str) -> bytes:
+    return json.dumps({"source": source, "payload": {"name": name}}).encode()
+
+
+async def test_one_agent_announces_a_limited_number_of_tools_and_others_theirs(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("local2.client.tools.MAX_TOOLS_OF_AGENT", 3)
+    async with Toolbox(bus, source="test") as toolbox:
+        for number in range(10):
+            await bus.publish("tool.schema", _announcement(f"many{number}", "greedy"))
+        await bus.publish("tool.schema", _announcement("one", "modest"))
+        await eventually(lambda: toolbox.get("one"))
+
+        assert [schema.name for schema in toolbox.schemas] == ["many0", "many1", "many2", "one"]
+
+
+async def test_an_agent_that_announces_all_the_time_is_not_read_and_others_are(
+    bus: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+
+    def reading(data: bytes) -> ToolSchema:
+        read.append(data)
+        return read_schema(data)
+
+    monkeypatch.setattr("local2.client.tools.ANNOUNCEMENT_RATE", 0.001)
+    monkeypatch.setattr("local2.client.tools.MAX_TOOLS_OF_AGENT", 5)
+    monkeypatch.setattr("local2.client.tools.read_schema", reading)
+    async with Toolbox(bus, source="test") as toolbox:
+        for _ in range(100):
+            await bus.publish("tool.schema", _announcement("same", "greedy"))
+        await bus.publish("tool.schema", _announcement("one", "modest"))
+        await eventually(lambda: toolbox.get("one"))
+
+    assert len(read) == 10 + 1
+
+
+async def test_the_memorys_own_tools_are_known_however_much_is_announced(
+    nats_url: str, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("local2.client.tools.MAX_TOOLS", 2)
+    monkeypatch.setattr("local2.client.tools.ANNOUNCEMENT_RATE", 0.001)
+    async with (
+        connect(nats_url, name="stack", secret="secret") as bus,  # noqa: S106
+        Toolbox(bus, source="test") as toolbox,
+    ):
+        for number in range(100):
+            await bus.publish("tool.schema", _announcement(f"many{number}", "greedy"))
+        own = msgspec.structs.replace(notes.tool(), reads_memory=True)
+        async with ToolHost(bus, own):
+            await eventually(lambda: toolbox.get("note"))
+
+        assert toolbox.own == {"note"}
+
+
+async def test_a_connection_receives_an_announcement_once_for_all_its_toolboxes(
+    connect_bus: ConnectBus,
+) -> None:
+    bus, other = await connect_bus(), await connect_bus()
+    async with Toolbox(bus, source="one") as one, Toolbox(bus, source="two") as two:
+        before = bus.client.stats["in_msgs"]
+        await other.publish("tool.schema", _announcement("alone", "test"))
+        await eventually(lambda: one.get("alone") and two.get("alone"))
+
+        assert bus.client.stats["in_msgs"] == before + 1

@@ -5,10 +5,13 @@ messages are not acknowledged; if one is missed, the turn that JetStream deliver
 decision 0027.
 """
 
+import asyncio
+
 import msgspec
 import structlog
 
 from local2.agents.memory_agent import UnreadLog
+from local2.background import go_on
 from local2.bus.connection import BusMessage, Connection, has_other_subscribers
 from local2.bus.outputs import preview_of
 from local2.bus.participant import Participant
@@ -43,6 +46,7 @@ class Listener(Participant):
         super().__init__(bus, name=NAME, description="Remembers questions and results at once.")
         self._memories = memories
         self._unread = UnreadLog()
+        self._look: asyncio.Task[bool] | None = None
         self.serve(subjects.QUERY_RECEIVED, self._receive_question)
         self.serve(subjects.TOOL_RESULTS, self._receive_result)
 
@@ -51,8 +55,14 @@ class Listener(Participant):
             await self._remember_question(message)
         except Local2Error as error:
             log.warning("question_not_remembered", reason=error.logged)
-        if message.reply and not await has_other_subscribers(self.bus, subjects.QUERY_RECEIVED):
+        if message.reply and not await self._somebody_answers():
             await self._reply_no_responders(message)
+
+    async def _somebody_answers(self) -> bool:
+        """Look whether anybody answers queries; the queries that arrive meanwhile share it."""
+        if self._look is None or self._look.done():
+            self._look = go_on(has_other_subscribers(self.bus, subjects.QUERY_RECEIVED))
+        return await asyncio.shield(self._look)
 
     async def _remember_question(self, message: BusMessage) -> None:
         reading = read_query(message.data)

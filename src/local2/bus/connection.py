@@ -176,7 +176,7 @@ class Connection:
         """
         subscription = Subscription(handler, limit, by_tenant=self.by_tenant)
         full_subject = subject if tenant is None else self.incoming_subject(subject, tenant)
-        if subject in subjects.FANOUT_REQUESTS:
+        if subject in subjects.RECEIVED_ONCE:
             opening = go_on(self._fanouts.join(full_subject, subscription))
         else:
             opening = go_on(self._attach(subscription, full_subject, queue))

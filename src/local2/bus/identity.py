@@ -8,6 +8,7 @@ anybody who subscribes to all subjects could read it.
 
 import hmac
 import secrets
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -63,6 +64,12 @@ class Claimed:
             query_id=envelope.query_id,
             has_unnamed=envelope.user == self._runs_stack,
         )
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The claimed sender of any message."""
+
+    source: str = ""
 
 
 class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +136,16 @@ def user_of(
         return claimed
 
 
+def announcer_of(message: BusMessage) -> str:
+    """Return who announced a tool: the key that the server states, or else the claimed source."""
+    if (info := (message.headers or {}).get(REQUEST_INFO)) is not None:
+        with suppress(msgspec.MsgspecError):  # without accounts, anybody may have written it
+            return msgspec.json.decode(info, type=RequestInfo).user or ""
+    with suppress(msgspec.MsgspecError, RecursionError):
+        return msgspec.json.decode(message.data, type=Source).source
+    return ""
+
+
 def token_of(message: BusMessage) -> str | None:
     """Return the token that a message carries.
 
@@ -161,7 +178,9 @@ def signed(secret: str, subject: str, data: bytes) -> Headers:
 
 def is_genuine(secret: str, message: BusMessage) -> bool:
     """Return whether the sender of the message knows the secret."""
-    claimed = (message.headers or {}).get(SIGNATURE, "")
+    claimed = (message.headers or {}).get(SIGNATURE)
+    if claimed is None:
+        return False
     expected = _digest(secret, message.subject, message.data)
     return hmac.compare_digest(claimed.encode(), expected.encode())
 

@@ -36,6 +36,8 @@ ATTEMPTS = 3
 """Attempts to take a lease that expires, or is released, while it is being read."""
 ANSWER_TIMEOUT = 2.0
 """Seconds to wait for a renewal, and for each answer of JetStream while taking the lease."""
+RETRY_INTERVAL = 0.5
+"""Seconds between two attempts to regain a lost lease: meanwhile nobody may serve."""
 
 log = get_logger()
 
@@ -76,6 +78,7 @@ class Lease:
         self._storage = StorageType.MEMORY if in_memory else StorageType.FILE
         self._revision = 0
         self._until = 0.0
+        self._patience = ANSWER_TIMEOUT
 
     @property
     def is_ending(self) -> bool:
@@ -94,9 +97,13 @@ class Lease:
                 return await self._take()
         return await self._take()
 
-    async def renew(self) -> None:
-        """Extend the lease; take it again if it has expired. Raises what `take` raises."""
+    async def renew(self, *, patience: float = ANSWER_TIMEOUT) -> None:
+        """Extend the lease; take it again if it has expired. Raises what `take` raises.
+
+        `patience`: seconds to wait for each answer of JetStream.
+        """
         began = time.monotonic()
+        self._patience = patience
         try:
             with self._translate_errors():
                 bucket = await self._bucket()
@@ -136,7 +143,7 @@ class Lease:
         self._revision = await bucket.update(KEY, msgspec.json.encode(self._holder), entry.revision)
 
     async def _bucket(self) -> KeyValue:
-        jetstream = self._bus.client.jetstream(timeout=ANSWER_TIMEOUT)
+        jetstream = self._bus.client.jetstream(timeout=self._patience)
         try:
             return await jetstream.key_value(BUCKET)
         except nats.js.errors.BucketNotFoundError:
@@ -192,18 +199,27 @@ class Serving:
         return self._running is not None
 
     async def keep(self) -> None:
-        """Renew the lease until cancelled; stop serving while it is lost, then resume."""
+        """Renew the lease until cancelled; stop serving while it is lost, then resume.
+
+        Nothing is at risk while nothing is served: each attempt to regain the lease is given twice
+        the time of the one before, so that one succeeds on a slow machine, too.
+        """
+        patience = ANSWER_TIMEOUT
         while True:
-            await asyncio.sleep(RENEWAL_INTERVAL)
+            await asyncio.sleep(RENEWAL_INTERVAL if self.serves else RETRY_INTERVAL)
             try:
-                async with asyncio.timeout(ANSWER_TIMEOUT):
-                    await self._lease.renew()
+                async with asyncio.timeout(patience):
+                    await self._lease.renew(patience=patience)
                 if self._running is None:
                     await self._start()
                     log.info("lease_regained")
+                patience = ANSWER_TIMEOUT
             except (BusError, TimeoutError) as error:
                 if isinstance(error, LeaseHeldError) or self._lease.is_ending:
                     await self._suspend(error)
+                if not self.serves:
+                    longest = LEASE_SECONDS - RENEWAL_INTERVAL - ANSWER_TIMEOUT
+                    patience = min(2 * patience, longest)
 
     async def _suspend(self, error: Exception) -> None:
         if self._running is not None:

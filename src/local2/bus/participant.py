@@ -168,9 +168,9 @@ class Participant:
         await self._stop()
 
     async def leave(self) -> None:
-        """Stop receiving at once, even without a server; wait for messages in progress."""
+        """Stop receiving at once, even without a server; messages in progress get STOP_GRACE."""
         leaving, self._subscriptions = self._subscriptions, []
-        await asyncio.gather(*(subscription.leave() for subscription in leaving))
+        await asyncio.gather(*(subscription.leave(STOP_GRACE) for subscription in leaving))
 
     async def _stop(self) -> None:
         await asyncio.gather(*(one.stop(STOP_GRACE) for one in self._subscriptions))

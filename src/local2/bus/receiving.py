@@ -95,6 +95,9 @@ class Subscription:
                 await source.drain()  # type: ignore[no-untyped-call]
             except (TimeoutError, nats.errors.Error) as error:
                 log.warning("intake_not_drained", subject=source.subject, error=repr(error))
+        await self._end_handlers(grace)
+
+    async def _end_handlers(self, grace: float | None) -> None:
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=grace)
             for task in late:
@@ -103,16 +106,18 @@ class Subscription:
                 log.warning("requests_cancelled", count=len(late))
                 await asyncio.wait(late)
 
-    async def leave(self) -> None:
-        """Stop receiving, even without a server; wait for handlers in progress."""
-        await completed(self._leave())
+    async def leave(self, grace: float | None = None) -> None:
+        """Stop receiving, even without a server; wait for handlers in progress.
 
-    async def _leave(self) -> None:
+        Those that are not done after `grace` seconds are cancelled.
+        """
+        await completed(self._leave(grace))
+
+    async def _leave(self, grace: float | None) -> None:
         if (source := self._detach()) is not None:
             with suppress(nats.errors.Error):  # without a connection, no messages arrive
                 await source.unsubscribe()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._end_handlers(grace)
 
     def _detach(self) -> NatsSubscription | None:
         """Return the NATS subscription to end; None if it has other receivers or is closed."""

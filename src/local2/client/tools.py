@@ -5,6 +5,7 @@ any time. A caller that gives up a call sends a cancellation, and the tool ends 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -12,13 +13,15 @@ from typing import Self
 
 import msgspec
 
+from local2.admission import Rates
 from local2.bus.connection import BusMessage, Connection, Subscription
-from local2.bus.identity import bearer, is_genuine
+from local2.bus.identity import announcer_of, bearer, is_genuine
 from local2.errors import (
     BadRequestError,
     BusTimeoutError,
     Local2Error,
     NoRespondersError,
+    OverloadedError,
     RequestError,
     UnknownToolError,
     quoted,
@@ -31,7 +34,6 @@ from local2.protocol.envelope import (
     Sender,
     decode,
     encode,
-    header_of,
     seal,
     seal_from,
     utc_now,
@@ -40,9 +42,14 @@ from local2.protocol.payloads import Empty, Json, ToolProgress, ToolRequest, Too
 from local2.protocol.tool_messages import read_schema
 
 OnProgress = Callable[[ToolProgress], Awaitable[None]]
-MAX_TOOLS = 10_000
-"""Maximum number of tools, so that a flood of announcements cannot fill the process. At this limit
-only the memory's own tools and known ones are still accepted."""
+MAX_TOOLS = 1_000
+"""Maximum number of a tenant's tools, so that a flood of announcements neither fills the process
+nor slows down turns. At this limit, only known ones and the memory's own are still accepted."""
+MAX_TOOLS_OF_AGENT = 500
+"""Maximum number of tools that one agent may announce, so that others can announce theirs."""
+ANNOUNCEMENT_RATE = 50.0
+"""Announcements of an agent that are read per second, once it has announced all its tools twice;
+those of a tenant twice as many. A skipped one is sent again at the next `tool.schema.request`."""
 MAX_REFUSALS = 1_000
 """Maximum number of different refusals that are logged, each once, so that no sender can fill the
 log."""
@@ -180,6 +187,9 @@ class Toolbox:
         self._on_change = on_change
         self._schemas: dict[str, ToolSchema] = {}
         self._own: set[str] = set()
+        self._number_by_agent = Counter[str]()
+        self._rates_of_agents = Rates(ANNOUNCEMENT_RATE, 2 * MAX_TOOLS_OF_AGENT)
+        self._rate = Rates(2 * ANNOUNCEMENT_RATE, 2 * MAX_TOOLS)
         self._refused: set[tuple[str, str]] = set()
         self._changed = asyncio.Event()
         self._subscription: Subscription | None = None
@@ -243,33 +253,44 @@ class Toolbox:
         return self.get(tool)
 
     async def _receive(self, message: BusMessage) -> None:
+        announcer = announcer_of(message)
+        signed = bool(self._bus.secret) and is_genuine(self._bus.secret, message)
         try:
-            schema = read_schema(message.data)
-        except BadRequestError as error:
-            self._refuse(message, error.logged)
-            return
-        if self._is_own(schema, message):
+            if not signed:
+                self._limit_rate(announcer)
+            self._learn(read_schema(message.data), announcer, signed=signed)
+        except (BadRequestError, OverloadedError) as error:
+            self._log_refusal(announcer, error.logged)
+
+    def _limit_rate(self, announcer: str) -> None:
+        """Raise OverloadedError if too much is announced: reading all of it would delay others."""
+        self._rates_of_agents.take(announcer)
+        self._rate.take(self._tenant)
+
+    def _learn(self, schema: ToolSchema, announcer: str, *, signed: bool) -> None:
+        """Add or replace a tool, or raise BadRequestError.
+
+        Only the stack can check signatures. Elsewhere, a tool that reads the memory is its own.
+        """
+        is_own = schema.reads_memory and (signed or not self._bus.secret)
+        if not is_own and schema.name in self._own:
+            raise BadRequestError(f"{schema.name} is the name of a tool of the memory.")
+        if schema.name not in self._schemas and not signed:
+            if len(self._schemas) >= MAX_TOOLS:
+                raise BadRequestError(f"More than {MAX_TOOLS:,} tools were announced.")
+            if self._number_by_agent[announcer] >= MAX_TOOLS_OF_AGENT:
+                raise BadRequestError(f"It announced more than {MAX_TOOLS_OF_AGENT:,} tools.")
+            self._number_by_agent[announcer] += 1
+        if is_own:
             self._own.add(schema.name)
-        elif schema.name in self._own:
-            self._refuse(message, f"{schema.name} is the name of a tool of the memory.")
-            return
-        elif schema.name not in self._schemas and len(self._schemas) >= MAX_TOOLS:
-            self._refuse(message, f"More than {MAX_TOOLS:,} tools were announced.")
-            return
         before, self._schemas[schema.name] = self._schemas.get(schema.name), schema
         self._changed.set()
         if schema != before:
             self._on_change()
 
-    def _is_own(self, schema: ToolSchema, message: BusMessage) -> bool:
-        """Return whether the tool is the memory's own; only the stack can check the signature."""
-        secret = self._bus.secret
-        return schema.reads_memory and (not secret or is_genuine(secret, message))
-
-    def _refuse(self, message: BusMessage, reason: str) -> None:
+    def _log_refusal(self, announcer: str, reason: str) -> None:
         """Log each refusal once, since tools announce themselves repeatedly."""
-        header = header_of(message.data)
-        refusal = (header.source if header else "", reason)
+        refusal = (announcer, reason)
         if refusal not in self._refused and len(self._refused) < MAX_REFUSALS:
             self._refused.add(refusal)
-            log.warning("announcement_refused", source=refusal[0], reason=reason)
+            log.warning("announcement_refused", source=announcer, reason=reason)

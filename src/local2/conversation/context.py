@@ -64,7 +64,11 @@ class CalibratedCounter:
         self.factor = 1.0
 
     def __call__(self, message: Message) -> int:
-        return round(self._count(message) * self.factor)
+        return self.corrected(self._count(message))
+
+    def corrected(self, estimated: int) -> int:
+        """Return an estimate, corrected by what the model has reported so far."""
+        return round(estimated * self.factor)
 
     def observe(self, counted: int, reported: int) -> None:
         """Learn from a prompt that this counter and the model have both counted."""

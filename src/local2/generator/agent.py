@@ -20,7 +20,7 @@ from local2.conversation.knowledge_graph import KGMemory
 from local2.errors import InvalidArgumentsError, ModelError, OverloadedError, RequestError
 from local2.generator.publication import TurnPublisher
 from local2.generator.session import GeneratorSession, SessionEvents
-from local2.generator.toolset import RecentTools
+from local2.generator.toolset import RecentTools, ToolMenu
 from local2.generator.turn import NAME, GeneratorTurn
 from local2.llm.models import ChatModel, StructuredModel
 from local2.protocol import subjects
@@ -70,7 +70,9 @@ class GeneratorAgent(Participant):
         self._recent = OrderedDict[SessionKey, GeneratorSession]()
         self._events = SessionEvents(bus)
         self._publisher = TurnPublisher(bus)
-        self._toolbox = Toolbox(bus, source=NAME)
+        self._toolbox = Toolbox(bus, source=NAME, on_change=self._note_change)
+        self._menu = ToolMenu()
+        self._menu_outdated = True
         self._recent_tools = RecentTools()
         self._tools_known = asyncio.Event()
         self._resources = AsyncExitStack()
@@ -112,8 +114,7 @@ class GeneratorAgent(Participant):
             self._settings,
             session=self._session(sender),
             publisher=self._publisher,
-            tools=self._offered_tools(),
-            own=self._toolbox.own,
+            menu=self._current_menu(),
             recent_tools=self._recent_tools,
             caller=sender,
             query=query.query,
@@ -167,6 +168,15 @@ class GeneratorAgent(Participant):
         if len(self._recent) > MAX_SESSIONS:
             self._recent.popitem(last=False)
         return session
+
+    def _note_change(self) -> None:
+        self._menu_outdated = True
+
+    def _current_menu(self) -> ToolMenu:
+        if self._menu_outdated:
+            self._menu.update(self._offered_tools(), self._toolbox.own)
+            self._menu_outdated = False
+        return self._menu
 
     def _offered_tools(self) -> list[ToolSchema]:
         """Return the tools that the model may use.

@@ -6,6 +6,7 @@ has used are preferred.
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 
 import msgspec
 import structlog
@@ -13,7 +14,7 @@ import structlog
 from local2.bus.connection import Connection
 from local2.bus.outputs import with_preview
 from local2.client.tools import call_tool
-from local2.conversation.context import TokenCounter
+from local2.conversation.context import CalibratedCounter, estimate
 from local2.conversation.message import Message
 from local2.errors import abridged
 from local2.generator.publication import RECORDED_CHARACTERS
@@ -110,34 +111,67 @@ class RecentTools:
             self._by_user.popitem(last=False)
 
 
-def fit_tools(
-    tools: Sequence[ToolSchema],
-    own: Collection[str],
-    used: Sequence[str],
-    room: int,
-    count: TokenCounter,
-) -> list[ToolSchema]:
-    """Choose the tools that fit into `room` tokens; return them sorted by name.
+class ToolMenu:
+    """All tools that models may be offered, each sized once, so that a turn only has to choose.
 
-    The memory's `own` tools are chosen first: recall, then the smallest, so that many fit. The
-    others follow by their last use, most recent first, and then in the given order.
+    Whoever announces thousands of tools would otherwise slow down every turn on the event loop.
     """
-    sizes = {tool.name: count(tools_message([_definition(tool)])) for tool in tools}
-    recency = {name: rank for rank, name in enumerate(used)}
 
-    def priority(tool: ToolSchema) -> tuple[bool, bool, int]:
-        if tool.name in own:
-            return False, tool.name != RECALL_TOOL, sizes[tool.name]
-        return True, True, recency.get(tool.name, len(recency))
+    def __init__(self) -> None:
+        self._sized: dict[str, tuple[ToolSchema, int]] = {}
+        self._own: list[str] = []
+        self._others: list[str] = []
+        self._smallest_other = 0
+        self._left_out = 0
 
-    fitting: set[str] = set()
-    for name in (tool.name for tool in sorted(tools, key=priority)):
-        if sizes[name] <= room:
-            room -= sizes[name]
-            fitting.add(name)
-    if left_out := sorted(sizes.keys() - fitting):
-        log.warning("tools_left_out", count=len(left_out), tools=left_out[:MAX_LOGGED_NAMES])
-    return sorted((tool for tool in tools if tool.name in fitting), key=lambda tool: tool.name)
+    def update(self, tools: Sequence[ToolSchema], own: Collection[str]) -> None:
+        """Replace the tools by these; tools that have not changed are not sized again.
+
+        The memory's `own` tools come first: recall, then the smallest, so that many fit.
+        """
+        self._sized = {tool.name: (tool, self._size(tool)) for tool in tools}
+        self._own = sorted(
+            (name for name in self._sized if name in own),
+            key=lambda name: (name != RECALL_TOOL, self._sized[name][1]),
+        )
+        self._others = [name for name in self._sized if name not in own]
+        self._smallest_other = min((self._sized[name][1] for name in self._others), default=0)
+        self._left_out = 0
+
+    def choose(self, used: Sequence[str], room: int, count: CalibratedCounter) -> list[ToolSchema]:
+        """Choose the tools that fit into `room` tokens; return them sorted by name.
+
+        The memory's own tools are chosen first. The others follow by their last use, most recent
+        first, and then in the given order.
+        """
+        recent = [name for name in used if name in self._sized]
+        fitting: dict[str, ToolSchema] = {}
+        for names in (self._own, recent, self._others):
+            for name in names:
+                if names is self._others and room < count.corrected(self._smallest_other):
+                    break
+                tool, size = self._sized[name]
+                if name not in fitting and (tokens := count.corrected(size)) <= room:
+                    room -= tokens
+                    fitting[name] = tool
+        self._log_left_out(fitting)
+        return [fitting[name] for name in sorted(fitting)]
+
+    def _size(self, tool: ToolSchema) -> int:
+        before = self._sized.get(tool.name)
+        if before is not None and before[0] is tool:
+            return before[1]
+        return estimate(tools_message([_definition(tool)]))
+
+    def _log_left_out(self, fitting: Collection[str]) -> None:
+        """Log which tools have no room, unless equally many had none in the turn before."""
+        left_out = len(self._sized) - len(fitting)
+        if left_out and left_out != self._left_out:
+            names = (name for name in self._sized if name not in fitting)
+            log.warning(
+                "tools_left_out", count=left_out, tools=list(islice(names, MAX_LOGGED_NAMES))
+            )
+        self._left_out = left_out
 
 
 def tools_message(tools: Sequence[ToolDefinition]) -> Message:

@@ -5,8 +5,9 @@ its former state.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from functools import cached_property
 
 import msgspec
 import structlog
@@ -19,7 +20,7 @@ from local2.errors import Local2Error, ModelError, PromptTooLargeError
 from local2.generator.prompt import Background, PromptWriter
 from local2.generator.publication import TurnPublisher
 from local2.generator.session import GeneratorSession
-from local2.generator.toolset import RecentTools, Toolset, fit_tools, tools_message
+from local2.generator.toolset import RecentTools, ToolMenu, Toolset, tools_message
 from local2.llm.models import ChatModel, ToolCall, ToolDefinition, Usage
 from local2.llm.rules import RulesModel
 from local2.protocol import subjects
@@ -29,7 +30,6 @@ from local2.protocol.payloads import (
     ErrorReply,
     Generation,
     ToolCallRecord,
-    ToolSchema,
 )
 from local2.settings import GeneratorSettings
 
@@ -55,8 +55,7 @@ class GeneratorTurn:
         *,
         session: GeneratorSession,
         publisher: TurnPublisher,
-        tools: Sequence[ToolSchema],
-        own: Collection[str],
+        menu: ToolMenu,
         recent_tools: RecentTools,
         caller: Sender,
         query: str,
@@ -71,12 +70,8 @@ class GeneratorTurn:
         self._query = query
         self._query_id = query_id
         self._session_id = caller.session_id or ""
-        room = settings.context_size - settings.context_size // CONVERSATION_FRACTION
-        recent = recent_tools.of(caller.user)
-        offered = fit_tools(tools, own, recent, room, session.count)
+        self._menu = menu
         self._recent_tools = recent_tools
-        tool_caller = msgspec.structs.replace(caller, query_id=query_id)
-        self._tools = Toolset(bus, settings, offered, tool_caller)
         self._deltas = 0
         self._thinking: list[str] = []
         self._calls: list[ToolCallRecord] = []
@@ -87,6 +82,16 @@ class GeneratorTurn:
         )
         self._published = False
         self.answer = ""
+
+    @cached_property
+    def _tools(self) -> Toolset:
+        """The tools of this turn, chosen when it runs: hundreds may wait."""
+        context = self._settings.context_size
+        room = context - context // CONVERSATION_FRACTION
+        recent = self._recent_tools.of(self._caller.user)
+        offered = self._menu.choose(recent, room, self._session.count)
+        caller = msgspec.structs.replace(self._caller, query_id=self._query_id)
+        return Toolset(self._bus, self._settings, offered, caller)
 
     async def run(self, slot: AbstractAsyncContextManager[None]) -> None:
         """Answer after the session's earlier turns, and publish the answer or the error.

@@ -84,7 +84,9 @@ MULTI_ANSWER_REQUESTS = (
 )
 """Requests to all participants with many answers; not `$SRV.STATS`, which covers all tenants."""
 FANOUT_REQUESTS = (TOOL_SCHEMA_REQUEST, "$SRV.PING", "$SRV.INFO", "$SRV.STATS")
-"""Requests that every participant receives; a connection receives them once (`Fanout`)."""
+"""Requests that every participant receives."""
+RECEIVED_ONCE = (*FANOUT_REQUESTS, TOOL_SCHEMA)
+"""Messages to many participants, which a connection receives once for all of them (`Fanout`)."""
 STORED = (RESPONSE_GENERATION, RESPONSE_FEEDBACK, MEMORY_TURN)
 """Messages to the memory that a stream stores and acknowledges."""
 OBSERVED = (TOOL_RESULTS, TOOL_CANCELS, TOOL_SCHEMA, QUERY_RECEIVED)

@@ -48,6 +48,7 @@ CORRELATION_FIELDS = ("correlation_id", "session_id", "query_id")
 _TYPES = {
     field.name: field.type for field in msgspec.structs.fields(Envelope) if field.name != "payload"
 }
+_HINTS = {field.name: field.encode_name for field in msgspec.structs.fields(ToolHints)}
 _NON_CONTENT_FIELDS = frozenset([*CORRELATION_FIELDS, *OUTCOME_KEYS, *FAILURE_KEYS, "error"])
 """Fields of a payload that are never its content."""
 
@@ -112,8 +113,7 @@ def _object_schema(declared: object) -> Json | None:
 
 def _hints(annotations: object) -> ToolHints:
     """Return the hints that are `true` or `false`; other values count as not stated."""
-    names = {field.name: field.encode_name for field in msgspec.structs.fields(ToolHints)}
-    hints = {name: _value_at(annotations, wire) for name, wire in names.items()}
+    hints = {name: _value_at(annotations, wire) for name, wire in _HINTS.items()}
     return ToolHints(**{name: value for name, value in hints.items() if isinstance(value, bool)})
 
 
