@@ -39,6 +39,7 @@ class Installed:
         self._command = environment / "bin" / "local2"
         self._folder = folder
         self._environment = {name: os.environ[name] for name in PUBLIC if name in os.environ}
+        self._environment["LOCAL2_HOME"] = str(folder)
 
     def pip(self, *words: str) -> None:
         self._run(str(self.python), "-m", "pip", "install", "--quiet", *words)

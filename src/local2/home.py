@@ -78,6 +78,18 @@ def other_homes(settings: Settings) -> list[Path]:
     ]
 
 
+def exposed_memories(settings: Settings) -> list[Path]:
+    """Return the memory folders above here that are not used because others can enter them."""
+    above = Path.cwd()
+    memories = (folder / MEMORY_FOLDER for folder in (above, *above.parents))
+    return [
+        memory
+        for memory in memories
+        if memory != settings.memory.data_dir.absolute()
+        and (_mode_of_own(memory) or 0) & ACCESS_BY_OTHERS
+    ]
+
+
 def _project_home(folder: Path) -> Path | None:
     """Return the nearest folder, from `folder` upwards, with a private memory of this user.
 
@@ -90,12 +102,18 @@ def _project_home(folder: Path) -> Path | None:
 
 
 def _is_private(memory: Path) -> bool:
+    mode = _mode_of_own(memory)
+    return mode is not None and not mode & ACCESS_BY_OTHERS
+
+
+def _mode_of_own(folder: Path) -> int | None:
+    """Return the mode of a folder of this user; None if there is no such folder."""
     try:
-        found = memory.stat()
+        found = folder.stat()
     except OSError:
-        return False
-    mode = found.st_mode
-    return stat.S_ISDIR(mode) and found.st_uid == os.getuid() and not mode & ACCESS_BY_OTHERS
+        return None
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return found.st_mode if is_own else None
 
 
 def asking_user(bus: BusSettings, named: str | None) -> str | None:

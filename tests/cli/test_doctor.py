@@ -319,14 +319,19 @@ def test_the_doctor_names_the_memory_and_other_folders_with_one(
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
-    alone = installation.check_memory(load_settings(home=home_of()))
+    (project / ".local2").mkdir()
+    (project / ".local2").chmod(0o755)
+    alone, ignored = installation.check_memory(load_settings(home=home_of()))
+    (project / ".local2").rmdir()
     for home in (project, tmp_path / "own"):
         (home / ".local2").mkdir(mode=0o700, parents=True)
         (home / ".local2" / "ledger.sqlite3").touch()
-    beside = installation.check_memory(load_settings(home=home_of()))
+    (beside,) = installation.check_memory(load_settings(home=home_of()))
 
     assert alone.detail == f"in {tmp_path / 'own' / '.local2'}, of the user grace"
     assert alone.remedy is None
+    assert ignored.verdict == "note"
+    assert ignored.remedy == f"chmod 700 {project / '.local2'}"
     assert beside.detail == f"in {project / '.local2'}, of the user grace"
     assert str(tmp_path / "own") in str(beside.remedy)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from local2.keys import is_topic
 from local2.llm.models import ChatMessage, ToolCall, ToolDefinition
-from local2.llm.rules import HELP, HINT, KEPT, MAX_CALLS, NOTHING, RulesModel
+from local2.llm.rules import HELP, HINT, KEPT, MAX_CALLS, NO_STANDING_FACTS, NOTHING, RulesModel
 from local2.protocol.envelope import utc_now
 
 MEMORY_TOOLS = ("save_topic", "save_memory", "recall")
@@ -250,7 +250,7 @@ async def test_asked_about_the_user_the_standing_facts_are_listed() -> None:
 
     assert await session.send("What do you know about me?") == "\n".join(["I know:", *facts])
     assert session.calls == []
-    assert await Session().send("What do you know about me?") == NOTHING
+    assert await Session().send("What do you know about me?") == NO_STANDING_FACTS
 
 
 async def test_the_hint_is_given_once_a_session() -> None:

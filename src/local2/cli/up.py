@@ -20,7 +20,7 @@ from local2.cli.output import Output, run_async, shown
 from local2.client.embedded import Usage
 from local2.errors import FolderLockedError
 from local2.examination.installation import check_minilm
-from local2.home import asking_user, is_running, other_homes
+from local2.home import asking_user, exposed_memories, is_running, other_homes
 from local2.logs import logging_to
 from local2.settings import MemorySettings, Settings
 
@@ -106,6 +106,8 @@ def _greet(output: Output, settings: Settings, stack: Stack) -> None:
     print_line(f"[dim]{shown(f'Memory: {_whose(settings, stack)}{settings.memory.data_dir}.')}[/]")
     for home in other_homes(settings):
         print_line(f"[dim]{shown(f'There is another memory in {home}; --home uses it.')}[/]")
+    for memory in exposed_memories(settings):
+        print_line(f"[dim]{shown(f'{memory} is not used: others can enter it.')}[/]")
     print_line("[dim]In another terminal: `local2 tools`, `local2 doctor`.[/]")
 
 

@@ -24,7 +24,7 @@ async def run_checks(settings: Settings, *, deep: bool = False) -> list[CheckRes
     """Run all checks. `deep` also reads the whole ledger, which is slow."""
     findings = [
         check_package(),
-        check_memory(settings),
+        *check_memory(settings),
         await check_server(),
         *[check_folder(path) for path in (settings.memory.data_dir, settings.memory.chroma_path)],
         *check_key(settings.memory),

@@ -17,7 +17,7 @@ from local2._version import __version__
 from local2.bus.server import find_server
 from local2.bus.streams import MIN_FREE_MB
 from local2.errors import BusError, LedgerKeyError
-from local2.home import PRIVATE_UMASK, asking_user, other_homes
+from local2.home import PRIVATE_UMASK, asking_user, exposed_memories, other_homes
 from local2.opening import configured_key
 from local2.prompt_counts import counted_prompts
 from local2.protocol.maintenance import CheckResult
@@ -36,14 +36,17 @@ def check_package() -> CheckResult:
     return CheckResult(NAME, "ok", detail)
 
 
-def check_memory(settings: Settings) -> CheckResult:
-    """Report which memory is used, whose, and which other folders have one."""
+def check_memory(settings: Settings) -> Iterator[CheckResult]:
+    """Report which memory is used, whose, which other folders have one, and which are ignored."""
     user = asking_user(settings.bus, None)
     whose = f", of the user {user}" if user else ""
     others = [f"`--home {home}` uses the memory there." for home in other_homes(settings)]
-    return CheckResult(
+    yield CheckResult(
         "memory", "ok", f"in {settings.memory.data_dir}{whose}", remedy=" ".join(others) or None
     )
+    for memory in exposed_memories(settings):
+        detail = f"{memory} is not used, because others can enter it"
+        yield CheckResult("memory", "note", detail, remedy=f"chmod 700 {memory}")
 
 
 def check_hooks(data_dir: Path) -> Iterator[CheckResult]:

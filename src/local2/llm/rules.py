@@ -25,6 +25,10 @@ HINT = "(No language model: I answer by rules. Try “help”.)"
 """It ends the first answer of a session."""
 KEPT = "I will remember: {statement}"
 """The answer to a statement. It says nothing of its own, so recall ranks it last."""
+NO_STANDING_FACTS = (
+    "I know no standing facts about you yet. Ask me about something in particular, or tell me "
+    "“Remember that my …”."
+)
 NOTHING = "I remember nothing about that."
 NOTHING_YET = "I found nothing, but I could not search everything that I remember: {reason}"
 
@@ -161,7 +165,7 @@ def _standing_facts(messages: Sequence[ChatMessage]) -> str:
     """Return the most important memories, which the generator puts into the system prompt."""
     prompt = "\n".join(m.content for m in messages if m.role == "system")
     found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
-    return f"I know:\n{found[1]}" if found else NOTHING
+    return f"I know:\n{found[1]}" if found else NO_STANDING_FACTS
 
 
 def _named(text: str, offered: Collection[str]) -> list[_Request]:
@@ -205,8 +209,9 @@ def _fact(clause: str) -> dict[str, Any] | None:
 def _lookup(question: str) -> _Request:
     start = question[:MAX_CLAUSE]
     for pattern in SEARCHED:
-        if found := re.search(pattern, start, ANY_CASE):
-            return "recall", {"query": found["query"].rstrip(" ?!."), **SEVERAL}
+        found = re.search(pattern, start, ANY_CASE)
+        if found and (query := found["query"].rstrip(" ?!.").strip()):
+            return "recall", {"query": query, **SEVERAL}
     return "recall", {"query": question, **ONE}
 
 
