@@ -1,9 +1,11 @@
 """What recall returns first about lives told in free words, with changes, denials and small talk.
 
 No baseline; data that is not part of the project (`--data`). Each life is one user; its turns are
-stored in order, and its questions are asked when all is stored. A right answer matches `want`, an
-outdated one `stale`. A nod is a short reply of the assistant to a statement that asked nothing.
-Denials and pairs of facts have a user each, as have pairs of turns, between which a search is made.
+stored in order, and its questions are asked when all is stored. A right answer matches `want`, in
+an item or in a later statement beside it. An outdated item is first if it matches `stale` and
+nothing right stands beside it. A nod is a short reply of the assistant to a statement that asked
+nothing. Denials and pairs of facts have a user each, as have pairs of turns, between which a search
+is made.
 """
 
 import argparse
@@ -76,15 +78,23 @@ class Shares:
 
     def __init__(self) -> None:
         self.counted: dict[str, list[bool]] = {}
+        self.later: list[int] = []
+        """Numbers of later statements beside the first items."""
 
     def add(self, name: str, *, so: bool) -> None:
         self.counted.setdefault(name, []).append(so)
 
-    def figure(self, name: str, about: str, *, at_least: float | None = None) -> Figure:
+    def figure(
+        self,
+        name: str,
+        about: str,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> Figure:
         found = self.counted.get(name, [])
-        return Figure(
-            key=name, about=about, blocks=[sum(found) / max(len(found), 1)], at_least=at_least
-        )
+        share = sum(found) / max(len(found), 1)
+        return Figure(key=name, about=about, blocks=[share], at_least=at_least, at_most=at_most)
 
 
 def main() -> None:
@@ -118,13 +128,19 @@ async def measure(data: Data, *, show: bool) -> list[Figure]:
             for number, turns in enumerate(data.echo):
                 await repeat(asker, f"echo {number}", turns, shares)
     return [
-        shares.figure("right", "the first item is right"),
-        shares.figure("five", "a right item is among five"),
-        shares.figure("outdated_first", "an outdated item is first"),
+        shares.figure("right", "the first item is right", at_least=0.58),
+        shares.figure("five", "a right item is among five", at_least=0.79),
+        shares.figure("outdated_first", "an outdated item is first", at_most=0.08),
+        Figure(
+            key="later",
+            about="later statements beside the first item",
+            blocks=[sum(shares.later) / max(len(shares.later), 1)],
+            at_most=1.5,
+        ),
         shares.figure("nods", "items among five that are nods"),
         shares.figure("stood", "denials: what is denied stood before"),
         shares.figure("denied", "denials: it is gone afterwards"),
-        shares.figure("facts", "pairs of facts: the new one is first"),
+        shares.figure("facts", "pairs of facts: the new one is first", at_least=0.8),
         shares.figure("echo", "pairs of turns: the second is found", at_least=1.0),
     ]
 
@@ -160,18 +176,25 @@ async def recalled(asker: Asker, user: str, query: str, top_k: int = TOP_K) -> l
 
 async def ask(asker: Asker, life: Life, question: Question, shares: Shares, *, show: bool) -> None:
     items = await recalled(asker, life.id, question.text)
-    matches = [bool(re.search(question.want, item.content, re.IGNORECASE)) for item in items]
+    matches = [has_right(item, question.want) for item in items]
     right = matches[:1] == [True]
     shares.add("right", so=right)
     shares.add("five", so=any(matches))
     if question.stale:
         stale = bool(items and re.search(question.stale, items[0].content, re.IGNORECASE))
         shares.add("outdated_first", so=stale and not right)
+    shares.later.append(len(items[0].later) if items else 0)
     nods = nods_of(life)
     for item in items:
         shares.add("nods", so=item.content in nods)
     if show and not right:
         print(f"{question.text} ({question.want}) {[item.content[:80] for item in items]}")
+
+
+def has_right(item: RecalledItem, want: str) -> bool:
+    """Return whether an item, or what stands beside it, matches."""
+    texts = (item.content, *(one.content for one in item.later))
+    return any(re.search(want, text, re.IGNORECASE) for text in texts)
 
 
 def nods_of(life: Life) -> set[str]:
@@ -209,7 +232,7 @@ async def compare_facts(asker: Asker, user: str, pair: FactPair, shares: Shares)
         await asker.tool("remember_fact", request_as(user, content=content, scope="user"))
     await all_done(asker)
     items = await recalled(asker, user, pair.question)
-    shares.add("facts", so=bool(items and re.search(pair.want, items[0].content, re.IGNORECASE)))
+    shares.add("facts", so=bool(items and has_right(items[0], pair.want)))
 
 
 async def repeat(asker: Asker, user: str, pair: TurnPair, shares: Shares) -> None:

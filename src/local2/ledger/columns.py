@@ -265,6 +265,11 @@ class View:
         cosines = np.einsum("ij,j->i", self._vectors, vector)
         return np.where(compared, cosines if self._has_all else cosines[self._chosen], 0.0)
 
+    def vectors_at(self, positions: Positions) -> Floats:
+        """Return a copy of the vectors at these positions."""
+        vectors: Floats = self._vectors[self._chosen[positions]]
+        return vectors
+
     def stems(self, position: int) -> Iterator[str]:
         """Return the stems in the beginning of a record's text."""
         head = self._columns.stems_of(int(self._chosen[position]))

@@ -95,6 +95,14 @@ class ItemRelation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     incoming: bool = False
 
 
+class LaterStatement(msgspec.Struct, frozen=True, kw_only=True):
+    """A later statement of an item's speaker about the same thing."""
+
+    id: str
+    content: str
+    event_time: datetime
+
+
 class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One memory that a search returns.
 
@@ -102,7 +110,8 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     that wrote it. `by`: whether the calling user or somebody else stated it. `sources`: the
     messages that it was extracted from. `relations`: a few of its relations. `outdated_by`: the id
     of a later statement of the same user with another value. `contradicts`: the id of a stronger
-    memory that contradicts it.
+    memory that contradicts it. `later`: what its speaker stated later about the same thing, which
+    may replace, end or confirm it; it takes no place among the items.
     """
 
     id: str
@@ -124,6 +133,7 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     relations: tuple[ItemRelation, ...] = ()
     outdated_by: str | None = None
     contradicts: str | None = None
+    later: tuple[LaterStatement, ...] = ()
     explanation: Explanation | None = None
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from local2 import telemetry
 from local2._version import __version__
+from local2.language.sentences import excerpt
 from local2.ledger.records import place_of_topic
 from local2.llm.framing import INSET, inset
 from local2.memory.recall.items import RecallItem
@@ -20,7 +21,7 @@ from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol.answers import Hit
 from local2.protocol.envelope import Caller, utc_now
-from local2.protocol.memories import OwnerScope
+from local2.protocol.memories import LaterStatement, OwnerScope
 from local2.protocol.payloads import ToolHints, ToolResult
 from local2.protocol.tool import Tool, ToolOutput
 from local2.telemetry import MemoryOperation
@@ -50,6 +51,8 @@ FactScope = Annotated[
     ),
 ]
 MAX_CONTENT = 65_536
+LATER_CHARACTERS = 300
+"""Maximum characters of a later statement beside an item, in a text for a model."""
 """Maximum characters of a memory; longer texts are documents."""
 
 
@@ -173,6 +176,7 @@ class Entry(NamedTuple):
     moment: datetime
     text: str
     word: str = ""
+    later: Sequence[LaterStatement] = ()
 
 
 def replacement_note(item: Hit | RecallItem, numbers: Mapping[str, int]) -> str:
@@ -186,10 +190,15 @@ def replacement_note(item: Hit | RecallItem, numbers: Mapping[str, int]) -> str:
 def numbered(memories: Sequence[Entry]) -> str:
     """Return memories as a numbered list for a model."""
     lines = [f"[Memory recall — {utc_now().date().isoformat()}]"]
-    for number, (score, moment, text, word) in enumerate(memories, start=1):
+    for number, (score, moment, text, word, later) in enumerate(memories, start=1):
         kind = f"{word}, " if word else ""
         lines.append(f"{number}. (relevance: {score:.2f}) {kind}{moment.date().isoformat()}")
         lines.append(f"{INSET}{inset(text)}")
+        for one in later:
+            days = (one.event_time - moment).days
+            since = f"{days} days later" if days > 1 else "later"
+            said = excerpt(one.content, LATER_CHARACTERS)
+            lines.append(f"{INSET}({since}, {one.event_time.date().isoformat()}) {said}")
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from local2.protocol.envelope import Caller
 from local2.protocol.memories import (
     Answer,
     Explanation,
+    LaterStatement,
     OwnerScope,
     RecalledItem,
     RecalledItems,
@@ -156,7 +157,9 @@ def _as_text(
     ]
     entries = zip(short, words, strict=True)
     parts.append(
-        numbered([Entry(one.score, one.event_time, _text(one), word) for one, word in entries])
+        numbered(
+            [Entry(one.score, one.event_time, _text(one), word, one.later) for one, word in entries]
+        )
     )
     if recalled.degraded:
         parts.append(f"(The search was incomplete: {recalled.reason})")
@@ -209,6 +212,10 @@ def _item(item: RecallItem, caller: Caller, *, explain: bool) -> RecalledItem:
         relations=item.relations,
         outdated_by=item.outdated_by,
         contradicts=item.contradicts,
+        later=tuple(
+            LaterStatement(id=one.id, content=one.content, event_time=one.event_time)
+            for one in item.later
+        ),
         explanation=_explanation(item) if explain else None,
     )
 

@@ -10,6 +10,7 @@ from local2.language.words import bare_words
 from local2.ledger.records import Record
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
+from local2.memory.recall.later import later_rows
 from local2.memory.recall.ranking import RankedRecord, Shares
 from local2.protocol.memories import EPISODIC, ItemRelation
 
@@ -38,6 +39,8 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
     """The id of a later statement of another value."""
     contradicts: str | None = None
     """The id of a user's statement of another value, which is stronger."""
+    later: tuple[Record, ...] = ()
+    """At most three later statements of its speaker about the same thing, best first."""
 
 
 def first_items(
@@ -48,18 +51,35 @@ def first_items(
     `repetitions`: whether to return every record of several with the same text.
     """
     first: list[RecallItem] = []
+    later: list[list[int]] = []
     topics_of: dict[tuple[str, ...], set[str | None]] = {}
     while len(first) < wanted and (page := list(islice(ranked, wanted + SPARE_ITEMS))):
         rows = {row for one in page for row in (one.row, *one.mark) if row is not None}
         records = (yield DetailRequest(records=sorted(rows))).records
-        for item in (_item(one, records) for one in page if one.row in records):
+        for one, item in ((one, _item(one, records)) for one in page if one.row in records):
             if len(first) == wanted:
                 break
             topics = topics_of.setdefault(_content_key(item.record), set())
             if repetitions or not _is_duplicate(item.record.topic, topics):
                 topics.add(item.record.topic)
                 first.append(item)
-    return first
+                later.append(one.find_later())
+    if not any(later):
+        return first
+    records = (yield DetailRequest(records=later_rows(later))).records
+    return [
+        msgspec.structs.replace(item, later=_later(item.record, rows, records))
+        for item, rows in zip(first, later, strict=True)
+    ]
+
+
+def _later(
+    record: Record, rows: Sequence[int], records: Mapping[int, Record]
+) -> tuple[Record, ...]:
+    """Return the later statements that still stand and say something else."""
+    key = _content_key(record)
+    found = (records[row] for row in rows if row in records)
+    return tuple(one for one in found if _content_key(one) != key)
 
 
 def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:

@@ -7,7 +7,7 @@ neighbours of a short message count as part of its meaning. A query that continu
 gets other weights than a question about one: it wants the latest messages of any author.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -20,6 +20,7 @@ from local2.ledger.columns import View
 from local2.ledger.entries import Array, Flags, Names
 from local2.ledger.search import Choice, DetailRequest, Matches, WordMatches
 from local2.memory.recall.dialogue import nods, put_replies_first
+from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.likeness import Likeness, Wording
 from local2.memory.recall.multihop import Hops
 from local2.memory.recall.precedence import (
@@ -95,7 +96,8 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and the components of the score.
 
     `cosine`: of the record and the question, None if it has no comparable vector. `covered`: the
-    fraction of the question's words that it contains.
+    fraction of the question's words that it contains. `find_later`: returns the rows of later
+    statements about the same thing.
     """
 
     row: int
@@ -104,6 +106,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     cosine: float | None
     covered: float
+    find_later: Callable[[], list[int]]
     mark: Mark = UNMARKED
 
 
@@ -160,10 +163,13 @@ class Ranking:
 
     def best_first(self) -> Iterator[RankedRecord]:
         scores = self.total.scores
+        later = LaterStatements(self.variants, self.like.compared, scores, self.relevant)
         pages = sorted_pages(scores, np.flatnonzero(self.relevant), self.view.column)
-        return chain.from_iterable(self._records_at(page, scores) for page in pages)
+        return chain.from_iterable(self._records_at(page, scores, later) for page in pages)
 
-    def _records_at(self, positions: list[int], scores: Array) -> Iterator[RankedRecord]:
+    def _records_at(
+        self, positions: list[int], scores: Array, later: LaterStatements
+    ) -> Iterator[RankedRecord]:
         shown = shown_scores(scores[positions]).round(4).tolist()
         names, shares = self.total.shares.keys(), self.total.shares.values()
         summands = np.array([one[positions] for one in shares]).round(4).T.tolist()
@@ -175,6 +181,7 @@ class Ranking:
                 weight=float(self.total.weights[position]),
                 cosine=self.like.cosine_at(position),
                 covered=float(self.wording.covered[position]),
+                find_later=partial(later.later_than, position),
                 mark=self.variants.marks.get(position, UNMARKED),
             )
 

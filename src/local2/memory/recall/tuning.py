@@ -140,3 +140,20 @@ SHORT = 200
 """Maximum characters of a message with one value; with 300, answers from long talks got worse."""
 MAX_COMPARED = 20
 """Number of best hits whose statements are compared with one another."""
+
+# Later statements beside an item
+
+MAX_LATER = 3
+"""Maximum number of later statements beside an item."""
+LATER_CANDIDATES, LATER_SAMPLE = 100, 300
+"""Number of best statements that may be later ones, and of statements that show how close to each
+other a speaker's statements usually are."""
+LATER_OVERLAP, LATER_RELEVANCE = 0.2, 0.7
+"""Weights of the rarity of common words, and of the later one's score relative to the first item's;
+the closeness in standard deviations has the weight 1."""
+LATER_ASSUMED = 6
+"""Number of unrelated statements that are assumed beside those."""
+MAX_RELEVANCE = 1.2
+"""Maximum of that relative score."""
+MIN_LATER, MIN_CLOSENESS, MIN_RELEVANCE = 2.35, 1.0, 0.1
+"""Minimum of the weighted sum, of the closeness, and of the relative score."""

@@ -1,0 +1,98 @@
+"""Beside an item stands what its speaker stated later about the same thing."""
+
+from typing import Any
+
+import pytest
+
+from calling import RICHARD, call
+from indexed import indexed
+from local2.bus.connection import Connection
+from local2.client.tools import call_tool
+from local2.memory.tenant import Memory
+from local2.protocol.envelope import Caller
+
+pytestmark = pytest.mark.usefixtures("tools", "searchable", "either_size")
+
+VOLVO = "I drive a blue Volvo."
+SOLD = "The Volvo broke down for good, so I sold it for scrap."
+QUESTION = "What car do I drive?"
+SMALL_TALK = (
+    "The bakery on the corner has new opening hours.",
+    "My sister plays the cello in an orchestra.",
+    "It has been raining since Monday.",
+    "I finished the third chapter of the novel.",
+)
+
+
+async def tell(bus: Connection, day: int, *contents: str, caller: Caller = RICHARD) -> None:
+    messages = [
+        {"role": "user", "content": content, "timestamp": f"2026-05-{day:02}T12:00:00Z"}
+        for content in contents
+    ]
+    await call(bus, "ingest", {"messages": messages, "session_id": f"day {day}"}, caller)
+
+
+async def recall(bus: Connection, memory: Memory, query: str = QUESTION) -> list[dict[str, Any]]:
+    await indexed(memory)
+    items: list[dict[str, Any]] = (await call(bus, "recall", {"query": query}, RICHARD))["items"]
+    return items
+
+
+def later_of(items: list[dict[str, Any]], content: str) -> list[str]:
+    (item,) = [one for one in items if one["content"] == content]
+    return [one["content"] for one in item.get("later", ())]
+
+
+async def test_a_later_statement_about_the_same_thing_stands_beside_the_item(
+    bus: Connection, memory: Memory
+) -> None:
+    await tell(bus, 1, VOLVO, *SMALL_TALK)
+    await tell(bus, 11, SOLD)
+
+    items = await recall(bus, memory)
+
+    assert items[0]["content"] == VOLVO
+    assert later_of(items, VOLVO) == [SOLD]
+    assert later_of(items, SOLD) == []
+    assert items[0]["later"][0]["event_time"] == "2026-05-11T12:00:00Z"
+
+
+async def test_the_text_for_a_model_has_it_below_the_item_with_its_date(
+    bus: Connection, memory: Memory
+) -> None:
+    await tell(bus, 1, VOLVO, *SMALL_TALK)
+    await tell(bus, 11, SOLD)
+    await indexed(memory)
+
+    result = await call_tool(bus, "recall", {"query": QUESTION, "top_k": 1}, caller=RICHARD)
+
+    assert result.content.splitlines()[-1].strip() == f"(10 days later, 2026-05-11) {SOLD}"
+
+
+async def test_what_others_stated_later_does_not_stand_beside_my_statement(
+    bus: Connection, memory: Memory
+) -> None:
+    await tell(bus, 1, VOLVO, *SMALL_TALK)
+    mallory = Caller(tenant="default", user="mallory", session_id="m1")
+    theirs = "The Volvo that Richard drives was sold."
+    await call(bus, "remember_fact", {"content": theirs, "scope": "tenant"}, mallory)
+    document = {"content": SOLD, "title": "Cars", "source": "cars.md"}
+    await call(bus, "add_document", document, RICHARD)
+
+    assert not {theirs, SOLD} & set(later_of(await recall(bus, memory), VOLVO))
+
+
+async def test_the_newer_of_two_remembered_facts_stands_beside_the_older_one(
+    bus: Connection, memory: Memory
+) -> None:
+    older, newer = (
+        "The choir rehearses in the old fire station.",
+        "The choir rehearses at the docks.",
+    )
+    for content in (older, newer):
+        await call(bus, "remember_fact", {"content": content, "scope": "user"}, RICHARD)
+
+    items = await recall(bus, memory, "Where does the choir rehearse?")
+
+    assert later_of(items, older) == [newer]
+    assert later_of(items, newer) == []
