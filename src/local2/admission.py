@@ -2,9 +2,9 @@
 
 A request over a limit is refused at once; the error names the limit, and when to retry. Admitted
 requests wait here for a slot. Otherwise they would wait inside the NATS client, which silently
-drops messages over its own limit (decision 0037). Slots go round-robin to tenants, and within a
+drops messages over its own limit (decision 0016). Slots go round-robin to tenants, and within a
 tenant to its users: 200 users of one tenant queue among themselves, and do not delay the only user
-of another tenant (decision 0067).
+of another tenant.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ JSON otherwise. The content of memories is logged at debug level only.
 
 Logging never blocks. While the log accepts nothing, like a full pipe or disk, up to MAX_WAITING
 events wait and further ones are dropped. Once it accepts events again, the number of dropped events
-is logged (decision 0039).
+is logged (decision 0018).
 
 structlog is imported for the first event, because most commands log nothing, and the import takes
 longer than their work.

@@ -2,7 +2,7 @@
 
 The child's standard input stays open while the parent lives, so that the child notices the parent's
 death. A descriptor that the child inherits keeps the data folder locked until it exits (decision
-0005).
+0014).
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 A question is stored even if its turn fails, and a tool's result regardless of the caller. These
 messages are not acknowledged; if one is missed, the turn that JetStream delivers contains it. See
-decision 0027.
+decision 0004.
 """
 
 import asyncio

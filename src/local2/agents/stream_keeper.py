@@ -3,7 +3,7 @@
 Once its disk was full, a stream refuses every message until its server restarts. The sender gets no
 error: subscribers receive the turn, but it is not stored. So after every turn on the bus, the
 StreamKeeper publishes a probe to the same stream. If that fails while the server is reachable, the
-embedded server is restarted as soon as there is disk space. See decision 0034.
+embedded server is restarted as soon as there is disk space. See decision 0002.
 """
 
 import asyncio

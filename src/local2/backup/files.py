@@ -1,7 +1,7 @@
 """Finds and replaces the ledgers of a data folder, and writes the files of a backup.
 
 When ledgers are replaced, the former files are moved first and their commit counts last. Until
-then, no stack starts on the folder (decision 0035), so a kill in between never leaves a folder that
+then, no stack starts on the folder (decision 0023), so a kill in between never leaves a folder that
 looks complete. Files of a backup are readable by their owner only, and named by hashes.
 """
 

@@ -1,4 +1,4 @@
-"""Manages a folder of backup generations, each of which is complete by itself (decision 0058).
+"""Manages a folder of backup generations, each of which is complete by itself (decision 0027).
 
 A generation is a folder with pieces of the copied files, and a manifest that lists how to join
 them. A piece's name is a keyed hash of its content, so a piece that the previous generation has is

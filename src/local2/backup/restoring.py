@@ -2,7 +2,7 @@
 
 A backup is extracted beside the existing files and read completely, and what was erased since it
 was made is erased from it. Only then does it replace them. The copy that a migration leaves
-(decision 0059) is complete already, and replaces the ledger at once.
+(decision 0027) is complete already, and replaces the ledger at once.
 """
 
 import asyncio

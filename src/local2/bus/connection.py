@@ -4,7 +4,7 @@ A connection never stops reconnecting, because the stack outlives its server. It
 each message, because the server closes a connection that sends one that is too large.
 
 On a server with accounts, the memory's subjects contain the tenant that sends or receives a message
-(decision 0068). All others use the plain subjects.
+(decision 0010). All others use the plain subjects.
 """
 
 import asyncio

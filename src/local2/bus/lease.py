@@ -3,7 +3,7 @@
 Two serving stacks with separate ledgers would split the requests, and each would remember only a
 part. The lease is a key in a KV bucket of JetStream that its holder keeps renewing. By its own
 clock, the holder stops serving before the lease can expire. A server that restarts, or elects
-another leader, is back sooner than that. See decision 0044.
+another leader, is back sooner than that. See decision 0007.
 """
 
 import asyncio

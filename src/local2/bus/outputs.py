@@ -1,7 +1,7 @@
 """Long tool outputs: the memory stores them whole, and a preview with a key is sent instead.
 
 The process that has the whole output stores it, because the output may be too large for the bus
-(decision 0014). If a client limits the characters of a result, the data is stored the same way.
+(decision 0031). If a client limits the characters of a result, the data is stored the same way.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,7 @@
 """Participants: they serve subjects of the bus, with a lifecycle and statistics.
 
 Every participant answers the discovery requests of NATS services (`$SRV`, ADR-32), so that `nats
-micro` lists it like any other service. Decision 0002 explains why nats-py's services are not used.
+micro` lists it like any other service. Decision 0003 explains why nats-py's services are not used.
 """
 
 import asyncio

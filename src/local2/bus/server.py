@@ -2,7 +2,7 @@
 
 By default it listens on a free port of loopback. Whenever it exits, it is restarted on the same
 port, so that clients reconnect by themselves. It exits with the stack, even if the stack is killed
-(decision 0005).
+(decision 0014).
 """
 
 import asyncio

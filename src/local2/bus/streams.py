@@ -3,7 +3,7 @@
 Turns and ratings must not be lost, so they stay in their stream until the MemoryAgent has committed
 them to the ledger. Dead letters are messages that could not be read; they stay until an admin
 drops them, or until they expire. Each tenant has its own streams, because deduplication by
-`Nats-Msg-Id` spans a whole stream (decision 0004).
+`Nats-Msg-Id` spans a whole stream (decision 0001).
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -38,7 +38,7 @@ ACK_WAIT = 30.0
 it, so that no turn is delivered twice while it is being stored."""
 UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024
 """Maximum bytes of delivered, unacknowledged turns: requests queue behind them on the same
-connection (decision 0038)."""
+connection (decision 0001)."""
 SMALL_TURNS = 64
 """Maximum number of unacknowledged turns while all that wait fit into UNACKNOWLEDGED_BYTES: they
 are committed together."""
@@ -57,7 +57,7 @@ WITHHELD_REASON = "Only those who run the memory may read the message and the re
 """With accounts, all agents of a tenant are notified of a dead letter with this text."""
 MIN_FREE_MB = 100
 """Megabytes of free disk space that a start needs: JetStream uses at most three quarters of the
-free space, and DEAD_LETTER_BYTES must fit (decision 0036)."""
+free space, and DEAD_LETTER_BYTES must fit (decision 0002)."""
 INSUFFICIENT_STORAGE = 10047
 """JetStream's error code when it cannot reserve the bytes of a stream."""
 

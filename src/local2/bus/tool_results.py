@@ -2,7 +2,7 @@
 
 Most tools reply to the caller. The protocol also allows a tool to only publish on
 `tool.result.<tool>`. So a call also listens there, until the tool has replied once; from then on, a
-call costs no more than the request. See decision 0028.
+call costs no more than the request. See decision 0005.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ MAX_SESSIONS = 1_000
 """Maximum number of sessions in memory, besides those in use. A dropped session costs its next turn
 a `load_session` of more messages; a cached one costs memory."""
 MAX_TURNS = 256
-"""Maximum number of concurrent turns of all users (decision 0037). They mostly wait for the
+"""Maximum number of concurrent turns of all users (decision 0016). They mostly wait for the
 model."""
 MAX_ADMITTED_TURNS = 1_024
 """Maximum number of turns that run or wait; more are refused as `overloaded`. One user may have

@@ -1,7 +1,7 @@
 """Write prompts: the whole conversation, or its end if the whole is too long.
 
 This is decided for each prompt, without I/O and without a model, so that a long conversation costs
-no model time (decision 0020).
+no model time (decision 0049).
 """
 
 from collections.abc import Sequence

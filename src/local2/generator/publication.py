@@ -1,7 +1,7 @@
 """Store finished turns in the stream, then publish them to everybody who waits for an answer.
 
 A turn is stored before it is published, so that receivers can rely on the answer being in the
-memory (decision 0034). Turns that the stream does not accept queue here, in order, until it does.
+memory (decision 0002). Turns that the stream does not accept queue here, in order, until it does.
 """
 
 import asyncio

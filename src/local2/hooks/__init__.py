@@ -1,7 +1,7 @@
 """Hooks of coding agents, which store turns and give the model memories without its asking.
 
 Every prompt starts a hook as a new process, so hooks import little: no `nats`, no event loop, no
-`click` (decision 0072).
+`click` (decision 0021).
 """
 
 import time

@@ -44,7 +44,7 @@ FEW_WORDS = 5
 does not have the highest density."""
 PIECE = 20_000
 """Maximum number of characters, or of words to stem, per call into C, during which no other thread
-runs (decision 0033)."""
+runs (decision 0017)."""
 _WORD = re.compile(r"[^\W_]+")
 _CLITIC = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
 """A possessive ending or a contracted verb, which is not a word of its own."""

@@ -1,7 +1,7 @@
 """Quotes other people's texts in prompts, as lines or as JSON that they cannot break out of.
 
 Anybody may have written the text of a memory, so it must not pass for the system's instructions.
-Square brackets are reserved: their content is never the quoted author's (decision 0041).
+Square brackets are reserved: their content is never the quoted author's (decision 0050).
 """
 
 import re

@@ -1,6 +1,6 @@
 """Erase records that belong to the caller, everywhere, and check for traces.
 
-Erased records leave a tombstone (decision 0055). If a part cannot be reached, the receipt says so:
+Erased records leave a tombstone (decision 0026). If a part cannot be reached, the receipt says so:
 removal from the vector index remains a task, and repeating the request erases everything else.
 """
 

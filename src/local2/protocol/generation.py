@@ -1,7 +1,7 @@
 """Read queries, turns and ratings leniently, because other agents publish them in many forms.
 
 The protocol requires only `query` and `answer` of a turn, so every message with both is a turn.
-Other fields that are unreadable are left out and listed in `unread`. See decision 0025.
+Other fields that are unreadable are left out and listed in `unread`. See decision 0009.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """Runs all-MiniLM-L6-v2 inside the process: 384 dimensions, no server, no graphics card.
 
-The weights come from an installed package (decision 0003), or else from the download that Chroma
+The weights come from an installed package (decision 0037), or else from the download that Chroma
 offers. The network's graph is a page of text and takes a tenth of a second to build, so it is built
-at every start and not cached (decision 0009). It uses onnxruntime's fused operators for BERT, which
-are several times faster than the plain ones on short texts.
+at every start and not cached. It uses onnxruntime's fused operators for BERT, which are several
+times faster than the plain ones on short texts.
 """
 
 import hashlib

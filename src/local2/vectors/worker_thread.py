@@ -22,7 +22,7 @@ from local2.vectors.embedder import Embedder, FloatMatrix
 
 QUERY_BATCH_SIZE = 16
 """Maximum number of questions embedded in one call; as many searches run concurrently (decision
-0037)."""
+0016)."""
 QUERIES_CACHED = 64
 """Number of recent questions whose vectors are cached: a search that requests more hits sends the
 same text again."""

@@ -3,7 +3,7 @@
 Scoring a row takes thirty times as long as finding it. Rows that match only common words of the
 question rank last anyway, so they are left out if there would be too many matches. How rare a word
 is depends on the searched places alone; only BM25 itself weighs words by all rows of the file
-(decision 0066).
+(decision 0011).
 """
 
 from collections.abc import Collection, Mapping, Sequence

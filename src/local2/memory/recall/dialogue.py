@@ -5,7 +5,7 @@ does. So the reply of another speaker ranks above it. If a person replied, or th
 repeated, the reply takes the place of the question; else the question falls below the reply, since
 a model's answer may be wrong and must not rise above what people stated. After a long reply, the
 question keeps its rank unless it is repeated: such a reply says much that was not asked for. Who
-searches for keywords wants what has them, question or not. See decision 0088.
+searches for keywords wants what has them, question or not. See decision 0048.
 
 "Noted." after a statement matches by the words of its neighbours and says nothing: it ranks below
 everything else. A reply to a question is no nod, however short it is.

@@ -45,7 +45,7 @@ SEARCH_LIMITS = SlotLimits(requests=20, tenant_requests=16, user_requests=2)
 """Limits on concurrent searches. More would take as long in total, and each would be slower."""
 SHARED_SEARCH_LIMITS = SlotLimits(requests=20, tenant_requests=2, user_requests=2)
 """Limits where tenants share a stack. A tenant waits while a batch of another tenant's questions is
-embedded, and a batch of 16 takes long (decision 0067)."""
+embedded, and a batch of 16 takes long (decision 0016)."""
 MIN_RERANKED = 20
 """Minimum number of results that are passed to the reranker."""
 NOT_INDEXED = "Some memories are not indexed yet."

@@ -2,7 +2,7 @@
 
 SQLite's own backup copies pages, so unchanged content is at the same position as in an earlier
 copy. Pages of an encrypted database are encrypted again, with the same key. The copy from before a
-migration has the number of its schema in its name. Only the newest one is kept (decision 0059).
+migration has the number of its schema in its name. Only the newest one is kept (decision 0027).
 """
 
 import os

@@ -1,5 +1,5 @@
 -- Erases what owners chose, and anonymises records that were retired long ago. The row of an erased
--- record stays as a shell, because rows are counted (decision 0035), without its content and owner.
+-- record stays as a shell, because rows are counted (decision 0023), without its content and owner.
 
 -- name: rows_of_owner
 SELECT row FROM record INDEXED BY record_revision
