@@ -81,7 +81,12 @@ def run(title: str, measure: Callable[..., Coroutine[Any, Any, list[Figure]]], *
         parser.add_argument(f"--{size}", type=int, default=0, metavar="N")
     chosen = parser.parse_args()
     figures = uvloop.run(measure(**{size: getattr(chosen, size) for size in sizes}))
-    if chosen.json:
+    print_figures(title, figures, as_json=chosen.json)
+
+
+def print_figures(title: str, figures: Sequence[Figure], *, as_json: bool) -> None:
+    """Print one JSON object, or a table with the first paragraph of `title` above it."""
+    if as_json:
         print(msgspec.json.encode(values_of(figures)).decode())
     else:
         Console().print(table_of(title, figures))

@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import yaml
-from rich.console import Console
 
 from harness.dataset import DataError, moment
 from harness.processes import BENCHMARKS
-from harness.report import Figure, a_second, table_of, values_of
+from harness.report import Figure, a_second, print_figures
 from local2.language.words import stems, words
 from local2.memory.extraction.items import Item, Passage, Utterance
 from local2.memory.extraction.rules import extract
@@ -113,10 +112,7 @@ def main() -> None:
         figures = of_sayings() if chosen.own else of_sessions(_read(chosen.data, Data).users)
     except DataError as error:
         parser.error(str(error))
-    if chosen.json:
-        print(msgspec.json.encode(values_of(figures)).decode())
-    else:
-        Console().print(table_of(__doc__, figures))
+    print_figures(__doc__, figures, as_json=chosen.json)
 
 
 def of_sessions(users: Sequence[User]) -> list[Figure]:

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from rich.console import Console
 
 from harness.client import Asker, asking, data_of, request_as
 from harness.processes import BENCHMARKS, running_stack
-from harness.report import Figure, table_of, values_of
+from harness.report import Figure, print_figures
 from local2.config_files import read_yaml_file
 from local2.protocol.memories import RecalledItems
 
@@ -42,10 +41,7 @@ def main() -> None:
     figures: list[Figure] = []
     for finder, environment in environments(chosen.ollama, chosen.model).items():
         figures += uvloop.run(measure(finder, environment, facts))
-    if chosen.json:
-        print(msgspec.json.encode(values_of(figures)).decode())
-    else:
-        Console().print(table_of(__doc__, figures))
+    print_figures(__doc__, figures, as_json=chosen.json)
 
 
 def environments(ollama: str | None, model: str) -> dict[str, Mapping[str, str]]:

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from rich.console import Console
 
 from harness.client import POLL, Asker, asking, data_of, request_as
 from harness.processes import running_stack
-from harness.report import Figure, table_of, values_of
+from harness.report import Figure, print_figures
 from local2.protocol.answers import RecalledTopic
 from local2.protocol.memories import RecalledItem, RecalledItems
 
@@ -95,10 +94,7 @@ def main() -> None:
     chosen = parser.parse_args()
     data = msgspec.json.decode(chosen.data.read_bytes(), type=Data)
     figures = uvloop.run(measure(data, show=chosen.show))
-    if chosen.json:
-        print(msgspec.json.encode(values_of(figures)).decode())
-    else:
-        Console().print(table_of(__doc__, figures))
+    print_figures(__doc__, figures, as_json=chosen.json)
 
 
 async def measure(data: Data, *, show: bool) -> list[Figure]:

@@ -15,11 +15,10 @@ from typing import Literal
 
 import msgspec
 import uvloop
-from rich.console import Console
 
 from harness.client import POLL, Asker, asking, data_of, request_as
 from harness.processes import BENCHMARKS, running_stack
-from harness.report import Figure, table_of, values_of
+from harness.report import Figure, print_figures
 from local2.protocol.memories import RecalledItems
 
 OWN = BENCHMARKS / "data" / "poison.yaml"
@@ -65,12 +64,9 @@ def main() -> None:
         sets.append(msgspec.json.decode(chosen.data.read_bytes(), type=Cases))
     outcomes = uvloop.run(measure([case for each in sets for case in each.cases]))
     figures = figures_of(outcomes)
-    if chosen.json:
-        print(msgspec.json.encode(values_of(figures)).decode())
-        return
-    Console().print(table_of(__doc__, figures))
+    print_figures(__doc__, figures, as_json=chosen.json)
     for one in outcomes:
-        if not one.held:
+        if not one.held and not chosen.json:
             print(f"{one.case.channel}, {one.form}: {one.case.question} {one.first!r}")
 
 
