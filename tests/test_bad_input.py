@@ -1,6 +1,6 @@
 """Every message and file is read or refused: no crash, one answer, no partial write.
 
-The ten thousand broken inputs are the same in every run; `benchmarks/fuzz.py` makes more.
+The ten thousand broken inputs are the same in every run; `uv run benchmarks fuzz` makes more.
 """
 
 from pathlib import Path
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crashes import Fuzz, is_refused
-from live import fuzz_bus, request_of
+from fuzz.crashes import Fuzz, is_refused
+from fuzz.live import fuzz_bus, request_of
+from fuzz.readers import readers
 from local2.app import open_stack
-from readers import readers
 from stacks import in_step, settings_in
 
 SEED = 14

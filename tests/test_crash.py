@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kill_worker import kill_worker
 from local2 import app, joining
 from local2.bus.connection import Connection, connect
 from local2.bus.streams import publish_durably
@@ -18,11 +17,12 @@ from local2.client.tools import call_tool
 from local2.errors import FolderLockedError
 from stack_process import stack_process
 from stacks import CALLER, in_step, save, say, search, settings_in, status
+from suite.kill_worker import kill_worker
 from waiting import eventually
 
 STACK_KILLS = 3
 WORKER_KILLS = 2
-"""Kills per test; `benchmarks/kills.py` and `kill_worker.py` do more."""
+"""Kills per test; `uv run benchmarks abuse` and `kill_worker` do more."""
 WRITERS = 8
 RECORDS_OF_A_TURN = 3
 """The episode, the question and the answer."""

@@ -1,6 +1,6 @@
 """Faults of a live stack under load: acknowledged writes exist exactly once, and it recovers.
 
-`benchmarks/faults.py` makes hundreds of them, at other moments.
+`uv run benchmarks faults` makes hundreds of them, at other moments.
 """
 
 import sys
@@ -12,9 +12,9 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("Limits and children of other processes are Linux's.", allow_module_level=True)
 
-from fault_kinds import FAULTS
-from fault_target import fault_target_in
-from faults import suffer
+from faults.kinds import FAULTS
+from faults.target import fault_target_in
+from suite.faults import suffer
 
 PROCESSES = (
     "vector worker: SIGKILL",

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from worst import CASES, Case, repeated
+from abuse.worst import CASES, Case, repeated
 
 SIZE = 400_000
 MIN_SECONDS = 0.002

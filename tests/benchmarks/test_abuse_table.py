@@ -5,9 +5,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from abuse_table import MB, Overall, Results, Row, table_of, values_of
-from footprint import Memory
-from garbled import FORMS, PUBLIC, garbled
+from abuse.garbled import FORMS, PUBLIC, garbled
+from abuse.table import MB, Overall, Results, Row, table_of, values_of
+from harness.footprint import Memory
 from local2.errors import RequestError
 from local2.protocol.generation import read_feedback, read_generation
 

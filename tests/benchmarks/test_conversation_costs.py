@@ -1,6 +1,6 @@
 """A short run of the benchmark `conversation.py` has all figures, and its prompts fit."""
 
-from conversation import measure
+from suite.conversation import measure
 
 
 async def test_the_benchmark_measures_every_length_and_prompts_fit_the_context() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-import dataset
-from dataset import DataError, Message, Session, load, moment, pieces
+from harness import dataset
+from harness.dataset import DataError, Message, Session, load, moment, pieces
 
 
 def write_data(folder: Path, *messages: dict[str, Any]) -> Path:

@@ -1,6 +1,6 @@
 """The benchmark `extraction.py` computes the figures counted by hand."""
 
-from extraction import Kept, Memory, Saying, Session, Turn, User, of_sessions, sayings_counted
+from suite.extraction import Kept, Memory, Saying, Session, Turn, User, of_sessions, sayings_counted
 
 
 def session(id_: str, *texts: str) -> Session:

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from faults import first_interrupt
+from suite.faults import first_interrupt
 
 
 async def test_only_the_second_interrupt_interrupts() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kept import Kept
+from abuse.kept import Kept
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.sql import migrations
 

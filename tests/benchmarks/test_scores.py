@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from baselines import full_text, fused
-from dataset import Conversation, Dataset, Message, Question, Session
-from scores import Run, cuts, summary, tasks
+from harness.baselines import full_text, fused
+from harness.dataset import Conversation, Dataset, Message, Question, Session
+from harness.scores import Run, cuts, summary, tasks
 
 
 def message(id_: str) -> Message:

@@ -302,7 +302,7 @@ async def test_a_killed_server_keeps_every_message_it_acknowledged(server: Embed
 def test_the_server_syncs_every_write_and_buffers_the_messages_that_wait(tmp_path: Path) -> None:
     """A kill leaves the system's cache intact; a power cut would not, and no test can make one.
 
-    A flood that waits for a slow disk is left to `benchmarks/abuse.py`.
+    A flood that waits for a slow disk is left to `uv run benchmarks abuse`.
     """
     written = (tmp_path / "nats" / "server.conf").read_text()
     assert "sync_interval: always, max_buffered_size: 1GB" in written

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from fuzz.valid import LINES
 from local2.errors import BadRequestError
 from local2.protocol.portable import stored_line
-from valid import LINES
 
 BY_TYPE = {line["type"]: line for line in LINES}
 TOO_LARGE = 2**63

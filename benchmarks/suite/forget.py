@@ -1,0 +1,97 @@
+"""Forgetting a user's 10,000 of 100,000 records, until the receipt says that nothing is found.
+
+This includes erasing, removal from the index, merging the full text, and searching for leftovers.
+Then the user searches for the erased texts.
+"""
+
+import asyncio
+import multiprocessing
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from harness.chat import messages
+from harness.client import USER, Asker, asking, data_of, request_of, seconds
+from harness.fill import fill_index, made_up_vectors, write_records
+from harness.processes import chroma_dir, data_dir, running_stack
+from harness.report import Figure, run
+from local2.ledger.records import NewRecord
+from local2.protocol.answers import Receipt
+from local2.protocol.envelope import content_id
+from local2.protocol.memories import RecalledItems
+from local2.vectors.minilm import MiniLM
+
+RECORDS = 100_000
+USERS = 10
+SESSION = 50
+ASKED = 50
+FIRST = datetime(2023, 1, 1, tzinfo=UTC)
+
+
+async def measure() -> list[Figure]:
+    texts = messages(RECORDS, seed=1)
+    records = [message(number, text) for number, text in enumerate(texts)]
+    own = [record for record in records if record.owner == USER]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        await fill(folder, records, texts)
+        async with running_stack(folder) as url, asking(url) as asker:
+            await asker.all_indexed()
+            receipts: list[bytes] = []
+
+            async def forget() -> None:
+                receipts.append(await asker.tool("forget", request_of(everything=True)))
+
+            took = await seconds(forget())
+            receipt = data_of(receipts[0], Receipt)
+            found = await found_of(asker, own)
+            left = await asker.status()
+    assert left.records == RECORDS - len(own), left
+    return [
+        Figure(key="seconds", about=f"forget {len(own):,} of {RECORDS:,}", blocks=[took],
+               unit="s", at_most=5),
+        Figure(key="erased", about="records erased", blocks=[receipt.total], at_least=len(own)),
+        Figure(key="found", about="found after, by checks and by recall",
+               blocks=[sum(one.found for one in receipt.checks) + found], at_most=0),
+    ]  # fmt: skip
+
+
+def message(number: int, text: str) -> NewRecord:
+    """Return a message; a tenth of all belongs to the benchmark's user, the rest to others."""
+    user, of_user = number % USERS, number // USERS
+    owner = f"user {user}" if user else USER
+    return NewRecord(
+        id=content_id("chat_message", owner, of_user),
+        kind="chat_message",
+        owner=owner,
+        role="user",
+        session_id=f"s{of_user // SESSION}",
+        content=text,
+        event_time=FIRST + timedelta(minutes=number),
+    )
+
+
+async def fill(folder: Path, records: Sequence[NewRecord], texts: Sequence[str]) -> None:
+    """Fill ledger and index as a stack would have left them; Chroma gets a separate process."""
+    vectors = made_up_vectors(MiniLM.load(Path("models")), texts)
+    ids = [record.id for record in records]
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
+        index = asyncio.get_running_loop().run_in_executor(
+            other, fill_index, chroma_dir(folder), ids, vectors
+        )
+        await asyncio.gather(write_records(data_dir(folder), records, vectors), index)
+
+
+async def found_of(asker: Asker, erased: Sequence[NewRecord]) -> int:
+    """Count the items recalled for some of the erased texts."""
+    found = 0
+    for record in erased[:: max(1, len(erased) // ASKED)]:
+        request = request_of(query=record.content[:200], source_kinds=["chat_message"], top_k=20)
+        found += len(data_of(await asker.tool("recall", request), RecalledItems).items)
+    return found
+
+
+def main() -> None:
+    run(__doc__, measure)
