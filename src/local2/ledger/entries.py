@@ -50,7 +50,10 @@ COLUMNS = np.dtype([
 
 
 class Candidate(NamedTuple):
-    """A record as returned by the statements `visible` and `changed`; features may be missing."""
+    """A record as returned by the statements `visible` and `changed`.
+
+    Features are missing once the text was erased or anonymised.
+    """
 
     row: int
     id: str

@@ -1,21 +1,18 @@
-"""Loads the ledger's SQL: numbered migrations and named statements."""
+"""Loads the ledger's SQL: its schema and named statements."""
 
 import re
 from collections.abc import Iterable
 from importlib.resources import files
-from importlib.resources.abc import Traversable
+
+from local2.ledger.sqlite.database.schema import Schema
 
 _HERE = files(__name__)
-_MIGRATION = re.compile(r"\d{4}_.*\.sql$")
+_SCHEMA = "schema.sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
-def migrations() -> list[Traversable]:
-    """Return the migrations, ordered by number; released ones never change."""
-    return sorted(
-        (file for file in _HERE.iterdir() if _MIGRATION.match(file.name)),
-        key=lambda file: file.name,
-    )
+SCHEMA = Schema(number=19, script=(_HERE / _SCHEMA).read_text(encoding="utf-8"))
+"""Numbers 1 to 18 were migrations: ledgers of those may hold what only these cleaned up."""
 
 
 def statements() -> dict[str, str]:
@@ -23,7 +20,7 @@ def statements() -> dict[str, str]:
     return named(
         file.read_text(encoding="utf-8")
         for file in _HERE.iterdir()
-        if file.name.endswith(".sql") and not _MIGRATION.match(file.name)
+        if file.name.endswith(".sql") and file.name != _SCHEMA
     )
 
 
