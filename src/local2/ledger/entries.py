@@ -88,7 +88,14 @@ class Candidate(NamedTuple):
 
     def features(self) -> Features:
         if self.stems is not None:
-            return Features._make(self[14:20])
+            return Features(
+                stems=self.stems,
+                length=self.length,
+                density=self.density,
+                firsthand=self.firsthand,
+                timed=bool(self.timed),
+                wish=bool(self.wish),
+            )
         return features_of(
             self.content or "", topic=self.topic, label=self.label, event_time=self.event_time
         )

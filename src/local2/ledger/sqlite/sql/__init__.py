@@ -8,8 +8,7 @@ from local2.ledger.sqlite.database.schema import Schema
 
 _HERE = files(__name__)
 _SCHEMA = "schema.sql"
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-
+_NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 
 SCHEMA = Schema(number=19, script=(_HERE / _SCHEMA).read_text(encoding="utf-8"))
 """Numbers 1 to 18 were migrations: ledgers of those may hold what only these cleaned up."""
@@ -27,14 +26,23 @@ def statements() -> dict[str, str]:
 def named(texts: Iterable[str]) -> dict[str, str]:
     """Return the statements in these texts, by name.
 
+    A part of a text stands in its statements after it where they have the part's name in braces.
+
     Raises:
         ValueError: Two statements have the same name.
     """
     found: dict[str, str] = {}
     for text in texts:
-        _, *parts = _NAME.split(text)
-        for name, statement in zip(parts[::2], parts[1::2], strict=True):
-            if name in found:
+        parts: dict[str, str] = {}
+        _, *pieces = _NAME.split(text)
+        for what, name, piece in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            if name in found or name in parts:
                 raise ValueError(f"Two statements are named {name}.")
-            found[name] = statement.strip()
+            if what == "part":
+                parts[name] = piece.strip()
+                continue
+            statement = piece.strip()
+            for part, included in parts.items():
+                statement = statement.replace(f"{{{part}}}", included)
+            found[name] = statement
     return found
