@@ -19,7 +19,7 @@ from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.extraction import Extractions
 from local2.ledger.sqlite.records import Facts
 from local2.ledger.sqlite.rows import TenantRows
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.logs import logging_to
 from local2.memory.extraction.items import Item, Passage
 from local2.memory.tenant import Memory, Models
@@ -169,9 +169,7 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
     with VectorIndex.open(folder / "chroma", "local2.memory") as index:
         embedder = ToyEmbedder(index.recorded_embedder(DEFAULT_TENANT) or "toy")
         store = VectorStore(index, embedder, ToyEmbedder)
-        async with Database.open(
-            folder / "ledger.sqlite3", migrations(), counted="record"
-        ) as database:
+        async with Database.open(folder / "ledger.sqlite3", SCHEMA, counted="record") as database:
             memory = Memory(
                 Ledger(database, "default"),
                 LocalVectors(store),

@@ -26,7 +26,7 @@ from local2.client.tools import Toolbox
 from local2.ledger.door import Ledger
 from local2.ledger.sqlite import working_sets
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.logs import logging_to
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
@@ -137,21 +137,21 @@ async def listen(connect_bus: ConnectBus) -> Listen:
 
 @pytest.fixture(scope="session")
 def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an empty ledger, which tests copy instead of running the migrations."""
+    """A folder with an empty ledger, which tests copy instead of creating its tables."""
     folder = tmp_path_factory.mktemp("empty-ledger")
 
-    async def migrate() -> None:
-        async with Database.open(folder / "ledger.sqlite3", migrations()):
+    async def create() -> None:
+        async with Database.open(folder / "ledger.sqlite3", SCHEMA):
             pass
 
-    asyncio.run(migrate())
+    asyncio.run(create())
     return folder
 
 
 @pytest.fixture
 async def database(tmp_path: Path, empty_ledger: Path) -> AsyncIterator[Database]:
     shutil.copytree(empty_ledger, tmp_path, dirs_exist_ok=True)
-    async with Database.open(tmp_path / "ledger.sqlite3", migrations()) as opened:
+    async with Database.open(tmp_path / "ledger.sqlite3", SCHEMA) as opened:
         yield opened
 
 

@@ -26,7 +26,7 @@ from local2.ledger.search import (
 from local2.ledger.sessions import ItemCollection, NewItem
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import COUNTED
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.ledger.upkeep import Waiting
 from local2.opening import open_ledgers
 from local2.protocol.envelope import new_id, utc_now
@@ -55,7 +55,7 @@ async def ledger_in(
     file: Path, tenant: str = "default", key: ContentKey | None = None
 ) -> AsyncIterator[Ledger]:
     """Open the ledger in a file, whatever other files are beside it."""
-    async with Database.open(file, migrations(), counted=COUNTED, key=key) as database:
+    async with Database.open(file, SCHEMA, counted=COUNTED, key=key) as database:
         yield Ledger(database, tenant)
 
 

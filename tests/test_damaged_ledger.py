@@ -21,7 +21,7 @@ from local2.errors import DamagedError, StorageError
 from local2.ledger.records import NewRecord
 from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.database.soundness import Count, Tally
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult
 from local2.settings import Settings
@@ -248,7 +248,7 @@ async def test_an_unreadable_count_is_rewritten(folder: Path) -> None:
 
 
 async def test_a_write_outside_the_ledger_leaves_the_number_of_records(folder: Path) -> None:
-    async with Database.open(folder / LEDGER, migrations()) as database:
+    async with Database.open(folder / LEDGER, SCHEMA) as database:
         await database.write(lambda c: c.execute("UPDATE record SET agent = 'me'").rowcount)
 
     assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS + 1, rows=RECORDS)

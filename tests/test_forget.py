@@ -21,9 +21,7 @@ from local2.bus.server import EmbeddedServer
 from local2.bus.stream_messages import StreamErasure
 from local2.bus.streams import ensure_streams, publish_durably, store_dead_letter
 from local2.client.tools import call_tool
-from local2.ledger.door import Ledger
 from local2.ledger.sqlite import erasures
-from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.logs import logging_to
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller, Sender
@@ -338,30 +336,6 @@ async def test_without_the_vector_worker_the_removal_waits_and_the_receipt_says_
 
 def user_message(content: str) -> Json:
     return {"role": "user", "content": content}
-
-
-async def test_a_ledger_of_an_earlier_version_is_rewritten_once(database: Database) -> None:
-    """Content that it deleted without overwriting is still in the file."""
-    ledger = Ledger(database, "default")
-
-    def leave(connection: SqlConnection) -> None:
-        connection.execute("UPDATE erasure SET residue = 1")
-
-    await database.write(leave)
-    pages = await database.read(_pages)
-    await database.write(lambda c: [c.execute(f"CREATE TABLE t{n} (x)") for n in range(50)])
-    await database.write(lambda c: [c.execute(f"DROP TABLE t{n}") for n in range(50)])
-    assert await database.read(_pages) > pages
-
-    await ledger.erasures.scrub()
-
-    assert await database.read(_pages) <= pages
-    left = await database.read(lambda c: c.execute("SELECT residue FROM erasure").fetchone())
-    assert left["residue"] == 0
-
-
-def _pages(connection: SqlConnection) -> int:
-    return int(connection.execute("PRAGMA page_count").fetchone()[0])
 
 
 async def test_turns_waiting_in_jetstream_are_erased_there(

@@ -13,7 +13,7 @@ from local2.bus.connection import connect
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json
 from stacks import in_step, settings_in
@@ -37,7 +37,6 @@ ALLOWED = (
     ("local2/home.py", {"folder_lock", "runtime_file"}),
     ("local2/bus/server.py", {"__init__", "start"}),
     ("local2/bus/lease.py", {"of"}),
-    ("local2/ledger/sqlite/sql/__init__.py", {"migrations"}),
     # Not the stack's: the lock with which coverage measures a line for the first time in a thread.
     ("coverage/collector.py", {"lock_data"}),
 )
@@ -144,7 +143,7 @@ async def test_64_callers_make_2000_calls_without_an_error_or_a_lost_write(
     assert load.outcomes == {(tool, "ok"): CALLS // len(TOOLS) for tool in TOOLS}
     assert (load.recalled["nothing"], load.recalled["of others"]) == (0, 0)
     assert load.recalled["after a write"] > 0
-    async with Database.open(settings.memory.data_dir / "ledger.sqlite3", migrations()) as left:
+    async with Database.open(settings.memory.data_dir / "ledger.sqlite3", SCHEMA) as left:
         topics = await _active(left, "owner, topic, content", "kind = 'fact' AND topic IS NOT NULL")
         facts = await _active(left, "owner, content", "kind = 'fact' AND topic IS NULL")
         notes = await _active(left, "owner, content", "kind = 'note'")

@@ -19,7 +19,7 @@ import nats
 import uvloop
 from nats.aio.msg import Msg
 
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 
 ECHO = "bench.echo"
 INSERT = "bench.insert"
@@ -44,8 +44,7 @@ async def respond(url: str, database: str) -> None:
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    for migration in migrations():
-        connection.executescript(migration.read_text(encoding="utf-8"))
+    connection.executescript(SCHEMA.script)
     connection.execute("CREATE TABLE inserted (id INTEGER PRIMARY KEY, content BLOB NOT NULL)")
     numbers = count(1)
     client = await nats.connect(url)

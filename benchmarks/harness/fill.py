@@ -14,7 +14,7 @@ from harness.client import USER
 from local2.ledger.door import Ledger
 from local2.ledger.records import NewRecord
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import DEFAULT_TENANT, content_id, utc_now
 from local2.settings import MemorySettings
 from local2.vectors.embedder import FloatMatrix
@@ -42,7 +42,7 @@ async def write_records(
         vectors: Their vectors, one row per record, so that the indexer has nothing to embed.
         tenant: The tenant they belong to.
     """
-    async with Database.open(data_dir / "ledger.sqlite3", migrations()) as database:
+    async with Database.open(data_dir / "ledger.sqlite3", SCHEMA) as database:
         ledger = Ledger(database, tenant)
         for start in range(0, len(records), BATCH):
             piece = slice(start, start + BATCH)

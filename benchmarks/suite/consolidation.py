@@ -22,7 +22,7 @@ from harness.report import Figure, milliseconds, percentile, ratio, run
 from local2.ledger.door import Ledger
 from local2.ledger.records import EXTRACTED_FROM, NewRecord
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.answers import ConsolidationReport
 from local2.protocol.envelope import DEFAULT_TENANT, content_id
 from local2.vectors.minilm import MiniLM
@@ -154,7 +154,7 @@ def _record(number: int, text: str) -> NewRecord:
 
 
 async def _contradict(folder: Path, records: Sequence[NewRecord]) -> None:
-    async with Database.open(folder / "ledger.sqlite3", migrations()) as database:
+    async with Database.open(folder / "ledger.sqlite3", SCHEMA) as database:
         ledger = Ledger(database, DEFAULT_TENANT)
         for n in range(OTHER + 1, FACTS, 100):
             await ledger.facts.relate(records[n].id, "contradicts", records[n - 1].id)

@@ -14,7 +14,7 @@ from local2.ledger.sqlite.database import Database, finds_any, has_content
 from local2.ledger.sqlite.database.connections import connect_encrypted
 from local2.ledger.sqlite.database.soundness import Tally
 from local2.ledger.sqlite.ledger import COUNTED, Ledger
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.settings import MemorySettings, Settings
 from local2.tenants.credentials import CONTENT_KEY
@@ -95,7 +95,7 @@ class Ledgers:
             return
         path = ledger_path(self._settings, tenant, key)
         _create_folder(path.parent)
-        async with Database.open(path, migrations(), counted=COUNTED, key=key) as database:
+        async with Database.open(path, SCHEMA, counted=COUNTED, key=key) as database:
             yield Ledger(database, tenant, self._quota)
 
     async def prepare(self, tenants: Iterable[str]) -> None:
@@ -126,7 +126,7 @@ class Ledgers:
     async def _open_shared(self, tenant: str) -> Database:
         if self._database is None:
             self._database = await self._shared.enter_async_context(
-                Database.open(ledger_path(self._settings, tenant), migrations(), counted=COUNTED)
+                Database.open(ledger_path(self._settings, tenant), SCHEMA, counted=COUNTED)
             )
         return self._database
 

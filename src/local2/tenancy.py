@@ -179,7 +179,6 @@ class Tenancy:
                 turns=catch_up(self._parts.joined.bus, memory.tenant),
                 backlog=memory.backlog.run(),
                 retention=memory.retention.run(),
-                backfill=memory.ledger.backfill(),
                 accesses=memory.accesses.run(),
                 consolidation=memory.consolidation.run(),
             )

@@ -1,4 +1,4 @@
-"""Backups, restores and migrations of tenants with a key stay encrypted throughout."""
+"""Backups and restores of tenants with a key stay encrypted throughout."""
 
 import asyncio
 from pathlib import Path
@@ -8,13 +8,10 @@ from msgspec.structs import replace
 
 from backups import back_up, data_dir, generations, remember, restore_backup
 from commands import answer, local2
-from ledgers import ledger_in, open_ledger
+from ledgers import open_ledger
 from local2.app import open_stack
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import LedgerKeyError
-from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.database.copies import copies_before_migrations
-from local2.ledger.sqlite.sql import migrations
 from local2.ledger.transfer import ErasureOptions, Selection
 from local2.opening import content_keys
 from local2.protocol.envelope import utc_now
@@ -25,7 +22,6 @@ pytest.importorskip("sqlcipher3")
 DENSEST = "Osmium is the densest metal."
 GALLIUM = "Gallium melts in a hand."
 OWN = "tenants/acme/ledger.sqlite3"
-SCHEMA = len(migrations())
 
 
 def files_with(text: str, folder: Path) -> list[Path]:
@@ -149,52 +145,6 @@ async def test_records_that_an_encrypted_tenant_forgot_since_are_erased_again(
 
     assert (restored.forgotten, restored.warnings) == (1, [])
     assert await count(tmp_path, key) == 2
-
-
-@pytest.fixture
-async def old_ledger(tmp_path: Path) -> Path:
-    """Create an encrypted ledger of the previous schema, of a tenant with an account."""
-    await asyncio.to_thread(with_tenants, tmp_path)
-    await asyncio.to_thread(local2, tmp_path, "tenants", "add", "acme", "--encrypt")
-    path = data_dir(tmp_path) / OWN
-    path.parent.mkdir(parents=True)
-    async with Database.open(
-        path, migrations()[: SCHEMA - 1], counted="record", key=key_in(tmp_path)
-    ):
-        pass
-    return path
-
-
-async def test_an_encrypted_ledger_is_migrated_and_its_copy_is_encrypted_too(
-    tmp_path: Path, old_ledger: Path
-) -> None:
-    done = await asyncio.to_thread(local2, tmp_path, "migrate")
-    assert done.returncode == 0, done.stderr
-    copies = copies_before_migrations(old_ledger)
-    assert list(copies) == [SCHEMA - 1]
-    assert not copies[SCHEMA - 1].read_bytes().startswith(b"SQLite format 3")
-    async with ledger_in(old_ledger, "acme", key_in(tmp_path)):
-        pass
-    await remember(tmp_path, 0, 2, tenant="acme", key=key_in(tmp_path))
-
-    back = await asyncio.to_thread(local2, tmp_path, "migrate", "--back", "--yes")
-    assert back.returncode == 0, back.stderr
-    assert "2 records and all other changes" in " ".join(back.stdout.split())
-    async with Database.open(
-        old_ledger, migrations()[: SCHEMA - 1], key=key_in(tmp_path)
-    ) as database:
-        found = await database.read(lambda c: c.execute("SELECT * FROM record").fetchall())
-    assert found == []
-
-
-async def test_without_the_key_nothing_is_migrated(tmp_path: Path, old_ledger: Path) -> None:
-    before = old_ledger.read_bytes()
-    (tmp_path / ACCOUNTS / "acme" / "content.key").unlink()
-    failed = await asyncio.to_thread(local2, tmp_path, "migrate")
-
-    assert failed.returncode == 1
-    assert "encrypted" in failed.stderr
-    assert old_ledger.read_bytes() == before
 
 
 async def test_the_doctor_reads_every_ledger_and_names_the_one_without_its_key(

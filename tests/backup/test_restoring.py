@@ -17,6 +17,7 @@ from ledgers import open_ledger
 from local2.backup import restoring
 from local2.errors import BackupError, DamagedError, FolderLockedError, StorageError
 from local2.home import folder_lock
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.ledger.transfer import ErasureOptions, Selection
 from local2.protocol.envelope import utc_now
 from stacks import settings_in
@@ -191,12 +192,13 @@ async def test_an_earlier_backup_can_be_chosen_by_name(folder: Path, backups: Pa
         await restore_backup(backups, folder, generation="000009-20260101T000000Z", replace=True)
 
 
-async def test_a_ledger_of_a_newer_local2_is_refused(
+async def test_a_backup_of_another_schema_is_refused(
     folder: Path, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local2.ledger.sqlite.copies.migrations", list)
+    another = SCHEMA._replace(number=SCHEMA.number + 1)
+    monkeypatch.setattr("local2.ledger.sqlite.copies.SCHEMA", another)
 
-    with pytest.raises(StorageError, match="Update local2"):
+    with pytest.raises(StorageError, match="Restore it with that one, and run `local2 export`"):
         await restore_backup(backups, folder, replace=True)
     monkeypatch.undo()
     assert await count(folder) == NOTES

@@ -7,7 +7,7 @@ import pytest
 
 from abuse.kept import Kept
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 
 INSERT = """
     INSERT INTO record (tenant, id, kind, owner, role, query_id, content, label, event_time)
@@ -31,7 +31,7 @@ async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
     names = ("kind", "owner", "role", "query", "content", "label")
     values = [{"id": f"{n}", **dict(zip(names, row, strict=True))} for n, row in enumerate(rows)]
     path = tmp_path / "ledger.sqlite3"
-    async with Database.open(path, migrations()) as database:
+    async with Database.open(path, SCHEMA) as database:
         await database.write(lambda c: c.executemany(INSERT, values).rowcount)
         yield Kept(path)
 

@@ -118,7 +118,7 @@ def test_a_locked_ledger_prevents_the_start(tmp_path: Path) -> None:
     assert refusal.remedy.startswith("Another program has locked it: close that")
 
 
-def set_newer_schema(file: Path) -> None:
+def set_another_schema(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 999")
 
@@ -142,7 +142,7 @@ def truncate(file: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "error", "remedy"),
     [
-        pytest.param(set_newer_schema, "has schema 999", "Update local2", id="newer"),
+        pytest.param(set_another_schema, "has schema 999", "local2 export", id="another schema"),
         pytest.param(
             write_garbage, "is damaged: file is not a database", "local2 restore", id="garbage"
         ),

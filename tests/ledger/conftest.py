@@ -17,7 +17,7 @@ from local2.content_key import ContentKey
 from local2.ledger.door import Ledger
 from local2.ledger.sqlite import working_sets
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 
 KEY = ContentKey(bytes(range(32)))
 OfTenant = Callable[[str], Ledger]
@@ -26,7 +26,7 @@ OpenLedger = Callable[[], AbstractAsyncContextManager[OfTenant]]
 
 @asynccontextmanager
 async def sqlite(folder: Path) -> AsyncIterator[OfTenant]:
-    async with Database.open(folder / "ledger.sqlite3", migrations(), counted="record") as database:
+    async with Database.open(folder / "ledger.sqlite3", SCHEMA, counted="record") as database:
         yield partial(Ledger, database)
 
 
@@ -41,7 +41,7 @@ async def sqlite_of_candidates(folder: Path) -> AsyncIterator[OfTenant]:
 @asynccontextmanager
 async def encrypted(folder: Path) -> AsyncIterator[OfTenant]:
     file = folder / "encrypted.sqlite3"
-    async with Database.open(file, migrations(), counted="record", key=KEY) as database:
+    async with Database.open(file, SCHEMA, counted="record", key=KEY) as database:
         yield partial(Ledger, database)
 
 
@@ -58,11 +58,11 @@ def empty_ledgers(empty_ledger: Path, tmp_path_factory: pytest.TempPathFactory) 
     folder = tmp_path_factory.mktemp("empty-ledgers")
     shutil.copytree(empty_ledger, folder, dirs_exist_ok=True)
 
-    async def migrate() -> None:
-        async with Database.open(folder / "encrypted.sqlite3", migrations(), key=KEY):
+    async def create() -> None:
+        async with Database.open(folder / "encrypted.sqlite3", SCHEMA, key=KEY):
             pass
 
-    asyncio.run(migrate())
+    asyncio.run(create())
     return folder
 
 

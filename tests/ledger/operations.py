@@ -696,9 +696,3 @@ async def ledger__counts(ledger: Ledger, _: str) -> object:
 @operation
 async def ledger__problems(ledger: Ledger, _: str) -> object:
     return await ledger.problems()
-
-
-@operation
-async def ledger__backfill(ledger: Ledger, _: str) -> object:
-    await ledger.backfill()
-    return await ledger.counts()

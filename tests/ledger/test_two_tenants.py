@@ -25,7 +25,7 @@ from local2.ledger.upkeep import AuditPage, AuditRow
 from statement_scopes import WITH_TENANT
 
 Opener = Callable[[Path], AbstractAsyncContextManager[OfTenant]]
-OWN = ("counts", "problems", "backfill")
+OWN = ("counts", "problems")
 """Operations of the ledger itself."""
 NOW = DAY + timedelta(days=100)
 """The time of the test; later times were read from the clock."""

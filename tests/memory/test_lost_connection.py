@@ -15,7 +15,7 @@ from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
 from local2.ledger.door import Ledger
 from local2.ledger.sqlite.database import Database
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import MemoryChange
@@ -54,7 +54,7 @@ async def test_batches_under_way_when_the_server_dies_are_resent(
             await running.enter_async_context(connect(server.url, name=name)) for name in "ab"
         ]
         database = await running.enter_async_context(
-            Database.open(tmp_path / "ledger.sqlite3", migrations())
+            Database.open(tmp_path / "ledger.sqlite3", SCHEMA)
         )
         vectors = VectorClient(bus, search_timeout=5)
         memory = Memory(Ledger(database, "default"), vectors, MemorySettings(), announce=_ignore)

@@ -11,7 +11,7 @@ from local2.errors import InvalidArgumentsError
 from local2.ledger.door import Ledger
 from local2.ledger.sessions import SessionKey
 from local2.ledger.sqlite.database import Database, SqlConnection
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.memory.service import MemoryService
 from local2.memory.sessions import MAX_NOTES, MERGED_ROLE, MERGED_SIZE, merge, merge_oldest
 from local2.memory.tenant import Memory
@@ -207,7 +207,7 @@ async def test_a_blank_role_is_refused(richard: MemoryService) -> None:
 
 async def test_notes_survive_the_process(tmp_path: Path) -> None:
     for number in (1, 2):
-        async with Database.open(tmp_path / "notes.sqlite3", migrations()) as opened:
+        async with Database.open(tmp_path / "notes.sqlite3", SCHEMA) as opened:
             result = await stored(Ledger(opened, "default"), f"Step {number}.")
 
     assert notes_in(result) == [("shell", "Step 1."), ("shell", "Step 2.")]

@@ -1,8 +1,7 @@
-"""Restores ledgers while no stack runs: from a backup, or from the copy before a migration.
+"""Restores ledgers from a backup while no stack runs.
 
 A backup is extracted beside the existing files and read completely, and what was erased since it
-was made is erased from it. Only then does it replace them. The copy that a migration leaves
-(decision 0027) is complete already, and replaces the ledger at once.
+was made is erased from it. Only then does it replace them.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from local2.backup.files import LedgerFile, key_of_ledger, ledger_files, replace_ledgers
+from local2.backup.files import key_of_ledger, ledger_files, replace_ledgers
 from local2.backup.generations import BackupFolder, CopiedFile, Generation, Manifest
 from local2.backup.sealing import Decrypter
 from local2.content_key import ContentKey, KeyOf
@@ -23,10 +22,8 @@ from local2.home import folder_lock
 from local2.ledger.door import (
     Contents,
     contents_of,
-    copies_before_migrations,
-    counts_of,
-    ensure_schema_known,
     forget_again,
+    refuse_another_schema,
 )
 from local2.vectors.config import distrust_index
 
@@ -79,7 +76,7 @@ async def restore(request: RestoreRequest) -> Restored:
             and must not be replaced.
         LedgerKeyError: A ledger in the backup is encrypted with another key than the present one.
         FolderLockedError: A stack runs on the data folder.
-        StorageError: There is not enough space, or the backup is from a newer local2.
+        StorageError: There is not enough space, or the backup has another schema.
     """
     generation = await asyncio.to_thread(_chosen, request)
     manifest = await asyncio.to_thread(generation.manifest, request.opener)
@@ -165,7 +162,7 @@ def _extract(
     for ledger in manifest.ledgers:
         file = scratch / ledger.path
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ensure_schema_known(file, ledger.schema)
+        refuse_another_schema(file, ledger.schema)
         generation.extract(ledger, file, opener)
         if ledger.path in keys:
             _compare(ledger, contents_of(file, keys[ledger.path]))
@@ -209,67 +206,3 @@ def _turns_warning(manifest: Manifest) -> list[str]:
         return []
     waiting = f"{manifest.turns_waiting} turns waited to be stored when the backup was made"
     return [f"{waiting}: they are not in it."]
-
-
-class EarlierLedger(msgspec.Struct, frozen=True, kw_only=True):
-    """A ledger from before a migration that can replace the current one.
-
-    `lost` is the number of records that only the current ledger has; None if that cannot be read.
-    """
-
-    name: str
-    kept: str
-    schema: int
-    records: int
-    kept_at: datetime
-    lost: int | None
-
-
-def earlier_ledgers(data_dir: Path, key_of: KeyOf) -> list[EarlierLedger]:
-    """Read the ledgers from before the last migration; the caller holds the folder's lock.
-
-    Raises:
-        BackupError: There is no earlier ledger.
-        LedgerKeyError: It is encrypted, and its key is missing or belongs to another ledger.
-        StorageError: The earlier ledger is damaged.
-    """
-    found = []
-    for name, ledger in ledger_files(data_dir).items():
-        if copies := copies_before_migrations(ledger):
-            schema, file = max(copies.items())
-            current = LedgerFile(ledger, key_of_ledger(name, key_of))
-            found.append(_earlier_ledger(name, current, schema, file))
-    if not found:
-        raise BackupError(
-            f"{data_dir} holds no ledger from before a migration.",
-            remedy="`local2 restore DIR` restores a backup.",
-        )
-    return found
-
-
-def go_back(data_dir: Path, chroma_path: Path, earlier: list[EarlierLedger]) -> Path | None:
-    """Replace the current ledgers by earlier ones; return the folder of the replaced ones.
-
-    Raises:
-        UnwritableError: A file cannot be moved.
-    """
-    copies = {ledger.name: Path(ledger.kept) for ledger in earlier}
-    aside = replace_ledgers(data_dir, copies, list(copies), datetime.now(UTC))
-    distrust_index(chroma_path)
-    return aside
-
-
-def _earlier_ledger(name: str, current: LedgerFile, schema: int, file: Path) -> EarlierLedger:
-    contents = contents_of(file, current.key)
-    try:
-        now: Contents | None = counts_of(*current)
-    except StorageError:
-        now = None
-    return EarlierLedger(
-        name=name,
-        kept=str(file),
-        schema=schema,
-        records=contents.records,
-        kept_at=datetime.fromtimestamp(file.stat().st_mtime, UTC),
-        lost=max(now.rows - contents.rows, 0) if now else None,
-    )

@@ -172,10 +172,10 @@ def make_backup(plan: BackupPlan, progress: Progress) -> FinishedBackup:
 def _store_ledger(
     name: str, ledger: LedgerFile, data_dir: Path, pieces: Pieces, progress: Progress
 ) -> CopiedFile:
+    before = counts_of(*ledger)
     key = pieces.key_of(ledger_key(*ledger))
     with _scratch(data_dir) as scratch:
         copied = scratch / "ledger.sqlite3"
-        before = counts_of(*ledger)
         size = copy(ledger.path, copied, ledger.key, progress.advance)
         contents = _check_copy(LedgerFile(copied, ledger.key), before)
         with copied.open("rb") as file:

@@ -62,7 +62,7 @@ _PAIR = re.compile(f" ([{UNSPACED}]+)=")
 
 
 class Features(NamedTuple):
-    """The features in the order of the table's columns. The table's migration explains each."""
+    """The features in the order of the table's columns. The table's schema explains each."""
 
     stems: str
     length: int

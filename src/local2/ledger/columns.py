@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,9 @@ COUNT_BITS = 5
 """Low bits of a posting: the count, and whether the stem is in the beginning of the text."""
 INITIAL_SIZE = 1_024
 """Number of records that the arrays have room for at first; they double when full."""
+
+_in_order = itemgetter(*COLUMNS.names or ())
+"""Return a record's values in the order of the columns."""
 
 
 class Columns:
@@ -137,28 +141,35 @@ class Columns:
     def _write(self, position: int, candidate: Candidate, read: Features) -> None:
         names, session = self.names, (candidate.scope, candidate.session_id)
         self._position[candidate.row] = position
-        self._records[position] = (
-            candidate.row,
-            candidate.session_position,
-            True,
-            -1 if candidate.session_id is None else names.sessions.number_of(session),
-            candidate.kind in SPOKEN_KINDS,
-            candidate.role in MACHINE_ROLES,
-            names.scopes.number_of(candidate.scope),
-            -1 if candidate.topic is None else names.topics.number_of(fold_topic(candidate.topic)),
-            names.labels.number_of(candidate.label),
-            names.durabilities.number_of(candidate.durability),
-            candidate.importance,
-            datetime.fromisoformat(candidate.event_time).timestamp(),
-            datetime.fromisoformat(candidate.stored_at or candidate.event_time).timestamp(),
-            -1 if candidate.memory_type is None else names.types.number_of(candidate.memory_type),
-            names.sources.number_of(candidate.source_class),
-            -1 if candidate.stated_by is None else names.principals.number_of(candidate.stated_by),
-            candidate.echo,
-            candidate.feedback or 0.0,
-            names.embedders.number_of(self._store_vector(position, candidate)),
-            *read[1:],
-        )
+        topic, type_, principal = candidate.topic, candidate.memory_type, candidate.stated_by
+        newness = candidate.stored_at or candidate.event_time
+        values = {
+            "row": candidate.row,
+            "session_position": candidate.session_position,
+            "active": True,
+            "session": -1 if candidate.session_id is None else names.sessions.number_of(session),
+            "spoken": candidate.kind in SPOKEN_KINDS,
+            "machine": candidate.role in MACHINE_ROLES,
+            "scope": names.scopes.number_of(candidate.scope),
+            "topic": -1 if topic is None else names.topics.number_of(fold_topic(topic)),
+            "label": names.labels.number_of(candidate.label),
+            "durability": names.durabilities.number_of(candidate.durability),
+            "importance": candidate.importance,
+            "time": datetime.fromisoformat(candidate.event_time).timestamp(),
+            "newness": datetime.fromisoformat(newness).timestamp(),
+            "type": -1 if type_ is None else names.types.number_of(type_),
+            "source": names.sources.number_of(candidate.source_class),
+            "principal": -1 if principal is None else names.principals.number_of(principal),
+            "echo": candidate.echo,
+            "feedback": candidate.feedback or 0.0,
+            "embedder": names.embedders.number_of(self._store_vector(position, candidate)),
+            "length": read.length,
+            "density": read.density,
+            "firsthand": read.firsthand,
+            "timed": read.timed,
+            "wish": read.wish,
+        }
+        self._records[position] = _in_order(values)
 
     def _store_vector(self, position: int, candidate: Candidate) -> str | None:
         """Store the vector, if there is one; return the name of its embedder."""

@@ -7,12 +7,11 @@ from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.copies import (
     Contents,
     contents_of,
-    copies_before_migrations,
     copy,
     counts_of,
-    ensure_schema_known,
     forget_again,
     ledger_key,
+    refuse_another_schema,
     refuse_without_room,
 )
 from local2.ledger.sqlite.ledger import Ledger
@@ -25,11 +24,10 @@ __all__ = [
     "TaskQueue",
     "Upkeep",
     "contents_of",
-    "copies_before_migrations",
     "copy",
     "counts_of",
-    "ensure_schema_known",
     "forget_again",
     "ledger_key",
+    "refuse_another_schema",
     "refuse_without_room",
 ]

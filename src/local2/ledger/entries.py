@@ -50,7 +50,10 @@ COLUMNS = np.dtype([
 
 
 class Candidate(NamedTuple):
-    """A record as returned by the statements `visible` and `changed`; features may be missing."""
+    """A record as returned by the statements `visible` and `changed`.
+
+    Features are missing once the text was erased or anonymised.
+    """
 
     row: int
     id: str
@@ -85,7 +88,14 @@ class Candidate(NamedTuple):
 
     def features(self) -> Features:
         if self.stems is not None:
-            return Features._make(self[14:20])
+            return Features(
+                stems=self.stems,
+                length=self.length,
+                density=self.density,
+                firsthand=self.firsthand,
+                timed=bool(self.timed),
+                wish=bool(self.wish),
+            )
         return features_of(
             self.content or "", topic=self.topic, label=self.label, event_time=self.event_time
         )

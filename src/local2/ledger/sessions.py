@@ -98,7 +98,7 @@ def with_args_in_id(result: NewRecord) -> NewRecord:
     """Return the result with its arguments in its id, for when another call's result has its id.
 
     Agents may number calls anew in every reply, and calls with other arguments may return the same
-    text. Only results after the first get such ids, so that ids in older ledgers still match.
+    text. Only results after the first get such ids, so that ids in earlier exports still match.
     """
     args = msgspec.json.encode(result.metadata["args"], order="deterministic").decode()
     return msgspec.structs.replace(result, id=content_id(result.id, args))

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,10 @@ import pytest
 from local2.errors import BadRequestError, StorageError
 from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.ledger.sqlite.database.lanes import BATCH_LIMIT
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.database.schema import Schema
 from waiting import eventually
+
+NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1"
 
 
 @pytest.fixture
@@ -21,14 +23,12 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def schema(tmp_path: Path) -> list[Path]:
-    first = tmp_path / "0001_note.sql"
-    first.write_text("CREATE TABLE note (text TEXT NOT NULL UNIQUE);")
-    return [first]
+def schema() -> Schema:
+    return Schema(2, "CREATE TABLE note (text TEXT NOT NULL UNIQUE);")
 
 
 @pytest.fixture
-async def notes(file: Path, schema: Sequence[Path]) -> AsyncIterator[Database]:
+async def notes(file: Path, schema: Schema) -> AsyncIterator[Database]:
     async with Database.open(file, schema) as database:
         yield database
 
@@ -227,7 +227,7 @@ async def test_a_cancelled_caller_does_not_undo_its_write(notes: Database) -> No
     assert await notes.read(all_notes) == ["Elixir", "Python"]
 
 
-async def test_closing_finishes_queued_writes(file: Path, schema: Sequence[Path]) -> None:
+async def test_closing_finishes_queued_writes(file: Path, schema: Schema) -> None:
     async with Database.open(file, schema) as notes:
         gate = Gate(notes)
         await gate.close()
@@ -255,63 +255,31 @@ async def test_a_file_that_is_not_a_database_is_a_storage_error(file: Path) -> N
             pass
 
 
-def _shape(connection: SqlConnection) -> list[tuple[str, str]]:
-    rows = connection.execute(
-        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY 1"
-    )
-    return [(row["name"], row["sql"]) for row in rows]
-
-
-async def test_a_fresh_schema_equals_the_migrated_one(tmp_path: Path) -> None:
-    every_migration = migrations()
-    migrated = tmp_path / "migrated.sqlite3"
-    for count in range(1, len(every_migration) + 1):
-        async with Database.open(migrated, every_migration[:count]):
-            pass
-    async with (
-        Database.open(migrated, every_migration) as old,
-        Database.open(tmp_path / "fresh.sqlite3", every_migration) as fresh,
-    ):
-        assert await old.read(_shape) == await fresh.read(_shape)
-
-
-async def test_a_new_migration_keeps_the_rows_of_the_old_schema(
-    file: Path, schema: list[Path], tmp_path: Path
-) -> None:
-    async with Database.open(file, schema) as notes:
-        await notes.write(add("Elixir"))
-    second = tmp_path / "0002_day.sql"
-    second.write_text("ALTER TABLE note ADD COLUMN day TEXT NOT NULL DEFAULT 'today';")
-
-    async with Database.open(file, [*schema, second]) as notes:
-        row = await notes.read(lambda c: tuple(c.execute("SELECT * FROM note").fetchone()))
-
-    assert row == ("Elixir", "today")
-
-
-async def test_a_failing_migration_leaves_the_schema_unchanged(
-    file: Path, schema: list[Path], tmp_path: Path
-) -> None:
-    async with Database.open(file, schema) as notes:
-        before = await notes.read(_shape)
-    broken = tmp_path / "0002_broken.sql"
-    broken.write_text("CREATE TABLE half (a); CREATE TABLE note (text);")
-
+async def test_tables_are_created_completely_or_not_at_all(file: Path, schema: Schema) -> None:
+    broken = Schema(1, "CREATE TABLE half (a); CREATE TABLE half (b);")
     with pytest.raises(StorageError, match="already exists"):
-        async with Database.open(file, [*schema, broken]):
+        async with Database.open(file, broken):
             pass
 
     async with Database.open(file, schema) as notes:
-        assert await notes.read(_shape) == before
+        names = await notes.read(lambda c: [row[0] for row in c.execute(NAMES)])
+    assert names == ["note", "tally"]
 
 
-async def test_a_file_of_a_newer_version_is_refused(file: Path, schema: list[Path]) -> None:
-    async with Database.open(file, schema):
-        pass
+@pytest.mark.parametrize("number", [1, 3], ids=["earlier", "later"])
+async def test_a_file_of_another_schema_is_refused_and_unchanged(
+    file: Path, schema: Schema, number: int
+) -> None:
+    async with Database.open(file, schema._replace(number=number)) as notes:
+        await notes.write(add("Elixir"))
+    before = file.read_bytes()
 
-    with pytest.raises(StorageError, match=r"has schema 1; this local2 knows 0\. Update local2"):
-        async with Database.open(file, []):
+    refusal = rf"has schema {number}, and this local2 has schema 2\..*`local2 export` with that one"
+    with pytest.raises(StorageError, match=refusal):
+        async with Database.open(file, schema):
             pass
+
+    assert file.read_bytes() == before
 
 
 async def test_every_commit_reaches_the_disk(notes: Database) -> None:

@@ -174,3 +174,20 @@ async def test_records_stored_together_are_indexed_in_one_write(memory: Memory) 
     await store_messages(memory.of(RICHARD), rows=20)
 
     assert await memory.ledger._rows.write(count) == (before + 1, 0)
+
+
+async def test_full_text_and_records_agree_after_every_kind_of_change(
+    memory: Memory, richard: MemoryService
+) -> None:
+    await store_messages(richard, BOTH, RARE)
+    for value in ("Osmium", "Tungsten"):
+        await richard.write_topic("user.metal", value)
+
+    def change(connection: SqlConnection) -> None:
+        connection.execute("DELETE FROM record WHERE content = ?", (RARE,))
+        connection.execute("UPDATE record SET content = 'x', label = 'y'")
+        connection.execute(
+            "INSERT INTO record_text (record_text, rank) VALUES ('integrity-check', 1)"
+        )
+
+    await memory.ledger._rows.write(change)

@@ -19,7 +19,6 @@ WHOLE = {
     "count_rows": "a start",
     "count_shells": "a backup; from an index alone",
     "could_be_chosen": "a restore, after which something was forgotten",
-    "lacks_features": "a start, until every record has its features",
 }
 """Statements that read all of a tenant, and the occasion."""
 

@@ -13,7 +13,6 @@ from local2.cli.commands import (
     json_option,
     session_option,
     user_option,
-    yes_option,
 )
 from local2.cli.output import Output, command
 from local2.home import asking_user
@@ -236,19 +235,6 @@ def restore(  # noqa: PLR0913 - one parameter an option
             replace=replace,
             dry_run=dry_run,
         )
-
-
-@upkeep.command()
-@click.option("--back", is_flag=True, help="Go back to the ledger before the last migration.")
-@yes_option
-@json_option
-@click.pass_context
-def migrate(context: click.Context, *, back: bool, yes: bool, json: bool) -> None:
-    """Migrate the ledger to this version, as a start does, or go back. No stack may be running."""
-    with command(context.obj, json=json) as (settings, output):
-        from local2.cli.restore import migrate as run
-
-        run(settings, output, back=back, yes=yes)
 
 
 @upkeep.command()

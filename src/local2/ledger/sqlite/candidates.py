@@ -6,7 +6,7 @@ the statement `visible` before it is used.
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, Self
 
 import msgspec
@@ -18,7 +18,7 @@ from local2.ledger.records import RELATION_TYPES, SHARES_ENTITY, Record, stamp
 from local2.ledger.search import DetailRequest, Details, Related, Search, Source
 from local2.ledger.sqlite.database import Row, SqlConnection
 from local2.ledger.sqlite.rows import TenantRows, as_json, record_of
-from local2.ledger.sqlite.working_sets import place_word, session_word
+from local2.ledger.sqlite.working_sets import candidates_of, place_word, session_word
 from local2.protocol.memories import ItemRelation
 from local2.protocol.vectors import VectorHits
 
@@ -237,9 +237,10 @@ class Pool:
         new = [row for row in rows if row not in self.candidates]
         if new or ids:
             asked = {"rows": as_json(new), "ids": as_json(ids), "limit": limit}
-            found = self._all("visible", **asked, **self._asked)
-            for row in sorted(found, key=itemgetter(0)):  # by row, not in the order of BM25
-                self.candidates[row[0]] = Candidate(*row)
+            found = self._rows.execute(self._connection, "visible", **asked, **self._asked)
+            # by row, not in the order of BM25
+            for candidate in sorted(candidates_of(found.fetchall()), key=attrgetter("row")):
+                self.candidates[candidate.row] = candidate
 
     def _all(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         return self._rows.execute(self._connection, statement, **values).fetchall()

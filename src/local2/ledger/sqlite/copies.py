@@ -17,37 +17,35 @@ from local2.content_key import ContentKey
 from local2.errors import DamagedError, StorageError
 from local2.ledger.sqlite.database import Database, damages
 from local2.ledger.sqlite.database.connections import open_to_read
-from local2.ledger.sqlite.database.copies import (
-    copies_before_migrations,
-    copy,
-    refuse_without_room,
-)
+from local2.ledger.sqlite.database.copies import copy, refuse_without_room
+from local2.ledger.sqlite.database.schema import schema_number
 from local2.ledger.sqlite.database.soundness import as_storage_error
 from local2.ledger.sqlite.ledger import Ledger
 from local2.ledger.sqlite.rows import SQL
-from local2.ledger.sqlite.sql import migrations
+from local2.ledger.sqlite.sql import SCHEMA
 from local2.ledger.transfer import ErasureOptions
 
 __all__ = [
     "Contents",
     "contents_of",
-    "copies_before_migrations",
     "copy",
     "counts_of",
-    "ensure_schema_known",
     "forget_again",
     "ledger_key",
+    "refuse_another_schema",
     "refuse_without_room",
 ]
 
-SHELLS_SINCE = 12
-"""Number of the migration since which erased records leave shells."""
+RESTORE_AND_EXPORT = (
+    "Another local2 made it. Restore it with that one, and run `local2 export` there; start this "
+    "one in a new data folder, and run `local2 import` there."
+)
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
     """The extent of a ledger.
 
-    `schema` is the number of its last migration. `rows` counts the records of all tenants and the
+    `schema` is the number of its schema. `rows` counts the records of all tenants and the
     shells of erased ones, `records` only the former.
     """
 
@@ -62,13 +60,13 @@ def contents_of(file: Path, key: ContentKey | None) -> Contents:
     Raises:
         DamagedError: A page is damaged, or records are missing.
         LedgerKeyError: The key belongs to another ledger.
-        StorageError: The file is no ledger, or a newer local2 wrote it.
+        StorageError: The file is no ledger, or has another schema.
     """
     with _opened(file, key, immutable=True) as connection:
         if found := damages(connection):
             raise DamagedError(f"{file} is damaged: {found[0]}.")
+        refuse_another_schema(file, schema_number(connection))
         contents, last = _read_counts(connection)
-    ensure_schema_known(file, contents.schema)
     if last != contents.rows:
         raise DamagedError(f"{file} lacks {last - contents.rows} of {last} records.")
     return contents
@@ -78,23 +76,20 @@ def counts_of(file: Path, key: ContentKey | None) -> Contents:
     """Return the current counts of a ledger, without reading the rest of it.
 
     Raises:
-        StorageError: The ledger cannot be read.
+        StorageError: The ledger cannot be read, or has another schema.
     """
     with _opened(file, key) as connection:
+        SCHEMA.refuse_another(file, schema_number(connection))
         return _read_counts(connection)[0]
 
 
-def ensure_schema_known(file: Path, schema: int) -> None:
-    """Refuse a schema that this local2 cannot read.
+def refuse_another_schema(file: Path, schema: int) -> None:
+    """Refuse a copy whose schema is not that of this local2.
 
     Raises:
-        StorageError: A newer local2 wrote the file.
+        StorageError: It is not.
     """
-    if schema > len(migrations()):
-        raise StorageError(
-            f"{file} has schema {schema}; this local2 knows {len(migrations())}.",
-            remedy="Update local2.",
-        )
+    SCHEMA.refuse_another(file, schema, RESTORE_AND_EXPORT)
 
 
 def ledger_key(file: Path, key: ContentKey | None) -> bytes:
@@ -118,12 +113,9 @@ def rows_of(file: Path, statement: str, key: ContentKey | None) -> list[sqlite3.
 
 
 def _read_counts(connection: sqlite3.Connection) -> tuple[Contents, int]:
-    (schema,) = connection.execute("PRAGMA user_version").fetchone()
     there, last = connection.execute(SQL["count_rows"]).fetchone()
-    shells = 0
-    if schema >= SHELLS_SINCE:
-        (shells,) = connection.execute(SQL["count_shells"]).fetchone()
-    return Contents(schema=schema, rows=there, records=there - shells), last
+    (shells,) = connection.execute(SQL["count_shells"]).fetchone()
+    return Contents(schema=schema_number(connection), rows=there, records=there - shells), last
 
 
 @contextmanager
@@ -154,7 +146,7 @@ async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> 
     later = _later_erasures(restored, former, key)
     if not later:
         return 0
-    async with Database.open(restored, migrations(), key=key) as database:
+    async with Database.open(restored, SCHEMA, key=key) as database:
         return sum([await _erase_again(Ledger(database, name), later[name]) for name in later])
 
 

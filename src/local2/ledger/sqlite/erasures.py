@@ -95,24 +95,15 @@ class Erasures:
     async def scrub(self) -> None:
         """Remove deleted content from the files, including the full-text index.
 
-        The file of a ledger that an earlier local2 wrote is rewritten once. Copies from before
-        migrations are deleted.
-
         Raises:
             StorageError: Another process reads the file, such as a sqlite3 shell or a backup.
         """
-        await self._database.delete_copies()
         pages = -MERGED_PAGES  # negative: merges every segment, and not only those that are due
         for _ in range(MAX_MERGES):
             if await self._rows.write(partial(self._merge, pages)):
                 break
             pages = MERGED_PAGES
-        row = await self._rows.one("residue")
-        residue = bool(row and row["residue"])
-        await self._database.truncate(vacuum=residue)
-        if residue:
-            await self._rows.change("no_residue")
-            await self._database.truncate()
+        await self._database.truncate()
 
     async def anonymise(
         self, *, before: datetime, limit: int, agent: str, at: datetime

@@ -1,23 +1,17 @@
 """Assembles one tenant's ledger from its parts. Writes return once they are on disk.
 
 The module also checks whether the whole ledger is sound (its pages, its full-text index, the number
-of its records), and stores the features of records that an older local2 wrote. Until those are
-stored, ranking computes them itself.
+of its records).
 """
 
-import asyncio
 from collections.abc import Iterator
-from functools import partial
-
-import structlog
 
 from local2.errors import StorageError
-from local2.language.features import features_of, pairs_of
 from local2.ledger.records import UNLIMITED, Counts, Quota
 from local2.ledger.sqlite.audit import Audit
 from local2.ledger.sqlite.backlog import TaskQueue
 from local2.ledger.sqlite.conversations import Conversations
-from local2.ledger.sqlite.database import Database, Row, SqlConnection
+from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.ledger.sqlite.erasures import Erasures
 from local2.ledger.sqlite.exports import Exports
 from local2.ledger.sqlite.extraction import Extractions
@@ -26,7 +20,7 @@ from local2.ledger.sqlite.items import Items
 from local2.ledger.sqlite.record_rows import RecordRows
 from local2.ledger.sqlite.records import Documents, Facts, RecentTopics, Records
 from local2.ledger.sqlite.relations import Knowledge, Relations
-from local2.ledger.sqlite.rows import SQL, Parameters, TenantRows
+from local2.ledger.sqlite.rows import SQL, TenantRows
 from local2.ledger.sqlite.searches import Searches
 from local2.ledger.sqlite.sessions import Notes, Outputs, Sessions
 from local2.ledger.sqlite.tombstones import Tombstones
@@ -37,10 +31,6 @@ from local2.ledger.sqlite.working_sets import budgets_of
 COUNTED = "record"
 """The table whose rows the tally counts: records are superseded or reduced to a shell, but never
 deleted."""
-PAGE = 100
-"""Number of records whose missing features are extracted at a time."""
-
-log = structlog.get_logger()
 
 
 class Ledger:
@@ -86,47 +76,6 @@ class Ledger:
     async def problems(self) -> list[str]:
         """Return the problems of the whole ledger, of all tenants; an empty list if it is sound."""
         return await find_problems(self._database)
-
-    async def backfill(self) -> None:
-        """Store the features that records of an older local2 lack."""
-        await backfill(self._rows)
-
-
-async def backfill(rows: TenantRows) -> None:
-    """Store the features of every record that has none."""
-    try:
-        lacking = await rows.one("lacks_features")
-        if lacking is None or not lacking["lacking"]:
-            return
-        after = done = 0
-        while page := await rows.all("without_features", after=after, limit=PAGE):
-            read = await asyncio.to_thread(_extract_features, page)
-            await rows.write(partial(_store_features, rows, read))
-            after, done = page[-1]["row"], done + len(page)
-    except StorageError as error:  # the next start tries again
-        log.warning("features_delayed", reason=str(error))
-    else:
-        log.info("features_read", records=done)
-
-
-def _extract_features(page: list[Row]) -> list[Parameters]:
-    """Extract the features of a page of records; keep their content to detect later changes."""
-    return [
-        {
-            "record": row["row"],
-            "content": row["content"],
-            **features_of(
-                row["content"], topic=row["topic"], label=row["label"], event_time=row["event_time"]
-            )._asdict(),
-        }
-        for row in page
-    ]
-
-
-def _store_features(rows: TenantRows, read: list[Parameters], connection: SqlConnection) -> None:
-    rows.execute_each(connection, "keep_features", read)
-    paired = ({**each, "pairs": pairs_of(each["stems"])} for each in read)
-    rows.execute_each(connection, "keep_pairs", (each for each in paired if each["pairs"]))
 
 
 async def find_problems(database: Database) -> list[str]:

@@ -138,10 +138,7 @@ class RecordRows:
         rows: dict[str, int] = {row["id"]: row["row"] for row in found}
         if rows:
             self._rows.refuse_excess(connection)
-        feature_rows = (
-            {"record": row, "content": records[id_].content, **features[id_]._asdict()}
-            for id_, row in rows.items()
-        )
+        feature_rows = ({"record": row, **features[id_]._asdict()} for id_, row in rows.items())
         self._rows.execute_each(connection, "keep_features", feature_rows)
         tasks: defaultdict[TaskKind, list[int]] = defaultdict(list)
         for id_, row in rows.items():

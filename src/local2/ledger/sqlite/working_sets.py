@@ -15,8 +15,9 @@ All tenants share one budget, which does not grow with their number.
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy as np
 from local2.ledger.columns import Columns
 from local2.ledger.entries import Candidate, Positions
 from local2.ledger.search import Place, Search
-from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.ledger.sqlite.database import Database, Row, SqlConnection
 from local2.ledger.sqlite.rows import TenantRows, as_json
 from local2.protocol.memories import OwnerScope
 
@@ -255,6 +256,15 @@ class WorkingSets:
             self._large.popitem(last=False)
 
 
+def candidates_of(rows: Sequence[Row]) -> list[Candidate]:
+    """Return the candidates in the rows of a statement, whose columns have their fields' names."""
+    if not rows:
+        return []
+    names = rows[0].keys()
+    fields = itemgetter(*map(names.index, Candidate._fields))  # looked up once: names are slow
+    return [Candidate._make(fields(row)) for row in rows]
+
+
 class _WorkingSet:
     def __init__(self, rows: TenantRows, places: Places, embedder: str) -> None:
         self._rows = rows
@@ -280,7 +290,7 @@ class _WorkingSet:
             }
             changed = self._rows.execute(connection, "changed", **asked).fetchall()
             if changed:
-                self.columns.add(Candidate._make(each[:-1]) for each in map(tuple, changed))
+                self.columns.add(candidates_of(changed))
                 self._seen[place] = changed[-1]["revision"], changed[-1]["row"]
             complete = complete and len(changed) < PAGE
         self._version = version if complete else 0

@@ -1,14 +1,13 @@
-"""Runs work on a SQLite file: one reader thread, one writer thread, and migrations.
+"""Runs work on a SQLite file: one reader thread, one writer thread.
 
 Work is passed as functions that take a connection. A write returns only when its rows would survive
 a power cut. This package is independent of what the tables mean.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,8 +24,8 @@ from local2.ledger.sqlite.database.connections import (
     read_row,
     truncate,
 )
-from local2.ledger.sqlite.database.copies import delete_copies, migrate
 from local2.ledger.sqlite.database.lanes import Lane, Work, commit_together, run_each
+from local2.ledger.sqlite.database.schema import Schema
 from local2.ledger.sqlite.database.soundness import (
     Tally,
     as_storage_error,
@@ -64,30 +63,30 @@ class Database:
     async def open(
         cls,
         path: Path,
-        migrations: Sequence[Traversable] = (),
+        schema: Schema | None = None,
         *,
         counted: str | None = None,
         key: ContentKey | None = None,
     ) -> AsyncIterator["Database"]:
-        """Open or create the file and bring its schema up to date.
+        """Open the file, or create it with its tables.
 
         Args:
             path: The file; its folder must exist.
-            migrations: SQL files, ordered by number; never changed once released.
+            schema: The tables; a file with those of another schema is refused.
             counted: A table with `row INTEGER PRIMARY KEY` whose rows are never deleted.
             key: Encrypts the file.
 
         Raises:
             DamagedError: The file is missing, empty or damaged, or lacks acknowledged writes.
             LedgerKeyError: The key belongs to another file.
-            StorageError: The file cannot be opened, or is newer than these migrations.
+            StorageError: The file cannot be opened, or has another schema.
         """
         tally = Tally(path, counted)
         writer = Lane(
             path,
             partial(commit_together, tally),
             name="writer",
-            connect=partial(_connect_to_write, path, key, migrations, tally),
+            connect=partial(_connect_to_write, path, key, schema, tally),
         )
         reader = Lane(path, run_each, name="reader", connect=partial(connect, path, key))
         try:
@@ -118,25 +117,13 @@ class Database:
             await asyncio.wait({written})
             raise
 
-    async def delete_copies(self) -> None:
-        """Delete the copies from before migrations, which still hold erased content.
-
-        Raises:
-            UnwritableError: A copy cannot be deleted.
-        """
-        await asyncio.to_thread(delete_copies, self._path)
-
-    async def truncate(self, *, vacuum: bool = False) -> None:
+    async def truncate(self) -> None:
         """Empty the write-ahead log, so that the files hold only what the tables hold.
-
-        Args:
-            vacuum: Rewrite the whole file first, because an earlier local2 may have left deleted
-                content in it. Writers wait until it is done.
 
         Raises:
             StorageError: Another process reads the file for longer than the timeout.
         """
-        await asyncio.to_thread(truncate, self._path, self._key, vacuum=vacuum)
+        await asyncio.to_thread(truncate, self._path, self._key)
 
     async def damages(self) -> list[str]:
         """Return everything that SQLite finds wrong in the whole file.
@@ -148,16 +135,17 @@ class Database:
 
 
 def _connect_to_write(
-    path: Path, key: ContentKey | None, migrations: Sequence[Traversable], tally: Tally
+    path: Path, key: ContentKey | None, schema: Schema | None, tally: Tally
 ) -> SqlConnection:
-    """Open the file, refuse it if it is damaged, and migrate it."""
+    """Open the file, refuse it if it is damaged, and create its tables if it is new."""
     tally.refuse_a_missing_database()
     with suppress(OSError):  # SQLite reports why the file cannot be created
         path.touch(mode=0o600)  # the write-ahead log gets the same mode
     connection = connect(path, key, OPEN_PATIENCE)
     try:
         refuse_damage(connection, path)
-        migrate(connection, path, migrations, key)
+        if schema is not None:
+            schema.ensure(connection, path)
         tally.open(connection)
         connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
     except (connection.Error, UnicodeDecodeError) as error:

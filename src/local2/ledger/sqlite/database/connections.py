@@ -180,12 +180,10 @@ def connect(
     return connection
 
 
-def truncate(path: Path, key: ContentKey | None, *, vacuum: bool) -> None:
+def truncate(path: Path, key: ContentKey | None) -> None:
     """Empty the write-ahead log of a file that others have open; see `Database.truncate`."""
     with closing(connect(path, key)) as connection:
         try:
-            if vacuum:
-                connection.execute("VACUUM")
             busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except connection.Error as error:
             raise as_storage_error(error, path) from error

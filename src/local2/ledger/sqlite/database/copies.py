@@ -1,19 +1,15 @@
-"""Copies a database while others write to it, and migrates one after making a copy.
+"""Copies a database while others write to it.
 
 SQLite's own backup copies pages, so unchanged content is at the same position as in an earlier
-copy. Pages of an encrypted database are encrypted again, with the same key. The copy from before a
-migration has the number of its schema in its name. Only the newest one is kept (decision 0027).
+copy. Pages of an encrypted database are encrypted again, with the same key.
 """
 
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from importlib.resources.abc import Traversable
 from pathlib import Path
-
-import structlog
 
 from local2.content_key import ContentKey
 from local2.errors import StorageError, UnwritableError
@@ -28,8 +24,6 @@ RESERVE = 64 * MEGABYTE
 
 Copied = Callable[[int], None]
 """Called with the number of bytes copied since the last call; raising an error stops the copy."""
-
-log = structlog.get_logger()
 
 
 def database_size(connection: sqlite3.Connection) -> int:
@@ -107,68 +101,3 @@ def _sync(file: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def migrate(
-    connection: sqlite3.Connection,
-    path: Path,
-    migrations: Sequence[Traversable],
-    key: ContentKey | None,
-) -> None:
-    """Execute the missing migrations, all or none, after making a copy encrypted with `key`.
-
-    Raises:
-        StorageError: The database is newer than the migrations, or there is no space for a copy.
-    """
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(migrations):
-        raise StorageError(
-            f"{path} has schema {version}; this local2 knows {len(migrations)}.",
-            remedy="Update local2, or use another data folder.",
-        )
-    if version == len(migrations):
-        return
-    copied = _copy_before_migration(path, version, key) if version else None
-    script = "\n".join(file.read_text(encoding="utf-8") for file in migrations[version:])
-    connection.executescript(f"BEGIN; {script}\nPRAGMA user_version = {len(migrations)}; COMMIT;")
-    for file in copies_before_migrations(path).values() if copied else ():
-        if file != copied:
-            file.unlink()
-
-
-def copies_before_migrations(path: Path) -> dict[int, Path]:
-    """Return a database's copies from before its migrations, by schema number."""
-    beginning = f"{path.stem}.schema-"
-    found = {
-        file.name.removeprefix(beginning).removesuffix(path.suffix): file
-        for file in path.parent.glob(f"{beginning}*{path.suffix}")
-    }
-    return {int(number): file for number, file in sorted(found.items()) if number.isdecimal()}
-
-
-def delete_copies(path: Path) -> None:
-    """Delete a database's copies from before its migrations.
-
-    Raises:
-        UnwritableError: A copy cannot be deleted.
-    """
-    for file in copies_before_migrations(path).values():
-        try:
-            file.unlink(missing_ok=True)
-        except OSError as error:
-            raise UnwritableError(file, error) from error
-        log.info("kept_before_migration_deleted", path=str(file))
-
-
-def _copy_before_migration(path: Path, version: int, key: ContentKey | None) -> Path:
-    copied = path.with_name(f"{path.stem}.schema-{version}{path.suffix}")
-    unfinished = copied.with_suffix(".part")
-    unfinished.unlink(missing_ok=True)
-    try:
-        copy(path, unfinished, key)
-    except StorageError:
-        unfinished.unlink(missing_ok=True)
-        raise
-    unfinished.replace(copied)
-    log.info("kept_before_migration", path=str(copied), schema=version)
-    return copied

@@ -131,7 +131,7 @@ class Tally:
         self._synced = 0.0
 
     def count_in_file(self) -> Count | None:
-        """Read the count in the file; None if there is no file, as for an older ledger."""
+        """Read the count in the file; None if there is no file, as for a new database."""
         try:
             return _decode(self.path.read_bytes())
         except (FileNotFoundError, NotADirectoryError):

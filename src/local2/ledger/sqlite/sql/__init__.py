@@ -1,21 +1,17 @@
-"""Loads the ledger's SQL: numbered migrations and named statements."""
+"""Loads the ledger's SQL: its schema and named statements."""
 
 import re
 from collections.abc import Iterable
 from importlib.resources import files
-from importlib.resources.abc import Traversable
+
+from local2.ledger.sqlite.database.schema import Schema
 
 _HERE = files(__name__)
-_MIGRATION = re.compile(r"\d{4}_.*\.sql$")
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_SCHEMA = "schema.sql"
+_NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 
-
-def migrations() -> list[Traversable]:
-    """Return the migrations, ordered by number; released ones never change."""
-    return sorted(
-        (file for file in _HERE.iterdir() if _MIGRATION.match(file.name)),
-        key=lambda file: file.name,
-    )
+SCHEMA = Schema(number=19, script=(_HERE / _SCHEMA).read_text(encoding="utf-8"))
+"""Numbers 1 to 18 were migrations: ledgers of those may hold what only these cleaned up."""
 
 
 def statements() -> dict[str, str]:
@@ -23,21 +19,30 @@ def statements() -> dict[str, str]:
     return named(
         file.read_text(encoding="utf-8")
         for file in _HERE.iterdir()
-        if file.name.endswith(".sql") and not _MIGRATION.match(file.name)
+        if file.name.endswith(".sql") and file.name != _SCHEMA
     )
 
 
 def named(texts: Iterable[str]) -> dict[str, str]:
     """Return the statements in these texts, by name.
 
+    A part of a text stands in its statements after it where they have the part's name in braces.
+
     Raises:
         ValueError: Two statements have the same name.
     """
     found: dict[str, str] = {}
     for text in texts:
-        _, *parts = _NAME.split(text)
-        for name, statement in zip(parts[::2], parts[1::2], strict=True):
-            if name in found:
+        parts: dict[str, str] = {}
+        _, *pieces = _NAME.split(text)
+        for what, name, piece in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            if name in found or name in parts:
                 raise ValueError(f"Two statements are named {name}.")
-            found[name] = statement.strip()
+            if what == "part":
+                parts[name] = piece.strip()
+                continue
+            statement = piece.strip()
+            for part, included in parts.items():
+                statement = statement.replace(f"{{{part}}}", included)
+            found[name] = statement
     return found

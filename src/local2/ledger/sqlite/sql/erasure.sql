@@ -272,11 +272,5 @@ SELECT owner, session_id, NULL, NULL, NULL FROM note WHERE tenant = :tenant
 UNION
 SELECT owner, session_id, NULL, NULL, NULL FROM item WHERE tenant = :tenant;
 
--- name: residue
-SELECT residue FROM erasure;
-
--- name: no_residue
-UPDATE erasure SET residue = 0;
-
 -- name: merge_text
 INSERT INTO record_text (record_text, rank) VALUES ('merge', :pages);

@@ -30,18 +30,22 @@ SELECT row, place FROM record WHERE row > :after AND +tenant = :tenant ORDER BY 
 SELECT min(place) AS place FROM record INDEXED BY record_place
 WHERE tenant = :tenant AND place > :after AND place < :until AND superseded_by IS NULL;
 
+-- What a `Candidate` is read from.
+-- part: candidate
+record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
+    record.importance, record.durability, record.event_time,
+    CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2
+         WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3 ELSE
+         json_extract(record.metadata, '$.recalled') IS 1 END AS echo,
+    record.score AS feedback, vector.embedder,
+    vector.data AS vector, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
+    feature.wish, record.topic,
+    CASE WHEN feature.record IS NULL THEN record.content END AS content,
+    ifnull(record.stands_at, record.row) AS session_position,
+    record.memory_type, record.source_class, record.stated_by, record.stored_at
+
 -- name: visible
-SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
-       record.importance, record.durability, record.event_time,
-       CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2
-            WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3 ELSE
-            json_extract(record.metadata, '$.recalled') IS 1 END AS echo,
-       record.score, vector.embedder,
-       vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
-       feature.wish, record.topic,
-       CASE WHEN feature.record IS NULL THEN record.content END AS content,
-       ifnull(record.stands_at, record.row) AS stands,
-       record.memory_type, record.source_class, record.stated_by, record.stored_at
+SELECT {candidate}, 1 AS active
 FROM (SELECT value AS row FROM json_each(:rows)
       UNION ALL
       SELECT found.row FROM json_each(:ids) AS id
@@ -65,17 +69,7 @@ LIMIT :limit;
 PRAGMA data_version
 
 -- name: changed
-SELECT record.row, record.id, record.kind, record.scope, record.session_id, record.role, record.label,
-       record.importance, record.durability, record.event_time,
-       CASE WHEN json_extract(record.metadata, '$.unanswered') THEN 2
-            WHEN json_type(record.metadata, '$.extracted_from') IS NOT NULL THEN 3 ELSE
-            json_extract(record.metadata, '$.recalled') IS 1 END AS echo,
-       record.score, vector.embedder,
-       vector.data, feature.stems, feature.length, feature.density, feature.firsthand, feature.timed,
-       feature.wish, record.topic,
-       CASE WHEN feature.record IS NULL THEN record.content END AS content,
-       ifnull(record.stands_at, record.row) AS stands,
-       record.memory_type, record.source_class, record.stated_by, record.stored_at,
+SELECT {candidate},
        record.superseded_by IS NULL AS active, record.revision
 FROM record INDEXED BY record_revision
 LEFT JOIN feature ON feature.record = record.row

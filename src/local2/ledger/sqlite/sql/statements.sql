@@ -38,25 +38,11 @@ SELECT id, row FROM record WHERE +tenant = :tenant AND row > :last;
 -- name: used
 SELECT records, bytes FROM usage WHERE tenant = :tenant;
 
--- Stores nothing for a record that was erased since its features were extracted.
 -- name: keep_features
 INSERT INTO feature (record, stems, length, density, firsthand, timed, wish)
 SELECT row, :stems, :length, :density, :firsthand, :timed, :wish FROM record
-WHERE tenant = :tenant AND row = :record AND content = :content
+WHERE tenant = :tenant AND row = :record
 ON CONFLICT DO NOTHING;
-
--- name: keep_pairs
-UPDATE record SET pairs = :pairs
-WHERE tenant = :tenant AND row = :record AND content = :content;
-
--- name: lacks_features
-SELECT (SELECT count(*) FROM record) > (SELECT count(*) FROM feature) AS lacking;
-
--- name: without_features
-SELECT row, content, topic, label, event_time FROM record
-WHERE +tenant = :tenant AND row > :after
-  AND NOT EXISTS (SELECT 1 FROM feature WHERE feature.record = record.row)
-ORDER BY row LIMIT :limit;
 
 -- name: active_topic
 SELECT record.* FROM record
