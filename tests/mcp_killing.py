@@ -77,10 +77,10 @@ async def _kill(home: Path, stage: str, turn: asyncio.Semaphore) -> None:
 async def kill_clients(count: int, home: Path) -> None:
     """Kill this many clients; fail if a server, or in the end the stack, is left over."""
     turn = asyncio.Semaphore(CONCURRENT_SERVERS)
-    async with _client(home, "listed"):
-        stack = msgspec.json.decode(
-            (home / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime
-        ).pid
+    runtime = home / ".local2" / RUNTIME_FILE
+    async with _client(home, "listed"):  # the tools may be listed before the stack has started
+        await eventually(runtime.exists, within=GONE)
+        stack = msgspec.json.decode(runtime.read_bytes(), type=Runtime).pid
         async with asyncio.TaskGroup() as killing:
             for number in range(count):
                 killing.create_task(_kill(home, STAGES[number % len(STAGES)], turn))

@@ -34,10 +34,10 @@ TOOLS = (
 ALLOWED = (
     # Before the stack serves anybody, or after it has served the last: files of the start, the
     # search for the server's executable, the lock, the folder's identity, the runtime file.
-    ("local/home.py", {"folder_lock", "runtime_file"}),
-    ("local/bus/server.py", {"__init__", "start"}),
-    ("local/bus/lease.py", {"of"}),
-    ("local/ledger/sqlite/sql/__init__.py", {"migrations"}),
+    ("local2/home.py", {"folder_lock", "runtime_file"}),
+    ("local2/bus/server.py", {"__init__", "start"}),
+    ("local2/bus/lease.py", {"of"}),
+    ("local2/ledger/sqlite/sql/__init__.py", {"migrations"}),
     # Not the stack's: the lock with which coverage measures a line for the first time in a thread.
     ("coverage/collector.py", {"lock_data"}),
 )

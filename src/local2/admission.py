@@ -14,8 +14,6 @@ from collections import OrderedDict, deque
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from local2.errors import BadRequestError, OverloadedError, TooLargeError
 from local2.settings import LimitSettings, SlotLimits
 
@@ -33,8 +31,7 @@ MAX_BUCKETS = 10_000
 forgotten, and starts again with a full burst."""
 STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 NON_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-DEPTH_CHANGES = np.zeros(256, np.int64)
-DEPTH_CHANGES[list(b"[{")], DEPTH_CHANGES[list(b"]}")] = 1, -1
+OPENING, CLOSING = list(b"[{"), list(b"]}")
 
 
 @dataclass(slots=True)
@@ -268,8 +265,12 @@ def is_nested_deeper(data: bytes, limit: int) -> bool:
     """Return whether JSON is nested deeper than `limit`."""
     if data.count(b"{") + data.count(b"[") <= limit:  # true of almost every request
         return False
+    import numpy as np  # noqa: PLC0415 - clients have no use for it
+
+    by_bracket = np.zeros(256, np.int64)
+    by_bracket[OPENING], by_bracket[CLOSING] = 1, -1
     brackets = STRINGS.sub(b"", data).translate(None, NON_BRACKETS)
-    changes = DEPTH_CHANGES[np.frombuffer(brackets, np.uint8)]
+    changes = by_bracket[np.frombuffer(brackets, np.uint8)]
     return bool(changes.size and np.cumsum(changes).max() > limit)
 
 

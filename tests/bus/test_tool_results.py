@@ -10,10 +10,14 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
+from local2.bus import tool_results
 from local2.bus.connection import BusMessage, Connection
+from local2.bus.tool_host import ToolHost
 from local2.client.tools import call_tool
+from local2.errors import NoRespondersError
 from local2.protocol.envelope import Sender
 from local2.protocol.payloads import ToolResult
+from note_tool import Notes
 from waiting import eventually
 
 IN_TURN = msgspec.structs.replace(RICHARD, query_id="q1")
@@ -209,3 +213,49 @@ async def test_an_abandoned_call_leaves_no_subscription(bus: Connection, serve: 
     assert result.error is not None
     assert result.error.message == "The tool 'weather' did not answer within 0.05 s."
     assert subscriptions(bus) == set()
+
+
+async def test_a_call_outlasts_a_moment_without_the_tool(
+    bus: Connection, connect_bus: ConnectBus, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_results, "INTERRUPTION", 60.0)
+    serving = await connect_bus()
+
+    async def replied() -> bool:
+        """Whether it is known that the tool replies: its published result may arrive first."""
+        assert (await call_tool(bus, "note", {"text": "a"}, caller=RICHARD)).ok
+        return bool(bus.tool_results._replies.get("note"))
+
+    async with ToolHost(serving, notes.tool()):
+        await eventually(replied)
+    notes.noted.clear()
+    request, refused = bus.request, asyncio.Event()
+
+    async def noting(*args: Any, **options: Any) -> BusMessage:
+        try:
+            return await request(*args, **options)
+        except NoRespondersError:
+            refused.set()
+            raise
+
+    monkeypatch.setattr(bus, "request", noting)
+    calling = asyncio.create_task(call_tool(bus, "note", {"text": "b"}, caller=RICHARD, timeout=60))
+    await refused.wait()
+    async with ToolHost(serving, notes.tool()):
+        assert (await calling).ok
+
+    assert [text for _, text in notes.noted] == ["b"]
+
+
+@pytest.mark.parametrize("has_replied", [True, False])
+async def test_a_tool_that_stays_away_is_unknown(
+    bus: Connection, notes: Notes, monkeypatch: pytest.MonkeyPatch, *, has_replied: bool
+) -> None:
+    monkeypatch.setattr(tool_results, "INTERRUPTION", 0.01 if has_replied else 60.0)
+    async with ToolHost(bus, notes.tool()):
+        if has_replied:
+            assert (await call_tool(bus, "note", {"text": "a"}, caller=RICHARD)).ok
+
+    result = await call_tool(bus, "note", {"text": "b"}, caller=RICHARD, timeout=60)
+
+    assert result.outcome == "unknown_tool"

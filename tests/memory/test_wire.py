@@ -102,7 +102,6 @@ def message(**fields: object) -> Json:
 @pytest.mark.parametrize(
     ("tool", "args", "expected"),
     [
-        pytest.param("remember_fact", {"content": "x"}, "`scope`", id="no scope"),
         pytest.param(
             "remember_fact", {"content": "x", "scope": "session"}, "args.scope", id="another scope"
         ),

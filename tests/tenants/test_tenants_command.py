@@ -17,7 +17,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_adding_a_tenant_prints_how_its_agent_connects_to_the_bus(folder: Path) -> None:
     printed = local2(folder, "tenants", "add", "acme").stdout
-    seed = ACCOUNTS / "acme" / "agent.nk"
+    seed = folder / ACCOUNTS / "acme" / "agent.nk"
     assert f'nkeys_seed="{seed}", inbox_prefix="_INBOX_agent"' in printed
     assert (folder / seed).stat().st_mode & 0o777 == 0o600
     assert (folder / seed).read_text().strip() not in printed

@@ -69,5 +69,5 @@ async def test_arguments_out_of_bounds_are_refused_and_nothing_is_written(
 def test_the_schema_names_all_three_parts_without_references() -> None:
     parameters = parameters_of(AddKnowledge)
 
-    assert parameters["required"] == ["facts", "scope"]
+    assert parameters["required"] == ["facts"]
     assert parameters["properties"]["facts"]["items"]["required"] == list(ADA)

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import nats.errors
-import structlog
 from nats.aio.client import Client
 
 from local2.background import go_on
@@ -28,6 +27,7 @@ from local2.errors import (
     TooLargeError,
     without_credentials,
 )
+from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.tenants.credentials import Credentials
 
@@ -38,7 +38,7 @@ HEADER_OVERHEAD = 512
 """Bytes that the NATS protocol adds to headers, estimated generously."""
 
 __all__ = ["BusMessage", "Connection", "Handler", "Headers", "Subscription", "connect"]
-log = structlog.get_logger()
+log = get_logger()
 
 TRACING_SINCE = (2, 11)
 """First version of nats-server that traces messages; an older one would deliver the message."""

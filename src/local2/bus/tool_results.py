@@ -13,11 +13,20 @@ from typing import Any, Protocol
 import msgspec
 
 from local2.bus.receiving import BusMessage, Handler, Headers, Subscription
-from local2.errors import BadRequestError, BusTimeoutError
+from local2.errors import BadRequestError, BusTimeoutError, NoRespondersError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, encode
 from local2.protocol.payloads import ToolResult
 from local2.protocol.tool_messages import read_result
+
+INTERRUPTION = 1.0
+"""Seconds for which a tool that has replied before may have no responders: a server that reads its
+accounts again interrupts subscriptions for a moment."""
+REPLY_GRACE = 0.05
+"""Seconds after the first published result of a tool within which its reply shows that it replies.
+Our tools send the reply first, but the one may be processed before the other."""
+RETRY_INTERVAL = 0.05
+"""Seconds between two attempts to reach it: an interruption takes milliseconds."""
 
 
 class Bus(Protocol):
@@ -92,12 +101,13 @@ class ToolResults:
         """Send a request; return the tool's reply, or the result that it publishes.
 
         Raises:
-            NoRespondersError: Nobody serves the tool; the server reports that at once.
+            NoRespondersError: Nobody serves the tool: the server reports that at once. For a tool
+                that has replied before, it has done so for INTERRUPTION seconds.
             BusTimeoutError: Somebody serves it, but did not answer within `timeout` seconds.
         """
         if self._replies.get(tool):
             try:
-                return await self._reply(tool, request, timeout, headers)
+                return await self._reply_after_interruption(tool, request, timeout, headers)
             except BusTimeoutError:
                 self._replies[tool] = False
                 raise
@@ -106,7 +116,9 @@ class ToolResults:
             try:
                 await asyncio.wait((reply, call.result), return_when=asyncio.FIRST_COMPLETED)
                 if call.result.done():
-                    self._replies[tool] = False
+                    if tool not in self._replies:  # it may reply as well, a moment later
+                        await asyncio.wait((reply,), timeout=REPLY_GRACE)
+                        self._replies[tool] = reply.done() and reply.exception() is None
                     return call.result.result()
                 result = reply.result()
                 self._replies.setdefault(tool, True)
@@ -116,6 +128,19 @@ class ToolResults:
                 reply.cancel()
                 await asyncio.gather(reply, return_exceptions=True)
         return result
+
+    async def _reply_after_interruption(
+        self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
+    ) -> ToolResult:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(seconds, INTERRUPTION)
+        while True:
+            try:
+                return await self._reply(tool, request, seconds, headers)
+            except NoRespondersError:  # nobody has received it, so it may be sent again
+                if loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(RETRY_INTERVAL)
 
     async def _reply(
         self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
