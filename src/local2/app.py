@@ -16,14 +16,7 @@ from local2.admission import Admission
 from local2.agents.health import GAUGES, HealthAgent
 from local2.agents.listener import Listener
 from local2.agents.memory_agent import MemoryAgent, deliver_turns
-from local2.agents.services import (
-    Archivist,
-    Housekeeper,
-    ItemKeeper,
-    LetterKeeper,
-    OutputKeeper,
-    Porter,
-)
+from local2.agents.services import SERVICES, ServiceHost, ServiceParts
 from local2.agents.stream_keeper import StreamKeeper
 from local2.background import in_background
 from local2.backup.files import with_keys
@@ -242,17 +235,19 @@ async def _make_participants(
     for memory in memories:
         await deliver_turns(bus, memory.tenant)
     sharing = [SharedTools(bus, register.shares)] if register else []
+    service_parts = ServiceParts(
+        bus=bus,
+        memories=memories,
+        backups=backups,
+        admission=admission,
+        turns_problem=lambda: keeper.problem,
+    )
     return [
         *tools,
         *sharing,
-        Housekeeper(bus, memories, lambda: keeper.problem),
-        OutputKeeper(bus, memories, admission),
-        LetterKeeper(bus, memories),
+        *(ServiceHost(group, service_parts) for group in SERVICES),
         Listener(bus, memories),
-        Porter(bus, memories, admission),
-        ItemKeeper(bus, memories, admission),
         MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
-        Archivist(bus, backups),
     ]
 
 

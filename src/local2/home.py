@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from local2.atomic_file import PRIVATE_FILE, write_atomically
 from local2.errors import (
     FolderLockedError,
     StackNotRunningError,
@@ -219,15 +220,9 @@ def runtime_file(data_dir: Path, url: str, *, for_clients: bool = False) -> Iter
         UnwritableError: The file cannot be written.
     """
     path = data_dir / RUNTIME_FILE
-    temporary = path.with_suffix(".tmp")
+    runtime = Runtime(url=without_credentials(url), pid=os.getpid(), for_clients=for_clients)
     try:
-        temporary.touch(mode=0o600)
-        temporary.write_bytes(
-            msgspec.json.encode(
-                Runtime(url=without_credentials(url), pid=os.getpid(), for_clients=for_clients)
-            )
-        )
-        temporary.replace(path)
+        write_atomically(path, msgspec.json.encode(runtime), mode=PRIVATE_FILE)
     except OSError as error:
         raise UnwritableError(data_dir, error) from error
     try:

@@ -10,7 +10,7 @@ import pytest
 from factories import StartWorker
 from indexed import indexed
 from local2.agents import health as status_of
-from local2.agents.services import Housekeeper
+from local2.agents.services import ServiceHost
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
 from local2.memory.tenant import Memories, Memory
@@ -20,6 +20,7 @@ from local2.protocol.maintenance import MemoryStatus, TasksSetAside
 from local2.protocol.vectors import VectorItem
 from local2.vectors.embedder import FloatMatrix
 from local2.vectors.minilm import MiniLM
+from serving import service_host
 from stacks import all_indexed, status
 from waiting import eventually
 
@@ -27,8 +28,8 @@ NO_WORKER = "The vector worker does not answer: Nobody serves vector."
 
 
 @pytest.fixture(autouse=True)
-async def housekeeper(bus: Connection, memory: Memory) -> AsyncIterator[Housekeeper]:
-    async with Housekeeper(bus, Memories(memory)) as running:
+async def housekeeper(bus: Connection, memory: Memory) -> AsyncIterator[ServiceHost]:
+    async with service_host("housekeeper", bus, Memories(memory)) as running:
         yield running
 
 

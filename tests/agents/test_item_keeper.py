@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from factories import ConnectBus
-from local2.agents.services import ItemKeeper
 from local2.bus.connection import Connection
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.items import ITEM_BYTES
+from serving import service_host
 
 CODE = {"namespace": ["vault"], "key": "code"}
 
@@ -19,7 +19,7 @@ CODE = {"namespace": ["vault"], "key": "code"}
 async def client(
     bus: Connection, memory: Memory, connect_bus: ConnectBus
 ) -> AsyncIterator[Connection]:
-    async with ItemKeeper(bus, Memories(memory)):
+    async with service_host("item_keeper", bus, Memories(memory)):
         yield await connect_bus()
 
 

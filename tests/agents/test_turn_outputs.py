@@ -9,7 +9,6 @@ import pytest
 
 from calling import RICHARD
 from factories import Listen, StartGenerator
-from local2.agents.services import OutputKeeper
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.outputs import store_output
 from local2.bus.tool_host import ToolHost
@@ -19,6 +18,7 @@ from local2.protocol.envelope import Caller
 from local2.protocol.tool import Tool, ToolOutput
 from local2.settings import GeneratorSettings
 from local2.tools import long_texts
+from serving import service_host
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually
 
@@ -57,7 +57,7 @@ async def foreign_book(bus: Connection) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
-    async with OutputKeeper(bus, Memories(memory)):
+    async with service_host("output_keeper", bus, Memories(memory)):
         yield
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus, StartGenerator
-from local2.agents.services import OutputKeeper
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import publish_durably
 from local2.bus.tool_host import ToolHost
@@ -23,6 +22,7 @@ from local2.tools import sessions
 from local2.tools.base import READS, Args, MemoryTool
 from local2.tools.catalog import TOOLS, memory_tools
 from recalling import recall
+from serving import service_host
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from turns import GENERATION, all_done, rows, turn
 from waiting import eventually
@@ -225,7 +225,7 @@ async def test_the_generator_marks_unrecorded_calls_and_gives_its_model_every_re
     await eventually(lambda: len(agent._toolbox.schemas) == 1)
     ollama.script(Reply(tool_calls=(("forecast", {}),)), Reply(content="Warm."))
 
-    async with OutputKeeper(bus, Memories(memory)):
+    async with service_host("output_keeper", bus, Memories(memory)):
         generation = await client.ask("How warm is it?", caller=RICHARD, timeout=20)
         await all_done(bus)
 

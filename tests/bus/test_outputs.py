@@ -10,7 +10,6 @@ import pytest
 
 from calling import RICHARD
 from factories import ConnectBus
-from local2.agents.services import OutputKeeper
 from local2.bus import outputs
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.tool_host import ToolHost
@@ -22,6 +21,7 @@ from local2.protocol.tool import Tool, ToolOutput
 from local2.settings import TOOL_OUTPUT_LIMIT
 from local2.tools import long_texts
 from local2.tools.catalog import memory_tools
+from serving import service_host
 
 EVE = Caller(tenant="default", user="eve", agent="shell", session_id="s1")
 KEY = "tout_" + "0123456789ab" * 2
@@ -70,7 +70,7 @@ async def keeper(connect_bus: ConnectBus, memory: Memory) -> AsyncIterator[Memor
     """Serve a memory that stores outputs and lets callers read them, on a separate connection."""
     bus = await connect_bus()
     async with AsyncExitStack() as serving:
-        await serving.enter_async_context(OutputKeeper(bus, Memories(memory)))
+        await serving.enter_async_context(service_host("output_keeper", bus, Memories(memory)))
         await serving.enter_async_context(
             ToolHost(bus, long_texts.READ_TOOL_OUTPUT.bind(Memories(memory)))
         )

@@ -10,11 +10,11 @@ import pytest
 
 import local2
 from commands import served
-from local2.agents.services import ItemKeeper
 from local2.bus.connection import Connection
 from local2.integrations.langgraph import LocalSaver, LocalStore
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import new_id
+from serving import service_host
 from stacks import settings_in
 
 
@@ -22,7 +22,7 @@ from stacks import settings_in
 async def client(bus: Connection, memory: Memory, nats_url: str) -> AsyncIterator[local2.Memory]:
     """A client of a memory that serves items; the client has no user."""
     async with (
-        ItemKeeper(bus, Memories(memory)),
+        service_host("item_keeper", bus, Memories(memory)),
         local2.connect(url=nats_url, agent="langgraph") as opened,
     ):
         yield opened

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local2.agents.services import OutputKeeper
 from local2.bus.connection import Connection
 from local2.bus.tool_host import ToolHost
 from local2.mcp import bridge
@@ -12,6 +11,7 @@ from local2.memory.tenant import Memories, Memory
 from local2.settings import BusSettings, McpSettings, Settings
 from local2.tools import long_texts
 from note_tool import Notes
+from serving import service_host
 
 
 @pytest.fixture(autouse=True)
@@ -36,5 +36,5 @@ async def output_keeper(bus: Connection, memory: Memory) -> AsyncIterator[None]:
     """A memory that stores and reads long outputs."""
     memories = Memories(memory)
     reading = ToolHost(bus, long_texts.READ_TOOL_OUTPUT.bind(memories))
-    async with OutputKeeper(bus, memories), reading:
+    async with service_host("output_keeper", bus, memories), reading:
         yield

@@ -1,13 +1,15 @@
 """The memory's services besides its tools: items, export, status, outputs, dead letters, backups.
 
 They are not tools, because a tool's result is published to everybody; a service answers only its
-caller. Most services use the same admission control as tools. Dead letters are read through the
-memory, because with accounts only the memory may use JetStream.
+caller. `SERVICES`, at the end, lists them all: a subject, the type of its payload, the function
+that answers, and who may ask. `ServiceHost` serves the services of one name on the bus.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -15,16 +17,31 @@ from msgspec import Raw
 from local2.admission import Admission
 from local2.agents.health import StatusReader, TurnsProblem
 from local2.backup.schedule import Backups
-from local2.bus.connection import HEADER_OVERHEAD, BusMessage, Connection
+from local2.bus.connection import (
+    CONCURRENT_MESSAGES,
+    HEADER_OVERHEAD,
+    BusMessage,
+    Connection,
+)
 from local2.bus.participant import Participant
 from local2.bus.stream_messages import drop_letter, letter_at, next_letter
 from local2.bus.streams import shortened
 from local2.errors import BadRequestError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
-from local2.memory.tenant import Memories, Memory
+from local2.memory.tenant import Memories
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller, Envelope, decode, encode, seal
-from local2.protocol.items import DeleteItems, GetItems, ListNamespaces, PutItems, SearchItems
+from local2.protocol.items import (
+    DeleteItems,
+    GetItems,
+    ItemsChanged,
+    ItemsFound,
+    ItemsGot,
+    ListNamespaces,
+    NamespacesFound,
+    PutItems,
+    SearchItems,
+)
 from local2.protocol.maintenance import (
     BackupRequest,
     BackupStatus,
@@ -43,91 +60,11 @@ from local2.protocol.portable import MAX_LINE_BYTES
 from local2.protocol.vectors import WorkerReady
 
 P = TypeVar("P")
+A = TypeVar("A", bound=msgspec.Struct)
 MAX_TRANSFERS = 4
 """Maximum number of lines that are being received in pieces; beyond it, the least recently
 continued one is dropped."""
-OUTPUT_KEEPER = "output_keeper"
-READ, WRITE = "read_items", "write_items"
-"""The actions that the caller's role must permit."""
-
-
-class MemoryServices(Participant):
-    """Base of participants that answer requests from the caller's memory."""
-
-    def __init__(
-        self,
-        bus: Connection,
-        memories: Memories,
-        admission: Admission | None,
-        *,
-        name: str,
-        description: str,
-    ) -> None:
-        super().__init__(bus, name=name, description=description)
-        self._memories = memories
-        self._admission = admission or Admission()
-
-    def answer_from_memory(
-        self,
-        subject: str,
-        payload: type[P],
-        function: Callable[[MemoryService, P], Awaitable[msgspec.Struct]],
-        action: str,
-    ) -> None:
-        """Answer requests on a subject with `function`, if the caller's role permits the action."""
-
-        async def handle(message: BusMessage) -> msgspec.Struct:
-            envelope = decode(message.data, payload)
-            caller = self.bus.identity.caller_of(message, envelope)
-            with self._admission.admitted(caller.principal, message.data):
-                async with self._admission.slot(caller.principal):
-                    memory = await self._memories.admit(caller, action)
-                    return await function(memory, envelope.payload)
-
-        self.answer(subject, handle, limit=None)
-
-
-class ItemKeeper(MemoryServices):
-    """Serves `memory.items.*`."""
-
-    def __init__(
-        self, bus: Connection, memories: Memories, admission: Admission | None = None
-    ) -> None:
-        description = "Stores items of frameworks exactly."
-        super().__init__(bus, memories, admission, name="item_keeper", description=description)
-        serve = self.answer_from_memory
-        serve(subjects.MEMORY_ITEMS_PUT, PutItems, lambda m, ask: m.items.put(ask), WRITE)
-        serve(subjects.MEMORY_ITEMS_DELETE, DeleteItems, lambda m, ask: m.items.delete(ask), WRITE)
-        serve(subjects.MEMORY_ITEMS_GET, GetItems, lambda m, ask: m.items.get(ask), READ)
-        serve(subjects.MEMORY_ITEMS_SEARCH, SearchItems, lambda m, ask: m.items.search(ask), READ)
-        listing = subjects.MEMORY_ITEMS_LIST
-        serve(listing, ListNamespaces, lambda m, ask: m.items.namespaces(ask), READ)
-
-
-class Porter(MemoryServices):
-    """Serves `memory.export` and `memory.import`."""
-
-    def __init__(
-        self, bus: Connection, memories: Memories, admission: Admission | None = None
-    ) -> None:
-        description = "Exports memories, and imports them."
-        super().__init__(bus, memories, admission, name="porter", description=description)
-        self._partial_lines = PartialLines()
-        self.answer_from_memory(subjects.MEMORY_EXPORT, ExportRequest, _export, "export")
-        self.answer_from_memory(subjects.MEMORY_IMPORT, ImportRequest, self._import, "import")
-
-    async def _import(self, memory: MemoryService, ask: ImportRequest) -> ImportReport:
-        lines = [bytes(line) for line in ask.lines]
-        if ask.transfer:
-            line = self._partial_lines.add(ask, memory.caller)
-            if line is None:
-                return ImportReport()
-            lines = [line]
-        return await memory.portability.import_lines(lines, number=ask.number, dry_run=ask.dry_run)
-
-
-async def _export(memory: MemoryService, ask: ExportRequest) -> ExportPage:
-    return await memory.portability.export(ask)
+LETTER_KEEPER = "letter_keeper"
 
 
 class PartialLines:
@@ -161,125 +98,282 @@ class PartialLines:
         return None
 
 
-class Housekeeper(Participant):
-    """Serves `memory.status` and `memory.reindex`; receives vector workers' announcements."""
+class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What services use besides the caller's memory."""
 
-    def __init__(
-        self,
-        bus: Connection,
-        memories: Memories,
-        turns_problem: TurnsProblem = lambda: None,
+    bus: Connection
+    memories: Memories
+    backups: Backups
+    admission: Admission = msgspec.field(default_factory=Admission)
+    turns_problem: TurnsProblem = lambda: None
+    partial_lines: PartialLines = msgspec.field(default_factory=PartialLines)
+
+
+class Request(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
+    """A request to a service; `memory` is the memory as seen by its caller."""
+
+    payload: P
+    memory: MemoryService
+    parts: ServiceParts
+
+    @property
+    def tenant(self) -> str:
+        return self.memory.caller.tenant
+
+
+class Service(msgspec.Struct, Generic[P, A], frozen=True):
+    """Answers requests with `function`, if the caller's role permits the action."""
+
+    subject: str
+    payload: type[P]
+    function: Callable[[Request[P]], Awaitable[A]]
+    action: str
+
+
+class OperatorService(msgspec.Struct, Generic[P, A], frozen=True):
+    """Answers the operator's requests with `function`; they concern the memories of all tenants."""
+
+    subject: str
+    payload: type[P]
+    function: Callable[[P, ServiceParts], Awaitable[A]]
+
+
+class Announcement(msgspec.Struct, Generic[P], frozen=True):
+    """Gives `function` what the stack's own processes announce; nobody else may."""
+
+    subject: str
+    payload: type[P]
+    function: Callable[[P, ServiceParts], None]
+
+
+class ServiceGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Services with one name on the bus, which is also their queue group.
+
+    `type`: the type of the answers. A "status" may be requested without data. A "result" is a
+    ToolResult, even after an error, and is sent only if the caller waits for it.
+    `slots`: whether requests wait for slots of their users, as those to tools do; otherwise only
+    the number that is served at once is limited.
+    """
+
+    name: str
+    description: str
+    services: Sequence[Service[Any, Any] | OperatorService[Any, Any] | Announcement[Any]]
+    type: Literal["answer", "status", "result"] = "answer"
+    slots: bool = True
+
+
+class ServiceHost(Participant):
+    """Serves the services of one group."""
+
+    def __init__(self, group: ServiceGroup, parts: ServiceParts) -> None:
+        super().__init__(parts.bus, name=group.name, description=group.description)
+        self._group = group
+        self._parts = parts
+        for service in group.services:
+            self._add(service)
+
+    def _add(
+        self, service: Service[Any, Any] | OperatorService[Any, Any] | Announcement[Any]
     ) -> None:
-        super().__init__(
-            bus, name="housekeeper", description="Keeps the vector index equal to the ledger."
-        )
-        self._memories = memories
-        self._turns_problem = turns_problem
-        self.answer(subjects.MEMORY_STATUS, self._answer_status, type="status")
-        self.answer(subjects.MEMORY_REINDEX, self._reindex, type="status")
-        self.serve(subjects.VECTOR_READY, self._worker_started, inner=True)
+        subject, group = service.subject, self._group
+        limit = None if group.slots else CONCURRENT_MESSAGES
+        match service:
+            case Announcement():
+                self.serve(subject, partial(self._receive, service), inner=True)
+            case OperatorService():
+                answer = partial(self._answer_operator, service)
+                self.answer(subject, answer, type=group.type, tenant=None)
+            case Service() if group.type == "result":
+                acknowledge = partial(self._acknowledge, service)
+                self.serve(subject, acknowledge, queue=group.name, limit=limit)
+            case Service():
+                answer = partial(self._answer, service)
+                self.answer(subject, answer, type=group.type, limit=limit)
 
-    async def _worker_started(self, message: BusMessage) -> None:
-        self._memories.worker_started(decode(message.data, WorkerReady).payload.worker)
-
-    async def _answer_status(self, message: BusMessage) -> MemoryStatus:
-        return await self._status(await self._memory(message, "status"))
-
-    async def _reindex(self, message: BusMessage) -> MemoryStatus:
-        """Start a reindex; if that fails, the status contains the reason."""
-        memory = await self._memory(message, "reindex")
-        embedder = decode(message.data, Reindex).payload.embedder if message.data else None
-        try:
-            if embedder is None:
-                await memory.indexer.rebuild()
-            else:
-                await memory.reembedding.begin(embedder)
-        except Local2Error as error:
-            return await self._status(memory, str(error))
-        return await self._status(memory)
-
-    async def _memory(self, message: BusMessage, action: str) -> Memory:
-        envelope = decode(message.data, Raw) if message.data else Envelope(payload=Raw())
+    async def _answer(self, service: Service[P, A], message: BusMessage) -> A:
+        parts = self._parts
+        envelope = self._decode(message, service.payload)
         caller = self.bus.identity.caller_of(message, envelope)
-        await self._memories.admit(caller, action)
-        return self._memories.tenant(caller.tenant)
+        async with AsyncExitStack() as admitted:
+            if self._group.slots:
+                admission = parts.admission
+                admitted.enter_context(admission.admitted(caller.principal, message.data))
+                await admitted.enter_async_context(admission.slot(caller.principal))
+            memory = await parts.memories.admit(caller, service.action)
+            request = Request(payload=envelope.payload, memory=memory, parts=parts)
+            return await service.function(request)
 
-    async def _status(self, memory: Memory, problem: str | None = None) -> MemoryStatus:
-        return await StatusReader(self.bus, memory, self._turns_problem).read(problem)
-
-
-class OutputKeeper(Participant):
-    """Serves `memory.output.keep`; its acknowledgement means that the part is on disk."""
-
-    def __init__(
-        self, bus: Connection, memories: Memories, admission: Admission | None = None
-    ) -> None:
-        super().__init__(bus, name=OUTPUT_KEEPER, description="Keeps long tool outputs whole.")
-        self._memories = memories
-        self._admission = admission or Admission()
-        self.serve(subjects.MEMORY_OUTPUT_KEEP, self._store_part, queue=OUTPUT_KEEPER, limit=None)
-
-    async def _store_part(self, message: BusMessage) -> None:
+    async def _acknowledge(self, service: Service[P, ToolResult], message: BusMessage) -> None:
         try:
-            envelope = decode(message.data, OutputPart)
-            caller = self.bus.identity.caller_of(message, envelope)
-            owner = caller.principal
-            with self._admission.admitted(owner, message.data):
-                async with self._admission.slot(owner):
-                    memory = await self._memories.admit(caller, "turn")
-                    await memory.outputs.store_part(envelope.payload)
+            result = await self._answer(service, message)
         except Local2Error as error:
             result = ToolResult.failed(error)
-        else:
-            result = ToolResult(ok=True, content="Stored.")
         await self.acknowledge(message, result)
 
+    async def _answer_operator(self, service: OperatorService[P, A], message: BusMessage) -> A:
+        return await service.function(self._decode(message, service.payload).payload, self._parts)
 
-class LetterKeeper(Participant):
-    """Serves `memory.dead_letters`."""
+    async def _receive(self, announcement: Announcement[P], message: BusMessage) -> None:
+        announcement.function(decode(message.data, announcement.payload).payload, self._parts)
 
-    def __init__(self, bus: Connection, memories: Memories) -> None:
-        super().__init__(bus, name="letter_keeper", description="Returns and drops dead letters.")
-        self._memories = memories
-        self.answer(subjects.MEMORY_DEAD_LETTERS, self._find_letter)
-
-    async def _find_letter(self, message: BusMessage) -> LetterFound:
-        return self._fit(LetterFound(found=await self._read_letter(message)))
-
-    async def _read_letter(self, message: BusMessage) -> StoredLetter | None:
-        envelope = decode(message.data, LetterRequest)
-        caller = self.bus.identity.caller_of(message, envelope)
-        await self._memories.admit(caller, "dead_letters")
-        number, tenant = envelope.payload.number, caller.tenant
-        if envelope.payload.action == "next":
-            return await next_letter(self.bus, max(number, 1), tenant)
-        stored = await letter_at(self.bus, number, tenant)
-        if envelope.payload.action == "drop":
-            await drop_letter(self.bus, number, tenant)
-        return stored
-
-    def _fit(self, answer: LetterFound) -> LetterFound:
-        """Return the answer, with its letter shortened if it is too large for the bus."""
-        limit = self.bus.client.max_payload - HEADER_OVERHEAD
-        while answer.found is not None and (size := self._size(answer)) > limit:
-            letter = shortened(answer.found.letter, limit / size)
-            answer = LetterFound(found=msgspec.structs.replace(answer.found, letter=letter))
-        return answer
-
-    def _size(self, answer: LetterFound) -> int:
-        return len(encode(seal(answer, type="answer", source=self.name)))
+    def _decode(self, message: BusMessage, payload: type[P]) -> Envelope[P]:
+        if self._group.type == "status" and not message.data:
+            return Envelope(payload=payload())
+        return decode(message.data, payload)
 
 
-class Archivist(Participant):
-    """Serves `memory.backup` for the operator; a backup covers every tenant's memories."""
+async def put_items(request: Request[PutItems]) -> ItemsChanged:
+    return await request.memory.items.put(request.payload)
 
-    def __init__(self, bus: Connection, backups: Backups) -> None:
-        super().__init__(bus, name="archivist", description="Makes backups of the whole memory.")
-        self._backups = backups
-        self.answer(subjects.MEMORY_BACKUP, self._status, type="status", tenant=None)
 
-    async def _status(self, message: BusMessage) -> BackupStatus:
-        request = decode(message.data, BackupRequest).payload if message.data else None
-        if request is not None and request.folder is not None:
-            self._backups.begin(request)
-        return await self._backups.status()
+async def delete_items(request: Request[DeleteItems]) -> ItemsChanged:
+    return await request.memory.items.delete(request.payload)
+
+
+async def get_items(request: Request[GetItems]) -> ItemsGot:
+    return await request.memory.items.get(request.payload)
+
+
+async def search_items(request: Request[SearchItems]) -> ItemsFound:
+    return await request.memory.items.search(request.payload)
+
+
+async def list_namespaces(request: Request[ListNamespaces]) -> NamespacesFound:
+    return await request.memory.items.namespaces(request.payload)
+
+
+async def export_page(request: Request[ExportRequest]) -> ExportPage:
+    return await request.memory.portability.export(request.payload)
+
+
+async def import_lines(request: Request[ImportRequest]) -> ImportReport:
+    ask, memory = request.payload, request.memory
+    lines = [bytes(line) for line in ask.lines]
+    if ask.transfer:
+        line = request.parts.partial_lines.add(ask, memory.caller)
+        if line is None:
+            return ImportReport()
+        lines = [line]
+    return await memory.portability.import_lines(lines, number=ask.number, dry_run=ask.dry_run)
+
+
+async def read_status(request: Request[Raw]) -> MemoryStatus:
+    return await _status_of(request)
+
+
+async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
+    """Start a reindex; if that fails, the status contains the reason."""
+    memory = request.parts.memories.tenant(request.tenant)
+    embedder = request.payload.embedder
+    try:
+        if embedder is None:
+            await memory.indexer.rebuild()
+        else:
+            await memory.reembedding.begin(embedder)
+    except Local2Error as error:
+        return await _status_of(request, str(error))
+    return await _status_of(request)
+
+
+async def _status_of(request: Request[Any], problem: str | None = None) -> MemoryStatus:
+    parts = request.parts
+    memory = parts.memories.tenant(request.tenant)
+    return await StatusReader(parts.bus, memory, parts.turns_problem).read(problem)
+
+
+def compare_indexes(started: WorkerReady, parts: ServiceParts) -> None:
+    """Let every memory compare its index with the ledger: a vector worker has started."""
+    parts.memories.worker_started(started.worker)
+
+
+async def store_output_part(request: Request[OutputPart]) -> ToolResult:
+    """Store a part of a long output; the result means that it is on disk."""
+    await request.memory.outputs.store_part(request.payload)
+    return ToolResult(ok=True, content="Stored.")
+
+
+async def find_letter(request: Request[LetterRequest]) -> LetterFound:
+    """Read or drop a dead letter; with accounts, only the memory may use JetStream for that."""
+    bus = request.parts.bus
+    answer = LetterFound(found=await _read_letter(bus, request.payload, request.tenant))
+    limit = bus.client.max_payload - HEADER_OVERHEAD
+    # How much a shorter letter takes in JSON depends on its characters.
+    while answer.found is not None and (size := _size_of(answer)) > limit:
+        letter = shortened(answer.found.letter, limit / size)
+        answer = LetterFound(found=msgspec.structs.replace(answer.found, letter=letter))
+    return answer
+
+
+async def _read_letter(bus: Connection, ask: LetterRequest, tenant: str) -> StoredLetter | None:
+    if ask.action == "next":
+        return await next_letter(bus, max(ask.number, 1), tenant)
+    stored = await letter_at(bus, ask.number, tenant)
+    if ask.action == "drop":
+        await drop_letter(bus, ask.number, tenant)
+    return stored
+
+
+def _size_of(answer: LetterFound) -> int:
+    return len(encode(seal(answer, type="answer", source=LETTER_KEEPER)))
+
+
+async def begin_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus:
+    """Begin a backup if the request names a folder; return the progress."""
+    if ask.folder is not None:
+        parts.backups.begin(ask)
+    return await parts.backups.status()
+
+
+SERVICES: Sequence[ServiceGroup] = (
+    ServiceGroup(
+        name="housekeeper",
+        description="Keeps the vector index equal to the ledger.",
+        type="status",
+        slots=False,
+        services=(
+            Service(subjects.MEMORY_STATUS, Raw, read_status, "status"),
+            Service(subjects.MEMORY_REINDEX, Reindex, start_reindex, "reindex"),
+            Announcement(subjects.VECTOR_READY, WorkerReady, compare_indexes),
+        ),
+    ),
+    ServiceGroup(
+        name="output_keeper",
+        description="Keeps long tool outputs whole.",
+        type="result",
+        services=(Service(subjects.MEMORY_OUTPUT_KEEP, OutputPart, store_output_part, "turn"),),
+    ),
+    ServiceGroup(
+        name=LETTER_KEEPER,
+        description="Returns and drops dead letters.",
+        slots=False,
+        services=(
+            Service(subjects.MEMORY_DEAD_LETTERS, LetterRequest, find_letter, "dead_letters"),
+        ),
+    ),
+    ServiceGroup(
+        name="porter",
+        description="Exports memories, and imports them.",
+        services=(
+            Service(subjects.MEMORY_EXPORT, ExportRequest, export_page, "export"),
+            Service(subjects.MEMORY_IMPORT, ImportRequest, import_lines, "import"),
+        ),
+    ),
+    ServiceGroup(
+        name="item_keeper",
+        description="Stores items of frameworks exactly.",
+        services=(
+            Service(subjects.MEMORY_ITEMS_PUT, PutItems, put_items, "write_items"),
+            Service(subjects.MEMORY_ITEMS_DELETE, DeleteItems, delete_items, "write_items"),
+            Service(subjects.MEMORY_ITEMS_GET, GetItems, get_items, "read_items"),
+            Service(subjects.MEMORY_ITEMS_SEARCH, SearchItems, search_items, "read_items"),
+            Service(subjects.MEMORY_ITEMS_LIST, ListNamespaces, list_namespaces, "read_items"),
+        ),
+    ),
+    ServiceGroup(
+        name="archivist",
+        description="Makes backups of the whole memory.",
+        type="status",
+        services=(OperatorService(subjects.MEMORY_BACKUP, BackupRequest, begin_backup),),
+    ),
+)
+"""All services, one line each, by their names on the bus."""

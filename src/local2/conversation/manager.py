@@ -6,12 +6,12 @@ renamed, so that a crash leaves either the old file or the new one.
 
 import dataclasses
 import os
-import tempfile
 from pathlib import Path
 from typing import Annotated, Literal, Unpack, get_args
 
 import msgspec
 
+from local2.atomic_file import PRIVATE_FILE, write_atomically
 from local2.conversation.config import ManagedMemoryConfig
 from local2.conversation.context import TokenCounter
 from local2.conversation.conversation import ConversationMemory, MessageFields, Snapshot
@@ -180,7 +180,9 @@ def save(path: Path, saved: SavedConversation) -> None:
         ConversationError: The disk refuses it, or it could not be read back without loss.
     """
     try:
-        _write(Path(os.path.realpath(path)), _encoded(saved))
+        write_atomically(
+            Path(os.path.realpath(path)), _encoded(saved), mode=PRIVATE_FILE, durable=True
+        )
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise ConversationError(f"The conversation cannot be saved to {path}: {error}.") from error
 
@@ -215,21 +217,3 @@ def _encoded(saved: SavedConversation) -> bytes:
     if msgspec.json.decode(data, type=SavedConversation) != saved:
         raise ValueError("it has a value that JSON cannot represent, such as a tuple, bytes or NaN")
     return data
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".saving.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

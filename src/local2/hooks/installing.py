@@ -4,12 +4,13 @@ A plan shows the change before the file is written. Additions to a file are reco
 own folder, because a client's settings are no place for our bookkeeping.
 """
 
-import shutil
+import stat
 from difflib import unified_diff
 from pathlib import Path
 
 import msgspec
 
+from local2.atomic_file import write_atomically
 from local2.errors import ConfigError, UnwritableError
 from local2.home import MEMORY_FOLDER, own_home
 from local2.hooks.clients.client import Client, Scope
@@ -21,7 +22,7 @@ from local2.hooks.registration import (
     with_hooks,
     without_hooks,
 )
-from local2.hooks.state import write_atomically
+from local2.hooks.state import save_file
 from local2.prompt_counts import PromptCounts
 from local2.protocol.envelope import content_id
 
@@ -128,7 +129,7 @@ def apply_plan(plan: Plan) -> None:
         elif plan.after != plan.before:
             _replace(plan.file, plan.after)
         if plan.record is not None:
-            write_atomically(record_file, msgspec.json.encode(plan.record))
+            save_file(record_file, msgspec.json.encode(plan.record))
         elif plan.after != plan.before:
             record_file.unlink(missing_ok=True)
     except OSError as error:
@@ -172,11 +173,8 @@ def _is_empty(client: Client, text: str) -> bool:
 
 def _replace(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f"{file.name}.local2-new")
-    temporary.write_bytes(text.encode())
-    if file.exists():
-        shutil.copymode(file, temporary)
-    temporary.replace(file)
+    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
+    write_atomically(file, text.encode(), mode=mode)
 
 
 def _record_file(file: Path) -> Path:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
+from local2.atomic_file import write_atomically
 from local2.config_files import load_settings
 from local2.errors import Local2Error
 from local2.protocol.envelope import content_id
@@ -99,7 +100,7 @@ class Sessions:
         return Session()
 
     def save(self, id_: str, session: Session) -> None:
-        write_atomically(self._file(id_), msgspec.json.encode(session))
+        save_file(self._file(id_), msgspec.json.encode(session))
 
     def end(self, id_: str) -> None:
         """Remove the session, and all that were not used for `SESSION_SECONDS`."""
@@ -113,12 +114,10 @@ class Sessions:
         return self._folder / f"{content_id(self._client, id_)}.json"
 
 
-def write_atomically(file: Path, data: bytes) -> None:
-    """Write a file completely or not at all."""
+def save_file(file: Path, data: bytes) -> None:
+    """Write a file completely or not at all, in a folder that is created for its owner only."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_bytes(data)
-    temporary.replace(file)
+    write_atomically(file, data)
 
 
 class FinishedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +142,7 @@ class Outbox:
     def put(self, turn: FinishedTurn) -> None:
         """Store a turn; a later answer to its prompt replaces it."""
         name = content_id(turn.agent, turn.session_id, turn.query_id)
-        write_atomically(self._folder / f"{name}.json", msgspec.json.encode(turn))
+        save_file(self._folder / f"{name}.json", msgspec.json.encode(turn))
 
     @property
     def is_empty(self) -> bool:

@@ -6,7 +6,6 @@ recipients. The permissions are in `config/roles.yaml`; each role also has those
 it.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Self, get_args
 import msgspec
 import yaml
 
+from local2.atomic_file import PRIVATE_FILE, write_atomically
 from local2.config_files import read_yaml_file
 from local2.errors import ConfigError, ForbiddenError
 from local2.protocol.envelope import Role
@@ -135,11 +135,7 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def write_secret(path: Path, content: str) -> None:
     """Write a file atomically that only its owner may read."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_suffix(f"{path.suffix}.new")
-    temporary.unlink(missing_ok=True)
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(content)
-    temporary.replace(path)
+    write_atomically(path, content.encode(), mode=PRIVATE_FILE)
 
 
 class Tenant:
