@@ -16,7 +16,7 @@ from local2.errors import BusError
 from local2.home import CLIENTS_LOCK, running_url
 from local2.hooks.state import Session, Situation, log_problem
 from local2.hooks.wire import Request, Wire
-from local2.llm.framing import fact_line, note_line, section
+from local2.llm.framing import fact_line, note_line, quoted_line, section
 from local2.protocol.envelope import decode, encode, seal, utc_now
 from local2.protocol.memories import RecalledItem, RecalledItems, is_nothing
 from local2.protocol.payloads import Json, ToolRequest, ToolResult
@@ -30,6 +30,8 @@ MAX_QUERY_CHARACTERS = 2_000
 MIN_RELEVANCE = 0.5
 """Minimum score of an item, as a fraction of the best item's. An item far below the best one is
 seldom about the prompt."""
+LATER_CHARACTERS = 200
+"""Maximum characters of a later statement beside an item."""
 NAME = "local2-memory"
 _ELEMENT = re.compile(rf"<{NAME}>.*?</{NAME}>\s*", re.DOTALL)
 FOREWORD = (
@@ -163,4 +165,8 @@ def _is_in_session(item: RecalledItem, session_id: str) -> bool:
 
 def _line(item: RecalledItem) -> str:
     fact = fact_line(item.content, item.topic, item.by, item.source_class)
-    return f"{fact} [{item.event_time.date().isoformat()}]"
+    said_later = (
+        f" (later, {one.event_time:%Y-%m-%d}: {quoted_line(one.content, LATER_CHARACTERS)})"
+        for one in item.later
+    )
+    return f"{fact} [{item.event_time.date().isoformat()}]{''.join(said_later)}"
