@@ -7,7 +7,7 @@ its view from one read of the ledger to the next, and other searches add records
 
 import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 from operator import itemgetter
@@ -37,6 +37,7 @@ MAX_COUNT = 15
 """Maximum count of a stem in a text; larger counts are cut."""
 COUNT_BITS = 5
 """Low bits of a posting: the count, and whether the stem is in the beginning of the text."""
+STEM = re.compile(r"([^ ]+)=\d")
 INITIAL_SIZE = 1_024
 """Number of records that the arrays have room for at first; they double when full."""
 
@@ -213,6 +214,7 @@ class View:
         self._columns = columns
         self._chosen = chosen
         self._vectors = columns.vectors
+        self._frequencies: dict[str, int] = {}
         self._has_all = len(chosen) == len(columns)
         self.size = len(chosen)
         self.column = {
@@ -262,6 +264,12 @@ class View:
         present = positions >= 0
         return Postings(positions[present], found.counts[present], found.ahead[present])
 
+    def frequency(self, stem: str) -> int:
+        """Return how many records have a stem."""
+        if stem not in self._frequencies:
+            self._frequencies[stem] = len(self.postings(stem).positions)
+        return self._frequencies[stem]
+
     def has_comparable_vector(self, embedder: str) -> Flags:
         """Return for each record whether it has a vector of this embedder."""
         return np.asarray(self.column["embedder"] == self.names.embedders.number_of(embedder))
@@ -281,10 +289,10 @@ class View:
         vectors: Floats = self._vectors[self._chosen[positions]]
         return vectors
 
-    def stems(self, position: int) -> Iterator[str]:
+    def stems(self, position: int) -> list[str]:
         """Return the stems in the beginning of a record's text."""
-        head = self._columns.stems_of(int(self._chosen[position]))
-        return (token.rpartition("=")[0] for token in head.split())
+        stems: list[str] = STEM.findall(self._columns.stems_of(int(self._chosen[position])))
+        return stems
 
     def positions(self, rows: Collection[int]) -> Positions:
         """Return the positions of the rows that the view has, in the order of the rows."""

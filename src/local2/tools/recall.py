@@ -121,6 +121,7 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
             as_of=time_of(args.as_of, "as_of", ends=True) if args.as_of else None,
             min_relevance=args.min_relevance,
             rerank=args.enable_rerank,
+            with_later=True,
         )
     )
     answer = await memory.synthesize(args.query, recalled) if args.synthesize else None

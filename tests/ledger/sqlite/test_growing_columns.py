@@ -42,6 +42,7 @@ READ_OF_A_VIEW: dict[str, Callable[[View], object]] = {
     "postings": lambda view: [view.postings(metal) for metal in METALS],
     "has_comparable_vector": lambda view: view.has_comparable_vector(EMBEDDER),
     "cosines": lambda view: view.cosines(angle(0), EMBEDDER),
+    "frequency": lambda view: [view.frequency(metal) for metal in METALS],
     "vectors_at": lambda view: view.vectors_at(np.arange(min(view.size, 4))),
     "stems": lambda view: [list(view.stems(position)) for position in range(view.size)],
     "positions": lambda view: view.positions(range(2 * INITIAL_SIZE)),

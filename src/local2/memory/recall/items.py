@@ -12,6 +12,7 @@ from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
 from local2.memory.recall.later import later_rows
 from local2.memory.recall.ranking import RankedRecord, Shares
+from local2.memory.recall.tuning import LATER_ITEMS
 from local2.protocol.memories import EPISODIC, ItemRelation
 
 MAX_NORMALISED = 20_000
@@ -44,11 +45,12 @@ class RecallItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_items(
-    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool
+    ranked: Iterator[RankedRecord], wanted: int, *, repetitions: bool, with_later: bool
 ) -> Choice[list[RecallItem]]:
     """Return the best items with their records, without duplicates and retired records.
 
-    `repetitions`: whether to return every record of several with the same text.
+    `repetitions`: whether to return every record of several with the same text. `with_later`:
+    whether the first ones carry later statements.
     """
     first: list[RecallItem] = []
     later: list[list[int]] = []
@@ -63,7 +65,8 @@ def first_items(
             if repetitions or not _is_duplicate(item.record.topic, topics):
                 topics.add(item.record.topic)
                 first.append(item)
-                later.append(one.find_later())
+                may_have = with_later and len(later) < LATER_ITEMS
+                later.append(one.find_later() if may_have else [])
     if not any(later):
         return first
     records = (yield DetailRequest(records=later_rows(later))).records

@@ -35,6 +35,7 @@ from local2.memory.recall.tuning import (
 )
 from local2.memory.recall.variants import USER_STRENGTH, Variants
 
+EPSILON = 1e-9
 _MONTHS = frozenset(stems(month.lower() for month in MONTHS))
 
 
@@ -49,6 +50,7 @@ class LaterStatements:
         self._scores = scores
         self._relevant = relevant
         self._stems: dict[int, frozenset[str]] = {}
+        self._rarities: dict[str, float] = {}
 
     def later_than(self, position: int) -> list[int]:
         """Return the rows of at most three later statements about the same thing, best first."""
@@ -61,12 +63,12 @@ class LaterStatements:
         toward = self._unit_vectors(np.array([position]))[0]
         mean, deviation = self._usual_cosines(position, toward)
         closeness = (self._candidate_vectors[newer] @ toward - mean) / deviation
-        best = max(float(self._scores[self._relevant].max(initial=0.0)), 1e-9)
-        relevance = np.minimum(self._scores[candidates] / best, MAX_RELEVANCE)
-        found = []
+        relevance = np.minimum(self._scores[candidates] / self._best_score, MAX_RELEVANCE)
+        known, found = self._stems_around(position), []
         for index in np.flatnonzero((closeness >= MIN_CLOSENESS) & (relevance >= MIN_RELEVANCE)):
             total = float(closeness[index]) + LATER_RELEVANCE * float(relevance[index])
-            total += LATER_OVERLAP * self._overlap(int(candidates[index]), position)
+            shared = self._stems_of(int(candidates[index])) & known
+            total += LATER_OVERLAP * sum(map(self._rarity, shared))
             if total >= MIN_LATER:
                 found.append((total, int(candidates[index])))
         row = self._view.column["row"]
@@ -97,27 +99,28 @@ class LaterStatements:
         )
         return np.asarray(same & later)
 
-    def _overlap(self, later: int, position: int) -> float:
-        """Return the summed rarity of the words that the later one shares with the item."""
-        known = self._stems_of(position)
+    def _stems_around(self, position: int) -> frozenset[str]:
+        """Return the stems of an item and of its partner."""
         partner = int(self._partners[position])
-        if partner < self._view.size:
-            known |= self._stems_of(partner)
-        size = self._view.size
-        counts = (
-            len(self._view.postings(stem).positions) for stem in self._stems_of(later) & known
-        )
-        return sum(max(math.log((size + 1) / (count + 0.5)), 0.0) for count in counts)
+        own = self._stems_of(position)
+        return own | self._stems_of(partner) if partner < self._view.size else own
+
+    def _rarity(self, stem: str) -> float:
+        """Return how rare an informative stem is; 0 for others, and for those of a date."""
+        if stem not in self._rarities:
+            names = is_informative(stem) and not stem.isdigit() and stem not in _MONTHS
+            size, count = self._view.size, self._view.frequency(stem) if names else 0
+            self._rarities[stem] = max(math.log((size + 1) / (count + 0.5)), 0.0) if names else 0.0
+        return self._rarities[stem]
 
     def _stems_of(self, position: int) -> frozenset[str]:
-        """Return the informative stems of a record, without those of its date."""
         if position not in self._stems:
-            self._stems[position] = frozenset(
-                stem
-                for stem in self._view.stems(position)
-                if is_informative(stem) and not stem.isdigit() and stem not in _MONTHS
-            )
+            self._stems[position] = frozenset(self._view.stems(position))
         return self._stems[position]
+
+    @cached_property
+    def _best_score(self) -> float:
+        return max(float(self._scores[self._relevant].max(initial=0.0)), EPSILON)
 
     @cached_property
     def _statements(self) -> Positions:
@@ -166,7 +169,7 @@ class LaterStatements:
         has[has] &= self._compared[partners[has]]
         vectors[has] += self._view.vectors_at(partners[has])
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)
+        return np.asarray(vectors / np.maximum(lengths, EPSILON), np.float32)
 
 
 def later_rows(found: Sequence[Sequence[int]]) -> list[int]:

@@ -142,6 +142,8 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     if no more than `top_k` were found."""
     repetitions: bool = False
     """Whether to return every record of several with the same text."""
+    with_later: bool = False
+    """Whether the first items carry later statements about the same thing."""
     weights: Weights | None = None
     """Scope weights that replace the configured ones."""
     source: str | None = None
@@ -236,7 +238,9 @@ class Recaller:
         ranked = yield from rank(found, draft, min_score=min_score)
         to_rerank = (request.candidates or MIN_RERANKED) if self._uses_reranker(request) else 0
         wanted = max(to_rerank, request.top_k)
-        items = yield from first_items(ranked, wanted, repetitions=request.repetitions)
+        items = yield from first_items(
+            ranked, wanted, repetitions=request.repetitions, with_later=request.with_later
+        )
         items = yield from with_relations(_drop_irrelevant(items, request.min_relevance))
         return RecallResult(
             items=items,
