@@ -2,8 +2,9 @@
 
 import pytest
 
+from local2.language.questions import without_questions
 from local2.ledger.records import Shown
-from local2.memory.intake.echoes import find_echo, statements
+from local2.memory.intake.echoes import find_echo
 
 CANBERRA = Shown(id="canberra", content="The capital of Australia is Canberra, not Sydney.")
 BREAD = Shown(id="bread", content="Richard bakes sourdough bread every Saturday morning.")
@@ -97,4 +98,4 @@ def test_a_statement_beside_an_unanswered_question_is_an_ordinary_memory() -> No
     ],
 )
 def test_statements_are_the_sentences_that_are_not_questions(text: str, stated: str) -> None:
-    assert statements(text) == stated
+    assert without_questions(text) == stated

@@ -16,7 +16,7 @@ from functools import cached_property
 from local2.language.forms import PAST_TIME
 from local2.language.questions import QUESTION_WORDS, is_question
 from local2.language.sentences import PART_BREAK, split_lazily
-from local2.language.words import RUN, informative_words, stems
+from local2.language.words import RUN, informative_stems, informative_words, stems
 
 MESSAGE_CHARACTERS = 2_000
 """Maximum characters of a message that are read. A longer one is mostly pasted, and begins with its
@@ -224,7 +224,7 @@ class Salience:
     @cached_property
     def _taken_up(self) -> frozenset[str]:
         text = "\n".join(answer[:COMPARED_CHARACTERS] for answer in self._answers)
-        return frozenset(stems(informative_words(text)))
+        return informative_stems(text)
 
     def holds(self, statement: str) -> bool:
         """Return whether a statement is complete and its subject comes up in an answer.

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from local2.language.time import MONTHS
+from local2.language.words import is_informative, stems
+
 MAX_WORDS = 1_000
 """Maximum number of words of a text that are searched for names."""
 MAX_NAME_WORDS = 5
@@ -97,3 +100,11 @@ def _is_proper(name: str) -> bool:
         word.replace("'", "").isalpha() and (word[0].isupper() or word in _NAME_PARTS)
         for word in words
     )
+
+
+_MONTHS = frozenset(stems(month.lower() for month in MONTHS))
+
+
+def may_be_name(stem: str) -> bool:
+    """Return whether a stem may belong to a name. The stems of a record include its date."""
+    return is_informative(stem) and not stem.isdigit() and stem not in _MONTHS

@@ -41,6 +41,11 @@ def asks(sentence: str) -> bool:
     return may_ask and _SAVING.search(sentence) is None
 
 
+def without_questions(text: str) -> str:
+    """Return the sentences of a text that ask nothing."""
+    return " ".join(one for one in sentences(text) if not asks(one))
+
+
 def stating(text: str) -> float:
     """Return the fraction of a text's sentences that state something, from 0 to 1.
 

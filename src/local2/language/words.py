@@ -108,6 +108,11 @@ def informative_words(text: str) -> list[str]:
     return [word for word in dict.fromkeys(words(text, informative_pairs)) if is_informative(word)]
 
 
+def informative_stems(text: str) -> frozenset[str]:
+    """Return the stems of the informative words of a text."""
+    return frozenset(stems(informative_words(text)))
+
+
 def is_informative(word: str) -> bool:
     """Return whether a lower-case word shows what a text is about."""
     return word not in _STOP_WORDS

@@ -8,7 +8,7 @@ import structlog
 from msgspec import Struct
 
 from local2.errors import ModelRefusedError
-from local2.language.words import informative_words, stems
+from local2.language.words import informative_stems, informative_words, stems
 from local2.llm.framing import visible
 from local2.llm.models import StructuredModel
 from local2.memory.extraction.items import USER, Item, Passage, Utterance, topic_of_speaker
@@ -164,7 +164,7 @@ def _checked(found: _Found, users: Mapping[int, Utterance]) -> Item | None:
 def _is_stated(content: str, sources: Sequence[Utterance]) -> bool:
     """Return whether enough of an item's informative words occur in the messages, in some form."""
     spoken = chain.from_iterable((m.content, m.speaker or USER) for m in sources)
-    known = set(stems(informative_words("\n".join(spoken))))
+    known = informative_stems("\n".join(spoken))
     own = stems(informative_words(content))
     return sum(stem in known for stem in own) >= MIN_STATED * max(len(own), 1)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from local2.ledger.records import NewRecord
 from local2.memory.intake.echoes import OWN_RESULT
-from local2.memory.intake.episodes import new_episode
+from local2.memory.intake.episodes import episode_text, new_episode
 from local2.protocol.conversation import (
     ConversationMessage,
     SkippedMessage,
@@ -241,7 +241,7 @@ def records_of_turn(
         "timestamp_utc": turn.at.isoformat(),
         "tool_calls": len(turn.tool_calls),
     }
-    episode = new_episode(f"Q: {turn.query}\nA: {turn.answer}", metadata, caller, turn.at)
+    episode = new_episode(episode_text(turn.query, turn.answer), metadata, caller, turn.at)
     turn_id, owner, session_id = turn.query_id or episode.id, episode.owner, episode.session_id
     question = question_id_of(turn.query, turn_id, owner=owner, session_id=session_id)
     conversation = Conversation(

@@ -16,10 +16,9 @@ from datetime import datetime
 
 import msgspec
 
-from local2.language.questions import asks
+from local2.language.questions import without_questions
 from local2.language.refusals import is_refusal
-from local2.language.sentences import sentences
-from local2.language.words import informative_words, stems
+from local2.language.words import informative_stems
 from local2.ledger.door import Ledger
 from local2.ledger.records import NewRecord, Shown
 from local2.memory.shown import AnswerLog
@@ -152,7 +151,7 @@ def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence
         results: The results, as text, of these tools and of others that read the memory.
     """
     asked, answered = stems_of(query), stems_of(answer)
-    stated = stems_of(statements(query))
+    stated = stems_of(without_questions(query[:COMPARED_TEXT]))
     added = answered - asked
     used = [one.id for one in shown if _rests_on(stems_of(one.content), asked, added)]
     if used:
@@ -170,17 +169,12 @@ def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence
 
 def unanswered_metadata(query: str) -> Json:
     """Return the metadata of a question without an answer; empty if it also states something."""
-    return {} if stems_of(statements(query)) else {UNANSWERED: True}
-
-
-def statements(text: str) -> str:
-    """Return the sentences of a text that ask nothing."""
-    return " ".join(one for one in sentences(text[:COMPARED_TEXT]) if not asks(one))
+    return {} if stems_of(without_questions(query[:COMPARED_TEXT])) else {UNANSWERED: True}
 
 
 def stems_of(text: str) -> frozenset[str]:
     """Return the stems of the informative words of a text."""
-    return frozenset(stems(informative_words(text[:COMPARED_TEXT])))
+    return informative_stems(text[:COMPARED_TEXT])
 
 
 def _rests_on(source: frozenset[str], asked: frozenset[str], added: frozenset[str]) -> bool:

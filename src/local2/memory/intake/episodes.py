@@ -56,6 +56,17 @@ def storable_metadata(metadata: Json) -> Json:
     return kept if len(msgspec.json.encode(kept)) <= MAX_METADATA else {}
 
 
+def episode_text(query: str, answer: str | None) -> str:
+    """Return the text of an episode; without an answer, it only serves to identify the turn."""
+    return f"Q: {query}\nA: {answer}"
+
+
+def split_episode(text: str) -> tuple[str, str]:
+    """Return the question and the answer of a text that `episode_text` made."""
+    query, _, answer = text.removeprefix("Q: ").partition("\nA: ")
+    return query, answer
+
+
 def new_episode(content: str, metadata: Json, caller: Caller, now: datetime) -> NewRecord:
     """Return the record of an episode. The same content and query_id give the same id.
 

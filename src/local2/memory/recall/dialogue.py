@@ -16,7 +16,7 @@ import numpy as np
 from local2.language.features import HEAD
 from local2.language.questions import asks
 from local2.language.sentences import sentences
-from local2.language.words import informative_words, stems
+from local2.language.words import informative_stems
 from local2.ledger.columns import View
 from local2.ledger.entries import ECHO, UNANSWERED, Array, Flags, Positions
 from local2.ledger.search import Choice
@@ -79,8 +79,8 @@ def _only_asks(text: str, asked: frozenset[str]) -> bool:
     found = sentences(text)
     questions = [one for one in found if asks(one)]
     statements = [one for one in found if one not in questions]
-    return not asked.isdisjoint(stems(informative_words(" ".join(questions)))) and asked.isdisjoint(
-        stems(informative_words(" ".join(statements)))
+    return not asked.isdisjoint(informative_stems(" ".join(questions))) and asked.isdisjoint(
+        informative_stems(" ".join(statements))
     )
 
 
@@ -99,8 +99,8 @@ def nods(view: View, scores: Array, relevant: Flags) -> Choice[Array]:
     statements = {reply: int(before[reply]) for reply in replies}
     texts = yield from texts_at(view, {*replies, *statements.values()})
     for reply, statement in statements.items():
-        own = set(stems(informative_words(texts[reply])))
-        said = stems(informative_words(texts[statement]))
+        own = informative_stems(texts[reply])
+        said = informative_stems(texts[statement])
         asks_something = any(map(asks, sentences(f"{texts[statement]}\n{texts[reply]}")))
         if not asks_something and len(own.difference(said)) <= NOD_WORDS:
             share[reply] = NOD

@@ -1,7 +1,7 @@
 """Build the results of recall: the best records without duplicates, with their relations."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 
@@ -10,7 +10,6 @@ from local2.language.words import bare_words
 from local2.ledger.records import Record
 from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
-from local2.memory.recall.later import later_rows
 from local2.memory.recall.ranking import RankedRecord, Shares
 from local2.memory.recall.tuning import LATER_ITEMS
 from local2.protocol.memories import EPISODIC, ItemRelation
@@ -69,7 +68,7 @@ def first_items(
                 later.append(one.find_later() if may_have else [])
     if not any(later):
         return first
-    records = (yield DetailRequest(records=later_rows(later))).records
+    records = (yield DetailRequest(records=sorted({*chain.from_iterable(later)}))).records
     return [
         msgspec.structs.replace(item, later=_later(item.record, rows, records))
         for item, rows in zip(first, later, strict=True)

@@ -9,15 +9,14 @@ is compared together with its reply, or with what it replies to: "Sold it." says
 """
 
 import math
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
-from local2.language.time import MONTHS
-from local2.language.words import is_informative, stems
+from local2.language.names import may_be_name
 from local2.ledger.columns import View
 from local2.ledger.entries import EXTRACTED, Array, Flags, Floats, Positions
+from local2.memory.recall.likeness import EPSILON
 from local2.memory.recall.precedence import best_positions
 from local2.memory.recall.tuning import (
     ASSUMED_DEVIATION,
@@ -34,9 +33,6 @@ from local2.memory.recall.tuning import (
     MIN_RELEVANCE,
 )
 from local2.memory.recall.variants import USER_STRENGTH, Variants
-
-EPSILON = 1e-9
-_MONTHS = frozenset(stems(month.lower() for month in MONTHS))
 
 
 class LaterStatements:
@@ -108,9 +104,10 @@ class LaterStatements:
     def _rarity(self, stem: str) -> float:
         """Return how rare an informative stem is; 0 for others, and for those of a date."""
         if stem not in self._rarities:
-            names = is_informative(stem) and not stem.isdigit() and stem not in _MONTHS
-            size, count = self._view.size, self._view.frequency(stem) if names else 0
-            self._rarities[stem] = max(math.log((size + 1) / (count + 0.5)), 0.0) if names else 0.0
+            rarity = 0.0
+            if may_be_name(stem):
+                rarity = math.log((self._view.size + 1) / (self._view.frequency(stem) + 0.5))
+            self._rarities[stem] = max(rarity, 0.0)
         return self._rarities[stem]
 
     def _stems_of(self, position: int) -> frozenset[str]:
@@ -170,8 +167,3 @@ class LaterStatements:
         vectors[has] += self._view.vectors_at(partners[has])
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(lengths, EPSILON), np.float32)
-
-
-def later_rows(found: Sequence[Sequence[int]]) -> list[int]:
-    """Return all rows of several lists, each once."""
-    return sorted({row for rows in found for row in rows})

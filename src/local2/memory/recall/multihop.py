@@ -13,8 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from local2.language.time import MONTHS
-from local2.language.words import is_informative, stems
+from local2.language.names import may_be_name
 from local2.ledger.columns import View
 from local2.ledger.entries import Array, Flags, Positions
 from local2.memory.recall.likeness import Likeness, Wording
@@ -33,8 +32,6 @@ from local2.memory.recall.tuning import (
     RELATED_COVERAGE,
     UNRELATED_FACTOR,
 )
-
-_MONTHS = frozenset(stems(month.lower() for month in MONTHS))
 
 
 class Hops:
@@ -93,7 +90,7 @@ class Hops:
         """Yield positions and weight of each rare stem of a lead that the question lacks."""
         if self._view.column["wish"][lead]:
             return  # a wish about the form of answers names nothing
-        names = list(islice(filter(_may_be_name, self._view.stems(lead)), MAX_LEAD_STEMS + 1))
+        names = list(islice(filter(may_be_name, self._view.stems(lead)), MAX_LEAD_STEMS + 1))
         size = self._view.size
         for stem in names if len(names) <= MAX_LEAD_STEMS else ():
             if stem not in self._wording.stems:
@@ -126,8 +123,3 @@ class Hops:
         """Return the sums with which records rank just below their lead, given their weights."""
         lead_score = apply_weights(self._sums[lead] + self.share[lead], self._weights[lead])
         return remove_weights(np.full(len(found), lead_score - BELOW_LEAD), self._weights[found])
-
-
-def _may_be_name(stem: str) -> bool:
-    """Return whether a stem may belong to a name. The stems of a record include its date."""
-    return is_informative(stem) and not stem.isdigit() and stem not in _MONTHS

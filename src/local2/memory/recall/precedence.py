@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from local2.keys import is_user_topic
-from local2.language.questions import asks
-from local2.language.sentences import sentences
-from local2.language.words import informative_words, stems
+from local2.language.questions import without_questions
+from local2.language.words import informative_stems
 from local2.ledger.columns import View
 from local2.ledger.entries import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions
 from local2.ledger.search import Choice, DetailRequest
+from local2.memory.intake.episodes import split_episode
 from local2.memory.recall.likeness import Likeness, Wording
 from local2.memory.recall.query import Query
 from local2.memory.recall.tuning import (
@@ -158,9 +158,9 @@ class Echoes:
         for position, text in (yield from texts_at(self._view, set(read))).items():
             said = text
             if not self._view.column["spoken"][position]:
-                question, _, answer = text.removeprefix("Q: ").partition("\nA: ")
-                said = " ".join(one for one in sentences(question) if not asks(one)) or answer
-            stated[position] = frozenset(stems(informative_words(said)))
+                question, answer = split_episode(text)
+                said = without_questions(question) or answer
+            stated[position] = informative_stems(said)
         return stated
 
     def _repeats(
