@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from local2.background import in_background, running_task
+from local2.background import Backoff, in_background, running_task
 from own_logs import own_logs
 
 
@@ -66,3 +66,10 @@ async def test_a_job_that_failed_is_logged_at_once_and_raised_at_the_end() -> No
         ]
         with pytest.raises(OSError, match="It broke"):
             await resources.aclose()
+
+
+def test_pauses_double_up_to_the_longest_and_begin_again_after_a_success() -> None:
+    backoff = Backoff(0.5, 3.0)
+    assert [backoff.next_pause() for _ in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+    backoff.reset()
+    assert backoff.next_pause() == 0.5

@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 
+from local2.bounded_dict import BoundedDict
 from local2.errors import BadRequestError, OverloadedError, TooLargeError
 from local2.settings import LimitSettings, SlotLimits
 
@@ -280,7 +281,7 @@ class Rates:
     def __init__(self, rate: float, burst: int) -> None:
         self._rate = rate
         self._burst = float(max(burst, 1))
-        self._buckets: OrderedDict[object, tuple[float, float]] = OrderedDict()
+        self._buckets = BoundedDict[object, tuple[float, float]](MAX_BUCKETS)
 
     def take(self, owner: object) -> None:
         """Raise OverloadedError if the owner's bucket is empty."""
@@ -291,8 +292,6 @@ class Rates:
         tokens = min(tokens + (now - updated_at) * self._rate, self._burst)
         enough = tokens >= 1
         self._buckets[owner] = (tokens - 1 if enough else tokens, now)
-        if len(self._buckets) > MAX_BUCKETS:
-            self._buckets.popitem(last=False)
         if not enough:
             raise OverloadedError(
                 f"More than {self._rate:g} requests per second; nothing was done.",

@@ -1,4 +1,4 @@
-"""Run tasks in the background of a context, and stop them without losing a cancellation.
+"""Run tasks in the background of a context, stop them, and pause between attempts that fail.
 
 Awaiting a cancelled task and suppressing its CancelledError would also suppress the cancellation of
 the task that awaits it: that one would go on as if nothing had happened.
@@ -64,6 +64,26 @@ def cancellation_kept() -> Iterator[None]:
     yield
     if task and task.cancelling() > before:
         raise asyncio.CancelledError
+
+
+class Backoff:
+    """The pauses between attempts that fail: each is twice as long as the one before."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        """Pause for `first` seconds after the first failure, and never more than `longest`."""
+        self._first = first
+        self._longest = longest
+        self._next = first
+
+    def next_pause(self) -> float:
+        """Count a failure; return the seconds to wait before the next attempt."""
+        pause = self._next
+        self._next = min(2 * pause, self._longest)
+        return pause
+
+    def reset(self) -> None:
+        """Begin again with the first pause, after a success."""
+        self._next = self._first
 
 
 async def stop(task: asyncio.Task[None]) -> None:

@@ -14,7 +14,7 @@ from signal import SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 
 import structlog
 
-from local2.background import running_task
+from local2.background import Backoff, running_task
 from local2.bus.vector_client import VectorClient
 from local2.memory.tenant import Memories
 from local2.vectors.config import EXIT_SOFTWARE
@@ -82,16 +82,16 @@ class Child:
     async def watch(self) -> None:
         """Restart the child whenever it ends, until cancelled."""
         loop = asyncio.get_running_loop()
-        delay = FIRST_DELAY
+        backoff = Backoff(FIRST_DELAY, LAST_DELAY)
         while self._process is not None:
             begun = loop.time()
             code = await self._process.wait()
             self._on_exit(code)
             if loop.time() - begun > STEADY_SECONDS:
-                delay = FIRST_DELAY
+                backoff.reset()
+            delay = backoff.next_pause()
             log.warning("child_ended", module=self._module, exit_code=code, restart_in=delay)
             await asyncio.sleep(delay)
-            delay = min(delay * 2, LAST_DELAY)
             try:
                 await self.start()
             except OSError as error:  # retried, since `_process` has still ended

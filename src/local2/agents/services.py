@@ -5,7 +5,6 @@ caller. `SERVICES`, at the end, lists them all: a subject, the type of its paylo
 that answers, and who may ask. `ServiceHost` serves the services of one name on the bus.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -17,6 +16,7 @@ from msgspec import Raw
 from local2.admission import Admission
 from local2.agents.health import StatusReader, TurnsProblem
 from local2.backup.schedule import Backups
+from local2.bounded_dict import BoundedDict
 from local2.bus.connection import (
     CONCURRENT_MESSAGES,
     HEADER_OVERHEAD,
@@ -71,7 +71,7 @@ class PartialLines:
     """Lines that are too long for one message, until their last piece has arrived."""
 
     def __init__(self) -> None:
-        self._pieces_by_transfer: OrderedDict[tuple[object, str], list[bytes]] = OrderedDict()
+        self._pieces_by_transfer = BoundedDict[tuple[object, str], list[bytes]](MAX_TRANSFERS)
 
     def add(self, ask: ImportRequest, caller: Caller) -> bytes | None:
         """Add the next piece of a line; return the line once it is whole.
@@ -93,8 +93,6 @@ class PartialLines:
         if not ask.cut:
             return b"".join(pieces)
         self._pieces_by_transfer[transfer] = pieces
-        if len(self._pieces_by_transfer) > MAX_TRANSFERS:
-            self._pieces_by_transfer.popitem(last=False)
         return None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from local2.background import Backoff
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.participant import Participant
 from local2.bus.server import EmbeddedServer
@@ -67,13 +68,12 @@ class StreamKeeper(Participant):
         self._published.set()
 
     async def _probe_until_stored(self) -> None:
-        failures, pause = 0, PROBE_INTERVAL
+        failures, backoff = 0, Backoff(PROBE_INTERVAL, MAX_PAUSE)
         while (failure := await self._probe()) is not None:
             if not self.bus.lost.is_set():  # a lost connection recovers by itself
                 failures += 1
                 await self._repair(failure, patient=failures < FAILURES_BEFORE_RESTART)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, MAX_PAUSE)
+            await asyncio.sleep(backoff.next_pause())
         if self.problem is not None:
             log.info("turns_stored_again")
             self.problem = None

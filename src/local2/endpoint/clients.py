@@ -16,6 +16,7 @@ from typing import Any, Self
 import httpx
 import msgspec
 
+from local2.background import Backoff
 from local2.endpoint.address import (
     Endpoint,
     EndpointError,
@@ -75,7 +76,8 @@ class Retries:
         self._patience = within if patience is None else patience
         self._attempts = attempts
         self._made = 0
-        self._back_off = 0.0
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        self._pause = 0.0
         self._error: EndpointError | None = None
 
     @property
@@ -90,7 +92,7 @@ class Retries:
             EndpointError: The wait would exceed the time left, or `patience`.
         """
         limited = self._limit.seconds_left()
-        pause = max(limited, self._back_off)
+        pause = max(limited, self._pause)
         if pause > min(self.left, self._patience):
             error = self._error or EndpointError(
                 "limited", f"{self._endpoint.shown} currently accepts no requests."
@@ -111,7 +113,7 @@ class Retries:
         if not error.retryable or self._made >= self._attempts:
             raise error
         self._error = error
-        self._back_off = FIRST_PAUSE * 2 ** (self._made - 1) * random.uniform(0.75, 1.25)  # noqa: S311 - no secret
+        self._pause = self._backoff.next_pause() * random.uniform(0.75, 1.25)  # noqa: S311 - no secret
 
     def timeout_error(self) -> EndpointError:
         """Return the error of an attempt that ran out of time."""

@@ -5,7 +5,6 @@ nothing that other agents lack.
 """
 
 import asyncio
-from collections import OrderedDict
 from contextlib import AsyncExitStack, ExitStack
 from weakref import WeakValueDictionary
 
@@ -13,6 +12,7 @@ import msgspec
 import structlog
 
 from local2.admission import FairSlots
+from local2.bounded_dict import BoundedDict
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.participant import Participant
 from local2.client.tools import Toolbox, call_tool
@@ -67,7 +67,7 @@ class GeneratorAgent(Participant):
             )
         )
         self._sessions = WeakValueDictionary[SessionKey, GeneratorSession]()
-        self._recent = OrderedDict[SessionKey, GeneratorSession]()
+        self._recent = BoundedDict[SessionKey, GeneratorSession](MAX_SESSIONS)
         self._events = SessionEvents(bus)
         self._publisher = TurnPublisher(bus)
         self._toolbox = Toolbox(bus, source=NAME, on_change=self._note_change)
@@ -164,9 +164,6 @@ class GeneratorAgent(Participant):
         """Keep the most recent sessions; any other one exists only while a turn uses it."""
         key = caller.user, caller.session_id
         self._sessions[key] = self._recent[key] = session
-        self._recent.move_to_end(key)
-        if len(self._recent) > MAX_SESSIONS:
-            self._recent.popitem(last=False)
         return session
 
     def _note_change(self) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from local2.background import Backoff
 from local2.bus.connection import Connection, Headers
 from local2.bus.identity import bearer
 from local2.bus.streams import publish_durably
@@ -150,14 +151,13 @@ class TurnPublisher:
             self._storing = asyncio.create_task(self._store_waiting())
 
     async def _store_waiting(self) -> None:
-        delay = RETRY_DELAY
+        backoff = Backoff(RETRY_DELAY, MAX_RETRY_DELAY)
         while self._waiting:
             if await self._store(self._waiting[0]):
                 self._waiting.popleft()
-                delay = RETRY_DELAY
+                backoff.reset()
             else:
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, MAX_RETRY_DELAY)
+                await asyncio.sleep(backoff.next_pause())
         log.info("kept_turns_stored")
 
 

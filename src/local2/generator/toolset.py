@@ -4,13 +4,13 @@ Tool schemas are part of every prompt, and a bus may offer hundreds of them. So 
 has used are preferred.
 """
 
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 import msgspec
 import structlog
 
+from local2.bounded_dict import BoundedDict
 from local2.bus.connection import Connection
 from local2.bus.outputs import with_preview
 from local2.client.tools import call_tool
@@ -97,7 +97,7 @@ class RecentTools:
     """The tools that were called for each user, most recent first."""
 
     def __init__(self) -> None:
-        self._by_user = OrderedDict[str | None, list[str]]()
+        self._by_user = BoundedDict[str | None, list[str]](MAX_USERS)
 
     def of(self, user: str | None) -> list[str]:
         return self._by_user.get(user, [])
@@ -106,9 +106,6 @@ class RecentTools:
         """Put these tools first, and drop the least recent tools and users beyond the limits."""
         newest = dict.fromkeys([*reversed(list(names)), *self.of(user)])
         self._by_user[user] = list(newest)[:MAX_TOOLS]
-        self._by_user.move_to_end(user)
-        if len(self._by_user) > MAX_USERS:
-            self._by_user.popitem(last=False)
 
 
 class ToolMenu:

@@ -11,14 +11,13 @@ last seconds, which were never acknowledged.
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 import structlog
 
+from local2.bounded_dict import BoundedDict
 from local2.errors import StorageError
 from local2.ledger.door import Upkeep
 from local2.ledger.records import TENANT_OWNED
@@ -45,9 +44,6 @@ RECORDS_PER_TRANSACTION = 500
 """Number of records per transaction."""
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 log = structlog.get_logger()
 
 
@@ -56,18 +52,17 @@ class AnswerLog:
 
     def __init__(self, since: datetime) -> None:
         self.since = since
-        self._results = OrderedDict[bytes, tuple[str, ...]]()
-        self._sessions = OrderedDict[tuple[str, str], dict[str, None]]()
+        self._results = BoundedDict[bytes, tuple[str, ...]](MAX_RESULTS)
+        self._sessions = BoundedDict[tuple[str, str], dict[str, None]](MAX_SESSIONS)
 
     def add(self, caller: Caller, tool: str, content: str, ids: Iterable[str]) -> None:
         """Log that a tool is about to answer `content`, which shows these records."""
         owner, shown = caller.user or TENANT_OWNED, tuple(ids)
-        _put_bounded(self._results, _digest(owner, tool, content), shown, MAX_RESULTS)
+        self._results[_digest(owner, tool, content)] = shown
         if shown:
             key = owner, caller.session_id or NO_SESSION
             latest = dict.fromkeys((*self._sessions.get(key, ()), *shown[:MAX_SHOWN]))
-            latest = dict.fromkeys(list(latest)[-MAX_SHOWN:])
-            _put_bounded(self._sessions, key, latest, MAX_SESSIONS)
+            self._sessions[key] = dict.fromkeys(list(latest)[-MAX_SHOWN:])
 
     def shown_in(self, owner: str, tool: str, content: str) -> tuple[str, ...] | None:
         """Return the ids of the records in a result; None if it is not a result of this memory."""
@@ -77,13 +72,6 @@ class AnswerLog:
         """Return the ids of the records shown to a session, or in calls without a session."""
         keys = (owner, session_id or NO_SESSION), (owner, NO_SESSION)
         return tuple(dict.fromkeys(id_ for key in keys for id_ in self._sessions.get(key, ())))
-
-
-def _put_bounded(held: OrderedDict[K, V], key: K, value: V, max_size: int) -> None:
-    held[key] = value
-    held.move_to_end(key)
-    if len(held) > max_size:
-        held.popitem(last=False)
 
 
 def _digest(owner: str, tool: str, content: str) -> bytes:

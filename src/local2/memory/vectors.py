@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from local2.background import Backoff
 from local2.errors import IndexDamagedError
 from local2.ledger.door import IndexedRecords
 from local2.ledger.upkeep import Waiting
@@ -150,6 +151,7 @@ class Damage:
         self.reason = ""
         self.pending = False
         """Whether the index must still be emptied; afterwards it is filled again."""
+        self._backoff = Backoff(FIRST_PAUSE, LAST_PAUSE)
         self._pause = 0.0
         self._due = 0.0
         self._rebuilt_until = -math.inf
@@ -160,8 +162,11 @@ class Damage:
         if self.pending:
             return False
         now = self._clock()
-        was_stable = now >= self._rebuilt_until
-        self._pause = 0.0 if was_stable else min(max(FIRST_PAUSE, 2 * self._pause), LAST_PAUSE)
+        if now >= self._rebuilt_until:  # it was stable: rebuild it at once
+            self._backoff.reset()
+            self._pause = 0.0
+        else:
+            self._pause = self._backoff.next_pause()
         self._due = now + self._pause
         self.reason, self.pending = reason, True
         return True

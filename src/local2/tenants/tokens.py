@@ -5,7 +5,6 @@ be used as a secret. A tenant may have several keys, so that a key can be replac
 the old one are still in use.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from local2.bounded_dict import BoundedDict
 from local2.errors import ForbiddenError
 from local2.protocol.envelope import Name, Role, utc_now
 
@@ -63,7 +63,7 @@ class Verifier:
     def __init__(self, tenant: str, keys: Sequence[TokenKey]) -> None:
         self._tenant = tenant
         self._keys = keys
-        self._persons_by_token = OrderedDict[str, Person]()
+        self._persons_by_token = BoundedDict[str, Person](MAX_CACHED)
 
     def person(self, token: str, at: datetime | None = None) -> Person:
         """Return the person that the token names; it must be valid `at` that time, or now.
@@ -74,8 +74,6 @@ class Verifier:
         person = self._persons_by_token.get(token)
         if person is None:
             person = self._persons_by_token[token] = self._verify(token)
-            if len(self._persons_by_token) > MAX_CACHED:
-                self._persons_by_token.popitem(last=False)
         moment, slack = at or utc_now(), timedelta(seconds=LEEWAY)
         if moment - slack > person.until:
             raise _refusal("it has expired")

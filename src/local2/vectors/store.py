@@ -97,7 +97,7 @@ class VectorStore:
             hits.cached = True
             return hits
         hits = await loaded.queries.ask(ask.text, patience=ask.patience, then=nearest)
-        loaded.keep(ask.text, np.frombuffer(hits.question, np.float32))
+        loaded.recent[ask.text] = np.frombuffer(hits.question, np.float32)
         return hits
 
     async def upsert(self, ask: VectorUpsert) -> VectorsStored:

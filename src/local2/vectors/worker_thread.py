@@ -10,12 +10,13 @@ import os
 import queue
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import structlog
 
+from local2.bounded_dict import BoundedDict
 from local2.errors import VectorError
 from local2.vectors.config import EXIT_SOFTWARE
 from local2.vectors.embedder import Embedder, FloatMatrix
@@ -170,17 +171,12 @@ class LoadedEmbedder:
         self.queries: Batcher[str, FloatMatrix] = Batcher(
             self.asking, self._embed_queries, limit=QUERY_BATCH_SIZE
         )
-        self.recent: OrderedDict[str, FloatMatrix] = OrderedDict()
+        self.recent = BoundedDict[str, FloatMatrix](QUERIES_CACHED)
+        """The vectors of recent questions: the same question is not embedded again."""
 
     @property
     def name(self) -> str:
         return self.embedder.name
-
-    def keep(self, text: str, vector: FloatMatrix) -> None:
-        """Cache a question's vector, so that the same question is not embedded again."""
-        self.recent[text] = vector
-        if len(self.recent) > QUERIES_CACHED:
-            self.recent.popitem(last=False)
 
     def condition(self) -> tuple[int, str | None]:
         """Return the dimensions and None, or 0 and the reason why the embedder does not work."""

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from local2.bounded_dict import BoundedDict
 from local2.ledger.columns import Columns
 from local2.ledger.entries import Candidate, Positions
 from local2.ledger.search import Place, Search
@@ -194,19 +195,17 @@ class WorkingSets:
         self._rows = rows
         self._budget = budget
         self._sets: dict[tuple[str, Places], _WorkingSet] = {}
-        self._large: OrderedDict[Places, None] = OrderedDict()
+        self._large = BoundedDict[Places, None](PAGE)
+        """The memories that were too large; they hardly ever shrink."""
 
     async def fits(self, places: Places) -> bool:
-        """Return whether a memory is small enough to be scored as a whole.
-
-        Large memories are remembered, since they hardly ever shrink.
-        """
+        """Return whether a memory is small enough to be scored as a whole."""
         if any(held == places for _, held in self._sets):
             return True
         if places not in self._large:
             if await self._rows.read(partial(self._count, places)) <= MAX_RECORDS:
                 return True
-            self._remember_large(places)
+            self._large[places] = None
         return False
 
     async def prepare(self, embedder: str) -> None:
@@ -229,7 +228,7 @@ class WorkingSets:
         if size > MAX_RECORDS or known.columns.outdated > OUTDATED_SHARE * size:
             self._drop(key)  # it is read again when next used
             if size - known.columns.outdated > MAX_RECORDS:
-                self._remember_large(places)
+                self._large[places] = None
                 return None
         if key in self._sets:
             self._budget.use((self, key), size, partial(self._sets.pop, key, None))
@@ -249,11 +248,6 @@ class WorkingSets:
             connection, "count_in", places=as_json(places), limit=MAX_RECORDS + 1
         ).fetchone()
         return int(count)
-
-    def _remember_large(self, places: Places) -> None:
-        self._large[places] = None
-        if len(self._large) > PAGE:
-            self._large.popitem(last=False)
 
 
 def candidates_of(rows: Sequence[Row]) -> list[Candidate]:

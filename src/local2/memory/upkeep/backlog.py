@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from local2.background import Backoff
 from local2.errors import (
     BusError,
     Local2Error,
@@ -116,7 +117,7 @@ class Runner:
         self.problem: str | None = None
         """The reason why the job pauses, until it succeeds."""
         self._reported: str | None = None
-        self._pause = FIRST_PAUSE
+        self._backoff = Backoff(FIRST_PAUSE, job.longest_pause)
 
     def wake(self, *, many: bool = False) -> None:
         """Wake the loop after tasks were added. `many`: wait for more, which probably follow."""
@@ -157,8 +158,7 @@ class Runner:
                 due = await self._queue.next_due(*self._job.kinds)
             except Local2Error as error:
                 self._note_delay(str(error))
-                await self.pause(self._pause)
-                self._pause = min(2 * self._pause, self._job.longest_pause)
+                await self.pause(self._backoff.next_pause())
             else:
                 self._note_success()
                 await _wait(self._work, self._seconds_until(due) if due else None)
@@ -257,7 +257,7 @@ class Runner:
             event = f"{self._job.name}_resumed"
             log.info(event)
         self.problem = self._reported = None
-        self._pause = FIRST_PAUSE
+        self._backoff.reset()
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> None:
