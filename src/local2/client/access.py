@@ -1,17 +1,22 @@
-"""Connect to the running stack with the settings' credentials, and send requests to its services.
+"""Connect to a stack with the settings' credentials, and send requests to its services.
+
+Commands use the running stack while they last (`connected`). Programs that stay, such as those with
+an open memory and the MCP server, start one if there is none and follow it when it starts again
+(`StackConnection`).
 
 Services are not tools: they reply with a payload or with an error, which `ask` raises.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from local2.bus.connection import Connection, connect
 from local2.bus.identity import bearer
+from local2.client.embedded import ensure_stack, is_elsewhere, stack_running
 from local2.errors import (
     BusError,
     OverloadedError,
@@ -21,11 +26,12 @@ from local2.errors import (
     error_from_code,
 )
 from local2.home import running_url
+from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, encode, seal_from
 from local2.protocol.payloads import ErrorReply
 from local2.protocol.tool_messages import ERROR_CODE
 from local2.settings import Settings
-from local2.tenants.credentials import credentials_of, has_accounts, memory_credentials
+from local2.tenants.credentials import OwnTokens, credentials_of, has_accounts, memory_credentials
 
 T = TypeVar("T")
 CLIENT = Sender(agent="client")
@@ -57,6 +63,107 @@ async def connected(
     url = running_url(settings)
     async with connect(url, name=name, patience=patience, credentials=credentials) as bus:
         yield bus
+
+
+class StackConnection:
+    """The connection of a program that stays to the stack that the settings name.
+
+    It works in the event loop that made it, while its context lasts. If no stack runs, one is
+    started, and stays until the context ends, unless the settings name a stack elsewhere.
+    """
+
+    def __init__(self, settings: Settings, *, name: str, user: str | None = None) -> None:
+        self._settings = settings
+        self._name = name
+        self._user = user
+        self._opening = asyncio.Lock()
+        self._share = AsyncExitStack()
+        """Keeps the stack running."""
+        self._is_sharing = False
+        self._connection = AsyncExitStack()
+        self._bus: Connection | None = None
+        self._url = ""
+        self._closed = False
+        self.tokens = OwnTokens(settings.bus)
+        self.can_name_users = not (settings.bus.credentials or settings.bus.token)
+        """Whether a request may name any user: the stack has no accounts, or this client can make
+        the user's token."""
+        self.loop = asyncio.get_running_loop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._closed = True
+        async with self._share:
+            await self._connection.aclose()
+
+    async def bus(self, *, renew: bool = False) -> Connection:
+        """Return the connection; open it first if there is none, or the stack's address changed.
+
+        A lost connection to the same address reconnects by itself, and sends then what is sent
+        now. With `renew`, it is replaced, with all its subscriptions.
+
+        Raises:
+            StackNotRunningError: No stack runs or starts, or it does not answer.
+            ForbiddenError: The stack refuses the credentials.
+            ConfigError: The credentials cannot be read.
+            UnwritableError: The data folder of a stack on this machine cannot be written to.
+            BusError: The context has ended, or this is another event loop.
+        """
+        if self._closed:
+            raise BusError(
+                "This memory is closed: the context that opened it has ended.",
+                remedy="Use it inside `async with local2.connect(…)`.",
+            )
+        if asyncio.get_running_loop() is not self.loop:
+            raise BusError(
+                "This memory was opened in another event loop, and works only in that one.",
+                remedy="Open one in each loop, or call this one with "
+                "`asyncio.run_coroutine_threadsafe(…, memory.loop)`.",
+            )
+        if self._bus is not None and not self._bus.lost.is_set():
+            return self._bus
+        async with self._opening:
+            if not self._is_sharing:
+                await self._share.enter_async_context(stack_running(self._settings))
+                self._is_sharing = True
+            elif not is_elsewhere(self._settings.bus):
+                await ensure_stack(self._settings)
+            url = running_url(self._settings)
+            if self._bus is None or renew or url != self._url:
+                self._bus = None
+                await self._connection.aclose()
+                self._bus = await self._connection.enter_async_context(
+                    connected(self._settings, name=self._name, user=self._user)
+                )
+                self._url = url
+            return self._bus
+
+    async def run(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+        """Do work over the connection. If it is lost meanwhile, fail at once.
+
+        If it is already lost, the work waits for the reconnection as long as for its answer.
+
+        Raises:
+            StackNotRunningError: The connection was lost during the work, or cannot be opened.
+        """
+        bus = await self.bus()
+        return await (work(bus) if bus.lost.is_set() else await_while_connected(bus, work(bus)))
+
+    async def has_ended(self) -> bool:
+        """Return whether the stack has ended and no other one has started yet.
+
+        Neither its bus server nor its process id shows this: the server outlives the stack briefly,
+        and a killed process exists until it is reaped.
+        """
+        if is_elsewhere(self._settings.bus) or self._bus is None:
+            return False
+        try:
+            await self._bus.request(subjects.MEMORY_READY, b"")
+        except BusError:
+            return True
+        return False
 
 
 async def ask(  # noqa: PLR0913 - the parts of a request

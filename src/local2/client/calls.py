@@ -1,4 +1,4 @@
-"""One caller's tool calls, over a connection that reconnects when the stack's address changes.
+"""One caller's tool calls, over a connection that follows the stack.
 
 Error results are raised as the exceptions of their codes, and data is converted to Structs. Topics
 are read and written by their keys: `await memory.topics["user.name"]`.
@@ -6,20 +6,17 @@ are read and written by their keys: `await memory.topics["user.name"]`.
 
 import asyncio
 import json
-from collections.abc import Coroutine, Generator
-from contextlib import AsyncExitStack
-from typing import Any, Self, TypeVar
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 import msgspec
 
 from local2.bus.connection import Connection
 from local2.bus.identity import bearer
 from local2.bus.streams import publish_durably
-from local2.client.access import ask, await_while_connected, connected
-from local2.client.embedded import ensure_stack, is_elsewhere
+from local2.client.access import StackConnection, ask
 from local2.client.tools import ask_tool
 from local2.errors import (
-    BusError,
     InvalidArgumentsError,
     StackNotRunningError,
     ToolFailedError,
@@ -27,14 +24,11 @@ from local2.errors import (
     error_from_code,
     quoted,
 )
-from local2.home import running_url
 from local2.protocol import subjects
 from local2.protocol.answers import RecalledTopic, Receipt, SavedTopic
 from local2.protocol.envelope import Sender, encode, seal_from
 from local2.protocol.memories import Version, Versions
 from local2.protocol.payloads import Feedback, Json, ToolResult
-from local2.settings import Settings
-from local2.tenants.credentials import OwnTokens
 
 ERASURE_TIMEOUT = 3600.0
 """Seconds that an erasure may take: erasing a million records takes minutes."""
@@ -67,98 +61,6 @@ def _encoded(name: str, value: Any) -> msgspec.Raw:
         return msgspec.Raw(_json.encode(plain).encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
-
-
-class StackConnection:
-    """A connection to the stack that the settings name, bound to the current event loop.
-
-    It is open while its context lasts.
-    """
-
-    def __init__(self, settings: Settings, *, name: str, user: str | None = None) -> None:
-        self._settings = settings
-        self._name = name
-        self._user = user
-        self._opening = asyncio.Lock()
-        self._connection = AsyncExitStack()
-        self._bus: Connection | None = None
-        self._url = ""
-        self._closed = False
-        self.tokens = OwnTokens(settings.bus)
-        self.can_name_users = not (settings.bus.credentials or settings.bus.token)
-        """Whether a request may name any user: the stack has no accounts, or this client can make
-        the user's token."""
-        self.loop = asyncio.get_running_loop()
-
-    async def __aenter__(self) -> Self:
-        await self.bus()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._closed = True
-        await self._connection.aclose()
-
-    async def bus(self) -> Connection:
-        """Return the connection. A lost one reconnects by itself while the address is the same.
-
-        If no stack runs, start one, unless the settings name a stack elsewhere.
-
-        Raises:
-            StackNotRunningError: No stack runs or starts, or it does not answer.
-            ForbiddenError: The stack refuses the credentials.
-            ConfigError: The credentials cannot be read.
-            BusError: The context has ended, or this is another event loop.
-        """
-        self._check_usable()
-        if self._bus is not None and not self._bus.lost.is_set():
-            return self._bus
-        async with self._opening:
-            if not is_elsewhere(self._settings.bus):
-                await ensure_stack(self._settings)
-            url = running_url(self._settings)
-            if self._bus is None or url != self._url:
-                self._bus = await self._reconnect()
-                self._url = url
-            return self._bus
-
-    async def has_ended(self) -> bool:
-        """Return whether the stack has ended and no other one has started yet.
-
-        Neither its bus server nor its process id shows this: the server outlives the stack briefly,
-        and a killed process exists until it is reaped.
-        """
-        if is_elsewhere(self._settings.bus) or self._bus is None:
-            return False
-        try:
-            await self._bus.request(subjects.MEMORY_READY, b"")
-        except BusError:
-            return True
-        return False
-
-    def _check_usable(self) -> None:
-        if self._closed:
-            raise BusError(
-                "This memory is closed: the context that opened it has ended.",
-                remedy="Use it inside `async with local2.connect(…)`.",
-            )
-        if asyncio.get_running_loop() is not self.loop:
-            raise BusError(
-                "This memory was opened in another event loop, and works only in that one.",
-                remedy="Open one in each loop, or call this one with "
-                "`asyncio.run_coroutine_threadsafe(…, memory.loop)`.",
-            )
-
-    async def _reconnect(self) -> Connection:
-        await self._connection.aclose()
-        self._bus = None
-        return await self._connection.enter_async_context(
-            connected(self._settings, name=self._name, user=self._user)
-        )
-
-
-async def _await_answer(bus: Connection, work: Coroutine[Any, Any, T]) -> T:
-    """Await work over the bus until the connection is lost; during a reconnect, wait for it."""
-    return await (work if bus.lost.is_set() else await_while_connected(bus, work))
 
 
 class Calls:
@@ -199,9 +101,8 @@ class Calls:
             Local2Error: The service refused it, or could not be reached.
         """
         caller = await self.caller_with_token()
-        bus = await self.bus()
-        return await _await_answer(
-            bus, ask(bus, subject, payload, into, caller, timeout=self._timeout)
+        return await self._stack.run(
+            lambda bus: ask(bus, subject, payload, into, caller, timeout=self._timeout)
         )
 
     async def call(self, tool: str, args: Json, within: float | None = None) -> ToolResult:
@@ -213,10 +114,9 @@ class Calls:
         encoded_args = encoded(args)
         seconds = self._timeout if within is None else within
         caller = await self.caller_with_token()
-        bus = await self.bus()
         try:
-            result = await _await_answer(
-                bus, ask_tool(bus, tool, encoded_args, caller=caller, timeout=seconds)
+            result = await self._stack.run(
+                lambda bus: ask_tool(bus, tool, encoded_args, caller=caller, timeout=seconds)
             )
         except UnknownToolError as error:
             if not await self._stack.has_ended():

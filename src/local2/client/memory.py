@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from local2.client.calls import Calls, StackConnection, Topics, check_named
-from local2.client.embedded import stack_running
+from local2.client.access import StackConnection
+from local2.client.calls import Calls, Topics, check_named
 from local2.client.items import Items
 from local2.config_files import load_settings
 from local2.errors import InvalidArgumentsError
@@ -84,9 +84,9 @@ async def connect(  # noqa: PLR0913 - the caller and the stack
     async with AsyncExitStack() as resources:
         if not is_configured():
             resources.enter_context(logging_to(level="error"))
-        await resources.enter_async_context(stack_running(settings))
         stack = StackConnection(settings, name=agent or "local2 client", user=user)
         await resources.enter_async_context(stack)
+        await stack.bus()
         caller = Sender(user=user, agent=agent, session_id=session)
         yield Memory(Calls(stack, caller, timeout))
 

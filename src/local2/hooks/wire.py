@@ -1,7 +1,7 @@
 """Send a few requests over NATS on a plain socket, within a deadline.
 
-Importing nats-py takes longer than a prompt may wait, and hooks need little of the protocol: to
-connect, to publish, and to read the inbox.
+Hooks do not use `client.access`, because importing nats-py takes longer than a prompt may wait
+(decision 0021). They need little of the protocol: to connect, to publish, and to read the inbox.
 """
 
 import base64

@@ -1,19 +1,18 @@
-"""Keep a connection to the stack, and choose the tools on its bus that clients may call.
+"""Know the tools on the stack's bus, and choose those that clients may call.
 
-The connection is restored, and the stack restarted if necessary, while clients are served. Models
-choose worse among many tools, so clients see only some of the memory's own by default.
+Models choose worse among many tools, so clients see only some of the memory's own by default.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
 import structlog
 
 from local2.background import stop
 from local2.client import READ_OUTPUT_TOOL, Connection, fit_result
-from local2.client.access import await_while_connected, connected
-from local2.client.embedded import stack_running
+from local2.client.access import StackConnection, await_while_connected
 from local2.client.tools import OnProgress, Toolbox, call_tool
 from local2.errors import (
     BusError,
@@ -27,7 +26,6 @@ from local2.errors import (
 from local2.protocol.envelope import Sender
 from local2.protocol.payloads import Json, ToolResult, ToolSchema
 from local2.settings import McpSettings, Settings
-from local2.tenants.credentials import OwnTokens
 
 T = TypeVar("T")
 
@@ -72,18 +70,18 @@ class ReachedStack(NamedTuple):
 
 
 class Link:
-    """A connection to the stack, which is restored while its context lasts.
+    """Knows the tools of the stack while its context lasts, and connects again whenever it is lost.
 
+    It does so at once and not when a client asks, since clients are told of changed tools:
     `on_change` is called when the stack is reached, and when a tool on its bus is new or changed.
     """
 
     def __init__(self, settings: Settings, *, user: str, on_change: Callable[[], None]) -> None:
-        self._settings = settings
-        self._user = user
+        self._stack = StackConnection(settings, name=NAME, user=user)
         self._on_change = on_change
         self._reached: asyncio.Future[ReachedStack] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
-        self.tokens = OwnTokens(settings.bus)
+        self.tokens = self._stack.tokens
 
     async def __aenter__(self) -> Self:
         self._connecting = asyncio.create_task(self._stay_connected())
@@ -118,15 +116,18 @@ class Link:
         return await await_while_connected(stack.bus, work(stack))
 
     async def _stay_connected(self) -> None:
-        while not self._closing.is_set():
-            try:
-                await self._connect_until_lost()
-            except Local2Error as error:
-                log.warning("stack_not_reached", reason=str(error))
-                await self._pass_error(error)
-            except Exception:
-                log.exception("stack_not_reached")
-                await self._pass_error(BusError("The memory cannot be reached; the log says why."))
+        async with self._stack:
+            while not self._closing.is_set():
+                try:
+                    await self._follow_tools_until_lost()
+                except Local2Error as error:
+                    log.warning("stack_not_reached", reason=str(error))
+                    await self._pass_error(error)
+                except Exception:
+                    log.exception("stack_not_reached")
+                    await self._pass_error(
+                        BusError("The memory cannot be reached; the log says why.")
+                    )
 
     async def _pass_error(self, error: Local2Error) -> None:
         """Raise this error in all waiting callers, then pause before the next attempt."""
@@ -135,29 +136,15 @@ class Link:
         await asyncio.sleep(RETRY_DELAY)
         self._reached = asyncio.get_running_loop().create_future()
 
-    async def _connect_until_lost(self) -> None:
-        """Connect to the stack, and return when the connection is lost."""
-        async with (
-            stack_running(self._settings),
-            connected(self._settings, name=NAME, user=self._user) as bus,
-            Toolbox(bus, source=NAME, on_change=self._on_change) as tools,
-        ):
+    async def _follow_tools_until_lost(self) -> None:
+        bus = await self._stack.bus(renew=True)
+        async with Toolbox(bus, source=NAME, on_change=self._on_change) as tools:
             await tools.settle()
             self._reached.set_result(ReachedStack(bus, tools))
             self._on_change()
-            await _wait_for_any(bus.lost, self._closing)
+            with suppress(StackNotRunningError):  # the connection was lost
+                await await_while_connected(bus, self._closing.wait())
             self._reached = asyncio.get_running_loop().create_future()
-
-
-async def _wait_for_any(*events: asyncio.Event) -> None:
-    """Return when one of the events is set."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 Profile = Callable[[ToolSchema], bool]

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from local2._version import __version__
 from local2.app import open_stack
+from local2.bus.tool_host import ToolHost
 from local2.client import BusMessage, Connection, connect
-from local2.client.hosting import ToolHost
 from local2.client.queries import QueryClient
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller, encode, header_of, seal
