@@ -1,5 +1,7 @@
 """A prompt holds the end of the conversation, and a background that leaves room for it."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
@@ -9,11 +11,12 @@ from local2.generator.prompt import (
     COMPRESSED,
     Background,
     Prompt,
-    PromptMemory,
-    PromptNote,
     PromptWriter,
 )
+from local2.protocol.answers import Note, TopMemory
+from local2.protocol.memories import StatedBy
 
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ROOM = 1_000
 ANSWERED = [
     Message(role=role, content=f"{role} {number}")
@@ -22,6 +25,23 @@ ANSWERED = [
 ]
 QUESTION = Message(role="user", content="And now?")
 LONG = "word " * 20_000
+
+
+def memory(content: str, *, topic: str | None = None, by: StatedBy = "other") -> TopMemory:
+    return TopMemory(
+        id="m1",
+        content=content,
+        importance=1.0,
+        event_time=NOW,
+        scope="user",
+        by=by,
+        source_class="stated",
+        topic=topic,
+    )
+
+
+def note(content: str) -> Note:
+    return Note(position=0, role="planner", content=content, event_time=NOW)
 
 
 def writer(background: Background, room: int = ROOM) -> PromptWriter:
@@ -33,14 +53,12 @@ def writer(background: Background, room: int = ROOM) -> PromptWriter:
 @pytest.mark.parametrize(
     "background",
     [
-        pytest.param(Background(memories=[PromptMemory(content=LONG)]), id="one long memory"),
-        pytest.param(
-            Background(notes=[PromptNote(role="planner", content=LONG)] * 15), id="long notes"
-        ),
+        pytest.param(Background(memories=[memory(LONG)]), id="one long memory"),
+        pytest.param(Background(notes=[note(LONG)] * 15), id="long notes"),
         pytest.param(
             Background(
-                memories=[PromptMemory(content=LONG)] * 10,
-                notes=[PromptNote(role="planner", content=LONG)] * 15,
+                memories=[memory(LONG)] * 10,
+                notes=[note(LONG)] * 15,
             ),
             id="both",
         ),
@@ -59,10 +77,10 @@ def test_a_long_background_is_cut_and_leaves_room_for_the_conversation(
 
 def test_only_the_long_entries_of_a_background_are_cut() -> None:
     memories = [
-        PromptMemory(content=LONG),
-        PromptMemory(topic="user.name", content="Richard", by="self"),
+        memory(LONG),
+        memory("Richard", topic="user.name", by="self"),
     ]
-    notes = [PromptNote(role="planner", content="The cake is ordered.")]
+    notes = [note("The cake is ordered.")]
 
     system = writer(Background(memories=memories, notes=notes)).write([QUESTION]).messages[0]
 
@@ -78,12 +96,12 @@ def test_only_the_long_entries_of_a_background_are_cut() -> None:
 
 def test_a_background_that_fits_is_shown_unchanged() -> None:
     lines = [f"Fact {number} that somebody told." for number in range(10)]
-    background = Background(memories=[PromptMemory(content=line) for line in lines])
+    background = Background(memories=[memory(line) for line in lines])
 
     system = writer(background).write([QUESTION]).messages[0]
 
     shown = system.content.split("\n")[4:-1]
-    assert [f"- {line} [stated by somebody]" for line in lines] == shown
+    assert [f"- {line} [stated by somebody else]" for line in lines] == shown
 
 
 def exchange(number: int, *, results: int = 3, words: int = 200) -> list[Message]:

@@ -47,7 +47,10 @@ _REFUSED_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 class ToolCallMsg(msgspec.Struct, frozen=True):
-    """A call of a tool. `arguments` is JSON text, as models write it."""
+    """A call of a tool. `arguments` is JSON text, as models write it.
+
+    It is a type of its own because this package's callers choose its fields: they are OpenAI's.
+    """
 
     id: str
     call_id: str
@@ -120,6 +123,9 @@ class MessageContent(msgspec.Struct, frozen=True):
 
 class Message(msgspec.Struct, frozen=True):
     """One message. `images` are URLs, data URIs or paths.
+
+    It is a type of its own because it holds whatever any model's API takes; `ChatMessage` has only
+    what our adapters send.
 
     A list as content holds parts, each with a type and the field that the type names, such as
     `{"type": "text", "text": …}`. Any other list is data, and so is a dict. `reasoning_details` are

@@ -68,7 +68,7 @@ log = structlog.get_logger()
 
 
 class SourceMessage(Struct, frozen=True):
-    """A message in the form that the summarising model reads."""
+    """A message as the summarising model reads it: its fields are part of the prompt."""
 
     role: str
     name: str | None

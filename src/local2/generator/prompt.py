@@ -15,7 +15,7 @@ from local2.conversation.message import Message, is_from_user, text_of
 from local2.conversation.parts import text_and_parts
 from local2.llm.framing import fact_line, note_line, section
 from local2.llm.models import ChatMessage, ToolCall
-from local2.protocol.memories import SourceClass
+from local2.protocol.answers import Note, TopMemory
 from local2.protocol.payloads import Json
 
 BACKGROUND_FRACTION = 2
@@ -31,28 +31,11 @@ QUOTED = (
 )
 
 
-class PromptNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A note of the session. `merges`: how many notes it replaces; 0 for a single note."""
-
-    role: str
-    content: str
-    merges: int = 0
-
-
-class PromptMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that matters in every turn. `by` names who stated it, if that is known."""
-
-    content: str
-    topic: str | None = None
-    by: str | None = None
-    source_class: SourceClass | None = None
-
-
 class Background(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a prompt besides the conversation."""
 
-    notes: Sequence[PromptNote] = ()
-    memories: Sequence[PromptMemory] = ()
+    notes: Sequence[Note] = ()
+    memories: Sequence[TopMemory] = ()
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,8 +98,8 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
 
     def _system_message(self, *, compressed: bool) -> Message:
         facts = [
-            fact_line(each.content, each.topic, each.by, each.source_class)
-            for each in self.background.memories
+            fact_line(memory.content, memory.topic, memory.by, memory.source_class)
+            for memory in self.background.memories
         ]
         notes = [
             note_line(note.role, note.content, merged=note.merges > 0)

@@ -27,8 +27,9 @@ from local2.conversation.managed import ManagedConversationMemory
 from local2.conversation.message import ROLES, Message, ToolCallMsg
 from local2.conversation.stages import CompactionRuntime
 from local2.errors import BusError, Local2Error
-from local2.generator.prompt import Background, PromptMemory, PromptNote
+from local2.generator.prompt import Background
 from local2.protocol import subjects
+from local2.protocol.answers import SessionContent, SessionMessage, TopMemory
 from local2.protocol.envelope import Sender, encode, seal
 from local2.protocol.payloads import Json
 from local2.settings import GeneratorSettings
@@ -44,63 +45,13 @@ TOP_SECONDS = 2.0
 log = structlog.get_logger()
 
 
-class LoadedCall(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    name: str
-    args: Json = {}
-
-
-class LoadedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a message in the result of `load_session` that a conversation needs."""
-
-    id: str
-    role: str
-    content: str
-    name: str | None = None
-    query_id: str | None = None
-    tool_calls: list[LoadedCall] = []
-    tool_call_id: str | None = None
-
-    def message(self, answered: Collection[str | None]) -> Message | None:
-        """Return the message as models accept it: a known role, and only the `answered` calls.
-
-        Return None for a blank message, and for a system message, which was for another agent.
-        """
-        calls = [
-            ToolCallMsg.calling(call.name, call.args, id_=call.id)
-            for call in self.tool_calls
-            if call.id in answered
-        ]
-        if self.role == "system" or not (self.content.strip() or calls or self.role == "tool"):
-            return None
-        known = next((role for role in ROLES if role == self.role), None)
-        return Message(
-            role=known or "user",
-            content=self.content if known else f"{self.name or self.role}: {self.content}",
-            message_id=self.id,
-            name=self.name if self.role == "tool" else None,
-            tool_calls=calls or None,
-            tool_call_id=self.tool_call_id,
-        )
-
-    def asks(self, query: str) -> bool:
-        return self.role == "user" and self.query_id is None and self.content == query
-
-
-class LoadedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `load_session` without its memories, which `top_memories` returns."""
-
-    messages: list[LoadedMessage] = []
-    notes: list[PromptNote] = []
-
-
 class LoadedMemories(msgspec.Struct, frozen=True, kw_only=True):
     """The result of `top_memories`."""
 
-    memories: list[PromptMemory] = []
+    memories: list[TopMemory] = []
 
 
-Loaded = TypeVar("Loaded", LoadedSession, LoadedMemories)
+Loaded = TypeVar("Loaded", SessionContent, LoadedMemories)
 
 
 class GeneratorSession:
@@ -133,7 +84,9 @@ class GeneratorSession:
         If the memory does not answer, the turn continues without them, and the next one asks again.
         """
         loaded, top = await asyncio.gather(
-            self._ask(LOAD_TOOL, {"limit": self._messages_to_restore}, LoadedSession, LOAD_SECONDS),
+            self._ask(
+                LOAD_TOOL, {"limit": self._messages_to_restore}, SessionContent, LOAD_SECONDS
+            ),
             self._ask(TOP_TOOL, {}, LoadedMemories, TOP_SECONDS),
         )
         if self._messages_to_restore and loaded is None:
@@ -173,19 +126,45 @@ class GeneratorSession:
             log.warning("not_loaded", tool=tool, reason="Its answer is of another form.")
         return None
 
-    def _restore(self, loaded: Sequence[LoadedMessage], query: str) -> None:
+    def _restore(self, loaded: Sequence[SessionMessage], query: str) -> None:
         """Put the history in front of the messages since the restart."""
         since_restart = self.memory.snapshot().messages
         excluded = self._unrestored_turns | self.waiting
         history = {m.id: m for m in loaded if m.query_id not in excluded}
-        if loaded and loaded[-1].asks(query):
+        last = loaded[-1] if loaded else None
+        if last and (last.role, last.query_id, last.content) == ("user", None, query):
             # The memory received this very question, without a query id, before the turn began.
-            history.pop(loaded[-1].id, None)
+            history.pop(last.id, None)
         answered = {m.tool_call_id for m in history.values() if m.role == "tool"}
-        messages = [m.message(answered) for m in history.values()]
+        messages = [_as_models_accept(m, answered) for m in history.values()]
         self.memory.restore(Snapshot(messages=[*filter(None, messages), *since_restart]))
         self._messages_to_restore = 0
         self._unrestored_turns.clear()
+
+
+def _as_models_accept(loaded: SessionMessage, answered: Collection[str | None]) -> Message | None:
+    """Return a loaded message with a known role, and with only the `answered` calls.
+
+    Return None for a blank message, and for a system message, which was for another agent.
+    """
+    calls = [
+        ToolCallMsg.calling(call.name, call.args, id_=call.id)
+        for call in loaded.tool_calls
+        if call.id in answered
+    ]
+    if loaded.role == "system":
+        return None
+    if not (loaded.content.strip() or calls or loaded.role == "tool"):
+        return None
+    known = next((role for role in ROLES if role == loaded.role), None)
+    return Message(
+        role=known or "user",
+        content=loaded.content if known else f"{loaded.name or loaded.role}: {loaded.content}",
+        message_id=loaded.id,
+        name=loaded.name if loaded.role == "tool" else None,
+        tool_calls=calls or None,
+        tool_call_id=loaded.tool_call_id,
+    )
 
 
 class _CallersEvent(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from local2.home import CLIENTS_LOCK, running_url
 from local2.hooks.state import Session, Situation, log_problem
 from local2.hooks.wire import Request, Wire
 from local2.llm.framing import fact_line, note_line, quoted_line, section
+from local2.protocol.answers import SessionContent
 from local2.protocol.envelope import decode, encode, seal, utc_now
 from local2.protocol.memories import RecalledItem, RecalledItems, is_nothing
 from local2.protocol.payloads import Json, ToolRequest, ToolResult
@@ -107,18 +108,6 @@ class Reminder:
         return Request(tool_request(tool), encode(request))
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    role: str
-    content: str
-    merges: int = 0
-
-
-class Notes(msgspec.Struct, frozen=True, kw_only=True):
-    """The notes in the result of `load_session`."""
-
-    notes: list[Note]
-
-
 def join_context(parts: Sequence[str]) -> str | None:
     """Join the non-empty parts in one element; return None if there are none."""
     filled = [part for part in parts if part]
@@ -136,7 +125,7 @@ def top_memories_section(result: ToolResult) -> str:
 
 
 def notes_section(result: ToolResult) -> str:
-    notes = msgspec.convert(result.data, Notes).notes
+    notes = msgspec.convert(result.data, SessionContent).notes
     lines = [note_line(note.role, note.content, merged=note.merges > 0) for note in notes]
     return section("notes", lines) if lines else ""
 

@@ -12,12 +12,16 @@ T = TypeVar("T", bound=Struct)
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
+    """A call that a model asks for, before it is made; a made one is a `ToolCallRecord`."""
+
     id: str
     name: str
     arguments: dict[str, Any]
 
 
 class ChatMessage(Struct, frozen=True, kw_only=True):
+    """A message in the form that the adapters of models have in common."""
+
     role: Literal["system", "user", "assistant", "tool"]
     content: str = ""
     thinking: str = ""

@@ -30,13 +30,15 @@ class Function(Struct, frozen=True):
 
 
 class CallPiece(Struct, frozen=True):
+    """What a piece of a stream adds to a call, in OpenAI's form; `CallsInPieces` makes it whole."""
+
     index: int | None = None
     id: str | None = None
     function: Function = Function()
 
 
 class Message(Struct, frozen=True):
-    """A whole message, or what a piece of a stream adds to it."""
+    """A whole message, or what a piece of a stream adds to it, in OpenAI's form."""
 
     content: str | None = None
     reasoning_content: str | None = None
@@ -113,6 +115,8 @@ class CallsInPieces:
 
 
 class _Call(Struct):
+    """A call whose pieces still arrive, so that its arguments are no JSON yet."""
+
     index: int | None
     id: str
     name: str = ""

@@ -100,7 +100,7 @@ class SessionNotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call; `args` is empty if the arguments are unknown or too long."""
+    """A tool call whose result is a message after it; `args` is empty if unknown or too long."""
 
     id: str
     name: str
@@ -108,7 +108,7 @@ class SessionCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message in the form of chat models.
+    """A stored message as `load_session` returns it, in the form of chat models.
 
     `name`: the person or tool that wrote it. `source_ref`: the id that its sender gave it.
     """

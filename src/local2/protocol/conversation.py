@@ -32,7 +32,10 @@ UNNAMED: Final = "tool"
 
 
 class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a conversation, in the roles of chat models."""
+    """One message to store, in the roles of chat models, in the one form that the memory takes.
+
+    What the memory returns is a `SessionMessage`.
+    """
 
     role: str
     content: str | None = None

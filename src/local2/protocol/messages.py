@@ -60,7 +60,10 @@ CALLS_SCHEMA: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
 
 
 class ReceivedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a conversation, in the roles of chat models."""
+    """One message as a sender may write it: its fields are the schema that tools announce.
+
+    `messages_of` makes `ConversationMessage`s of it.
+    """
 
     role: Annotated[Name, msgspec.Meta(min_length=1, description="user, assistant, tool, system …")]
     content: Annotated[Any, msgspec.Meta(extra_json_schema={"type": "string"})] = None

@@ -157,7 +157,7 @@ class ClearSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCallRecord(msgspec.Struct, kw_only=True):
-    """One tool call of a turn, as `response.generation` reports it.
+    """One tool call that was made, with its result, as `response.generation` reports it.
 
     With `tool_output_key`, `content` is the preview that the model saw. If `recorded` is False, the
     memory stores the call without its result.

@@ -15,7 +15,10 @@ ASSISTANT = "assistant"
 
 
 class Utterance(Struct, frozen=True, kw_only=True):
-    """A message for an extractor. `speaker`: the speaker's name, if known."""
+    """A message as an extractor, maybe a model, reads it. `speaker`: the speaker's name, if known.
+
+    For a model, its fields are part of the prompt.
+    """
 
     id: str
     role: str
