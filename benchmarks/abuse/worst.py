@@ -29,10 +29,10 @@ from local2.memory.intake.documents import chunks, headings
 from local2.memory.intake.echoes import find_echo, unanswered_metadata
 from local2.memory.recall.query import analyse
 from local2.protocol.envelope import Caller
-from local2.protocol.generation import read_feedback, read_generation, read_query
-from local2.protocol.messages import messages_of
-from local2.protocol.reading import time_of
-from local2.protocol.tool_messages import read_result, read_schema
+from local2.protocol.lenient.messages import messages_of
+from local2.protocol.lenient.tools import read_result, read_schema
+from local2.protocol.lenient.turns import read_feedback, read_generation, read_query
+from local2.protocol.times import time_of
 
 DAY = datetime(2026, 5, 2, tzinfo=UTC)
 TOOLS = frozenset({"save_topic", "recall_topic", "save_memory", "search_memory"})

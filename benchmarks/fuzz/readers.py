@@ -35,7 +35,10 @@ from local2.ledger.transfer import ExportCursor
 from local2.memory.intake.conversations import Conversation, Turn, read_records, records_of_turn
 from local2.protocol.conversation import session_of
 from local2.protocol.envelope import Caller, decode, encode, header_of, is_past, seal, utc_now
-from local2.protocol.generation import (
+from local2.protocol.error_headers import SERVICE_ERROR
+from local2.protocol.lenient.messages import messages_of
+from local2.protocol.lenient.tools import read_result, read_schema
+from local2.protocol.lenient.turns import (
     read_feedback,
     read_generation,
     read_query,
@@ -43,12 +46,10 @@ from local2.protocol.generation import (
     source_of,
 )
 from local2.protocol.maintenance import ExportRequest, ImportRequest, Reindex
-from local2.protocol.messages import messages_of
 from local2.protocol.payloads import ClearSession, Empty, OutputPart, ToolRequest, ToolResult
 from local2.protocol.portable import stored_line
-from local2.protocol.reading import in_utc
+from local2.protocol.times import in_utc
 from local2.protocol.tool import Tool, ToolOutput
-from local2.protocol.tool_messages import SERVICE_ERROR, read_result, read_schema
 from local2.stories.script import load_story
 from local2.tools.catalog import TOOLS
 

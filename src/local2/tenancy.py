@@ -36,8 +36,8 @@ from local2.memory.tenant import Memories, Memory, Models
 from local2.opening import Ledgers
 from local2.protocol import subjects
 from local2.protocol.envelope import encode, seal
+from local2.protocol.lenient.tools import read_schema
 from local2.protocol.payloads import MemoryChange
-from local2.protocol.tool_messages import read_schema
 from local2.settings import Settings
 from local2.tenants.credentials import GENERATOR, read_credentials
 from local2.tools.catalog import TOOL_NAMES

@@ -113,7 +113,7 @@ async def test_a_dead_letter_published_again_is_remembered_once_it_is_readable(
 ) -> None:
     """An upgrade may read what an older release could not."""
     with monkeypatch.context() as older_release:
-        older_release.setattr("local2.protocol.generation.as_text", lambda _: None)
+        older_release.setattr("local2.protocol.lenient.turns.as_text", lambda _: None)
         await publish(bus, turn(answer=42))
     (letter,) = await letters(bus)
     assert (letter.letter.source, letter.letter.cut) == ("generator_agent", False)

@@ -22,7 +22,7 @@ from local2.llm.ollama import OllamaModel
 from local2.llm.rules import RulesModel
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import Caller, decode
-from local2.protocol.generation import QUERY_EXAMPLE
+from local2.protocol.lenient.turns import QUERY_EXAMPLE
 from local2.protocol.payloads import Delta, Generation, ToolResult
 from local2.protocol.tool import Tool, ToolOutput
 from local2.settings import GeneratorSettings

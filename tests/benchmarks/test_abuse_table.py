@@ -9,7 +9,7 @@ from abuse.garbled import FORMS, PUBLIC, garbled
 from abuse.table import MB, Overall, Results, Row, table_of, values_of
 from harness.footprint import Memory
 from local2.errors import RequestError
-from local2.protocol.generation import read_feedback, read_generation
+from local2.protocol.lenient.turns import read_feedback, read_generation
 
 ROW = Row(
     abuse="many saves",

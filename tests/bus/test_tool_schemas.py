@@ -14,8 +14,8 @@ from local2.bus.tool_host import ToolHost
 from local2.client.tools import Toolbox
 from local2.logs import logging_to
 from local2.protocol.envelope import decode
+from local2.protocol.lenient.tools import read_schema
 from local2.protocol.payloads import Function, FunctionSchema, ToolHints, ToolSchema
-from local2.protocol.tool_messages import read_schema
 from note_tool import Notes
 from waiting import eventually
 

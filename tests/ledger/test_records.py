@@ -10,7 +10,7 @@ from local2.errors import InvalidArgumentsError
 from local2.keys import checked_topic, fold_topic, is_topic
 from local2.ledger.records import place_of_topic
 from local2.protocol.envelope import content_id
-from local2.protocol.reading import in_utc, time_of, written_time
+from local2.protocol.times import in_utc, time_of, written_time
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from calling import RICHARD, call, ingest
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
-from local2.protocol.messages import messages_of
+from local2.protocol.lenient.messages import messages_of
 from local2.protocol.payloads import Json
 
 pytestmark = pytest.mark.usefixtures("tools")

@@ -11,9 +11,8 @@ from calling import RICHARD, call, ingest
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
 from local2.ledger.sqlite.database import Database, SqlConnection
-from local2.protocol.messages import messages_of
+from local2.protocol.lenient.messages import MAX_EXTRA_BYTES, bounded, messages_of
 from local2.protocol.payloads import Json
-from local2.protocol.reading import MAX_EXTRA_BYTES, bounded
 
 pytestmark = pytest.mark.usefixtures("tools")
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local2.errors import BadRequestError
-from local2.protocol.generation import (
+from local2.protocol.lenient.turns import (
     Reading,
     read_feedback,
     read_generation,
     read_query,
     source_of,
 )
+from local2.protocol.lenient.values import as_text
 from local2.protocol.payloads import Feedback, Generation, Query, ToolCallRecord
-from local2.protocol.reading import as_text
 
 
 def read(payload: dict[str, Any], **envelope: Any) -> Reading[Generation]:

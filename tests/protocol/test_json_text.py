@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local2.protocol.envelope import Envelope, decode
-from local2.protocol.generation import read_generation
 from local2.protocol.json_text import read_json
+from local2.protocol.lenient.tools import read_result
+from local2.protocol.lenient.turns import read_generation
+from local2.protocol.lenient.values import value_of
 from local2.protocol.portable import FeedbackLine, any_line
-from local2.protocol.reading import value_of
-from local2.protocol.tool_messages import read_result
 
 ANY_TEXT = st.text(st.characters() | st.sampled_from("\ud83d\ude00\\u\U0001f600"))
 

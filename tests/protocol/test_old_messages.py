@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from local2.protocol.envelope import Envelope, decode
-from local2.protocol.generation import Reading, read_feedback, read_generation
+from local2.protocol.lenient.tools import read_schema
+from local2.protocol.lenient.turns import Reading, read_feedback, read_generation
 from local2.protocol.maintenance import MemoryStatus, TasksSetAside
 from local2.protocol.payloads import (
     DeadLetter,
@@ -34,7 +35,6 @@ from local2.protocol.payloads import (
     ToolResult,
     ToolSchema,
 )
-from local2.protocol.tool_messages import read_schema
 from local2.protocol.vectors import (
     TenantOnly,
     VectorCheck,

@@ -7,8 +7,8 @@ import pytest
 
 from local2.errors import BadRequestError
 from local2.protocol.envelope import encode, seal
+from local2.protocol.lenient.tools import read_result
 from local2.protocol.payloads import ErrorReply, ToolResult
-from local2.protocol.tool_messages import read_result
 
 SUNNY = ToolResult(ok=True, content="Sunny.")
 DEGREES = {"degrees": 21}

@@ -20,10 +20,10 @@ from local2.memory.intake.intake import Question, Result
 from local2.memory.tenant import Memories
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, decode, utc_now
-from local2.protocol.generation import read_query
+from local2.protocol.lenient.tools import read_result
+from local2.protocol.lenient.turns import read_query
 from local2.protocol.payloads import Json, ToolCallRecord, ToolResult
-from local2.protocol.reading import in_utc
-from local2.protocol.tool_messages import read_result
+from local2.protocol.times import in_utc
 from local2.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"

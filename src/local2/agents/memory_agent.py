@@ -37,7 +37,7 @@ from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, utc_now
-from local2.protocol.generation import Reading, read_feedback, read_generation, source_of
+from local2.protocol.lenient.turns import Reading, read_feedback, read_generation, source_of
 from local2.protocol.memories import incomplete_reason, is_nothing
 from local2.protocol.payloads import DeadLetter, Generation
 from local2.telemetry import memory_operation

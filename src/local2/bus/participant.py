@@ -27,8 +27,8 @@ from local2.errors import ForbiddenError, Local2Error
 from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.protocol.envelope import encode, new_id, seal, utc_now
+from local2.protocol.error_headers import error_headers
 from local2.protocol.payloads import ErrorReply, ToolResult
-from local2.protocol.tool_messages import error_headers
 
 STOP_GRACE = 5.0
 """Seconds for requests in progress to finish when a participant stops. Most take milliseconds, and

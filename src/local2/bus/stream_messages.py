@@ -21,10 +21,10 @@ from local2.bus.streams import dead_letters_stream, turns_stream
 from local2.errors import BadRequestError, BusError, InvalidArgumentsError
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, decode, encode, seal
-from local2.protocol.generation import sender_of
+from local2.protocol.lenient.turns import sender_of
+from local2.protocol.lenient.values import value_of
 from local2.protocol.maintenance import StoredLetter
 from local2.protocol.payloads import DeadLetter, Empty
-from local2.protocol.reading import value_of
 
 TURNS_STORED_TIMEOUT = 30.0
 """Seconds to wait for turns to be stored. One that takes longer keeps failing until something is

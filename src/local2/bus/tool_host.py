@@ -30,9 +30,9 @@ from local2.errors import (
 from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller, Envelope, decode, encode, header_of, is_past, seal
+from local2.protocol.error_headers import error_headers, header_value
 from local2.protocol.payloads import Json, ToolProgress, ToolRequest, ToolResult
 from local2.protocol.tool import Tool, begin_call
-from local2.protocol.tool_messages import error_headers, header_value
 from local2.settings import TOOL_OUTPUT_LIMIT
 
 FAULT_MESSAGE = "The tool failed; the server's log says where."

@@ -16,8 +16,8 @@ from local2.bus.receiving import BusMessage, Handler, Headers, Subscription
 from local2.errors import BadRequestError, BusTimeoutError, NoRespondersError
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, encode
+from local2.protocol.lenient.tools import read_result
 from local2.protocol.payloads import ToolResult
-from local2.protocol.tool_messages import read_result
 
 INTERRUPTION = 1.0
 """Seconds for which a tool that has replied before may have no responders: a server that reads its

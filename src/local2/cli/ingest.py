@@ -27,7 +27,7 @@ from local2.protocol.conversation import (
 )
 from local2.protocol.envelope import Sender
 from local2.protocol.json_text import read_json
-from local2.protocol.messages import Id, messages_of
+from local2.protocol.lenient.messages import Id, messages_of
 from local2.protocol.payloads import Json, split_into_parts
 from local2.settings import Settings
 

@@ -18,7 +18,7 @@ from local2.errors import (
 from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, Sender, decode, encode, new_id, seal_from
-from local2.protocol.generation import read_generation
+from local2.protocol.lenient.turns import read_generation
 from local2.protocol.payloads import Delta, ErrorReply, Generation, Query, ToolResult
 
 ACCEPT_TIMEOUT = 5.0

@@ -38,8 +38,8 @@ from local2.protocol.envelope import (
     seal_from,
     utc_now,
 )
+from local2.protocol.lenient.tools import read_schema
 from local2.protocol.payloads import Empty, Json, ToolProgress, ToolRequest, ToolResult, ToolSchema
-from local2.protocol.tool_messages import read_schema
 
 OnProgress = Callable[[ToolProgress], Awaitable[None]]
 MAX_TOOLS = 1_000

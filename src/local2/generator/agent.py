@@ -25,7 +25,7 @@ from local2.generator.turn import NAME, GeneratorTurn
 from local2.llm.models import ChatModel, StructuredModel
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller, Envelope, Sender, decode, new_id
-from local2.protocol.generation import read_query
+from local2.protocol.lenient.turns import read_query
 from local2.protocol.payloads import ClearSession, Empty, Query, ToolResult, ToolSchema
 from local2.settings import GeneratorSettings, SlotLimits
 

@@ -16,9 +16,9 @@ from local2.ledger.records import (
     STATES,
 )
 from local2.protocol.conversation import is_blank
+from local2.protocol.lenient.values import MAX_NAME
 from local2.protocol.memories import OwnerScope
 from local2.protocol.portable import Line, RecordLine, RelationLine
-from local2.protocol.reading import MAX_NAME
 
 BETWEEN_RECORDS: Final = frozenset({*RELATION_TYPES, DERIVED_FROM, SHARES_ENTITY})
 """Relations whose target is a record; that of the others is a name or a statement."""

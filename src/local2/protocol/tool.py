@@ -25,7 +25,7 @@ from local2.protocol.payloads import (
     ToolResult,
     ToolSchema,
 )
-from local2.protocol.reading import in_utc
+from local2.protocol.times import in_utc
 
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `args\.([^`]+)`")
 _UNKNOWN_FIELD = re.compile(

@@ -24,7 +24,7 @@ from local2.protocol.memories import (
     SourceKind,
     nothing_found,
 )
-from local2.protocol.reading import time_of
+from local2.protocol.times import time_of
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import (
     DATA_BYTES,

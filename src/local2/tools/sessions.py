@@ -14,8 +14,8 @@ from local2.memory.sessions import TopMemories, from_call
 from local2.protocol.answers import SessionContent, SessionMessage, SessionNotes
 from local2.protocol.conversation import ConversationMessage, IngestReport
 from local2.protocol.envelope import Name
+from local2.protocol.lenient.messages import MessageJson, messages_of
 from local2.protocol.memories import NOTHING_FOUND
-from local2.protocol.messages import MessageJson, messages_of
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import DATA_BYTES, READS, TEXT_BYTES, WRITES, Args, MemoryTool, shortened
 

@@ -33,7 +33,7 @@ from local2.protocol.portable import (
     Stored,
     StoredVector,
 )
-from local2.protocol.reading import in_utc
+from local2.protocol.times import in_utc
 
 REASON = "import"
 """The reason in the audit for records that an import retires."""

@@ -22,7 +22,7 @@ from local2.protocol.conversation import (
 )
 from local2.protocol.envelope import Caller, content_id
 from local2.protocol.payloads import Json, ToolCallRecord
-from local2.protocol.reading import in_utc
+from local2.protocol.times import in_utc
 
 SkipReason = Callable[[ToolCallRecord], str | None]
 """Returns the reason why the result of a call is not recorded, or None if it is."""

@@ -11,7 +11,7 @@ from local2.memory.intake.echoes import OF_TURNS
 from local2.protocol.envelope import Caller, content_id
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import Json
-from local2.protocol.reading import in_utc
+from local2.protocol.times import in_utc
 
 EPISODE: Kind = "episode"
 NOTE: Kind = "note"

@@ -35,7 +35,7 @@ from local2.memory.upkeep.indexing import Indexer
 from local2.memory.vectors import Vectors
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.memories import Kind, Scope, SourceKind
-from local2.protocol.reading import in_utc
+from local2.protocol.times import in_utc
 from local2.settings import SlotLimits
 
 D = TypeVar("D")

@@ -7,10 +7,10 @@ that LangChain dumps.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from local2.protocol.conversation import ARGS
-from local2.protocol.messages import Blocks, is_thought
+from local2.protocol.lenient.calls import ARGS
+from local2.protocol.lenient.messages import Blocks, is_thought
+from local2.protocol.lenient.values import content_of, first_of, text_of, text_of_part
 from local2.protocol.payloads import Json
-from local2.protocol.reading import first_of, text_of, text_of_part
 
 THINKING: Final = ("reasoning_content", "reasoning", "thinking")
 """Fields of a message in which servers of OpenAI's and Ollama's API give a model's thoughts."""
@@ -60,7 +60,7 @@ def _message(value: Json) -> Json | None:
 
 def _has_content(message: Json) -> bool:
     """Tell whether a message has content in a form of an API, rather than JSON of an agent."""
-    content = first_of(message, ("content", "parts"))
+    content = content_of(message)
     match content:
         case None:
             return any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
@@ -162,8 +162,7 @@ def _event(kind: str, event: Json) -> Json | None:  # noqa: PLR0911 - a case for
 
 def _blocks(message: Json) -> Blocks:
     """Return the blocks of a message, with the thoughts and calls from its other fields."""
-    content = first_of(message, ("content", "parts"))
-    parts = [part for each in _listed(content) for part in _items(each)]
+    parts = [part for each in _listed(content_of(message)) for part in _items(each)]
     items = [part for part in parts if isinstance(part, dict) and _is_call(part)]
     blocks = Blocks.of([part for part in parts if part not in items])
     thoughts = text_of(first_of({**_dict(message.get("additional_kwargs")), **message}, THINKING))

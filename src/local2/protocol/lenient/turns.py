@@ -11,10 +11,22 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from local2.errors import CODES, BadRequestError, ErrorCode
-from local2.protocol.conversation import read_calls
 from local2.protocol.envelope import Envelope, Sender, json_errors
 from local2.protocol.json_text import read_json
-from local2.protocol.messages import Blocks, is_thought
+from local2.protocol.lenient.calls import read_calls
+from local2.protocol.lenient.messages import Blocks, is_thought
+from local2.protocol.lenient.responses import answers_in, blocks_of_answer
+from local2.protocol.lenient.values import (
+    MISSING,
+    as_text,
+    content_of,
+    kind_of,
+    moment_of,
+    name_of,
+    number_of,
+    text_of,
+    value_of,
+)
 from local2.protocol.payloads import (
     ErrorReply,
     Feedback,
@@ -23,18 +35,6 @@ from local2.protocol.payloads import (
     Query,
     ToolCallRecord,
 )
-from local2.protocol.reading import (
-    MISSING,
-    as_text,
-    first_of,
-    kind_of,
-    moment_of,
-    name_of,
-    number_of,
-    text_of,
-    value_of,
-)
-from local2.protocol.responses import answers_in, blocks_of_answer
 
 P = TypeVar("P")
 
@@ -137,22 +137,25 @@ def sender_of(data: bytes) -> Sender:
         BadRequestError: It is not a JSON object.
     """
     with json_errors(TURN_EXAMPLE):
-        whole: Any = read_json(data)
-    if not isinstance(whole, dict):
-        raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=TURN_EXAMPLE)
+        whole = _read_object(data, TURN_EXAMPLE)
     payload = whole.get("payload")
     inner = payload if isinstance(payload, dict) else {}
     session = name_of(inner.get("session_id")) or name_of(whole.get("session_id"))
     return Sender(user=name_of(whole.get("user")) or None, session_id=session or None)
 
 
+def _read_object(data: bytes, example: str) -> Json:
+    whole: Any = read_json(data)
+    if not isinstance(whole, dict):
+        raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=example)
+    return whole
+
+
 class _MessageFields:
     """Reads the fields of a message one by one. `inner` is its payload, or the message itself."""
 
     def __init__(self, data: bytes, needed: tuple[str, ...], example: str) -> None:
-        whole: Any = read_json(data)
-        if not isinstance(whole, dict):
-            raise BadRequestError(f"Expected an object, got {kind_of(whole)}.", remedy=example)
+        whole = _read_object(data, example)
         payload = whole.get("payload", whole)
         if isinstance(payload, str):
             payload = value_of(payload) or payload
@@ -183,7 +186,7 @@ class _MessageFields:
         """Remove thoughts, calls and results from a field's blocks; return them."""
         value = self.inner.get(field)
         answer = blocks_of_answer(value)
-        blocks = answer or Blocks.of(_content(value) if isinstance(value, dict) else value)
+        blocks = answer or Blocks.of(content_of(value) if isinstance(value, dict) else value)
         calls = [*blocks.calls, *blocks.results]
         thoughts = [block for block in blocks.parts if is_thought(block)]
         if answer or calls or thoughts:
@@ -197,7 +200,7 @@ class _MessageFields:
         value = self.inner.get(field)
         text = text_of(value)
         if text is None and value not in (None, [], {}):
-            text = as_text(_content(value) if _is_message(value) else value)
+            text = as_text(content_of(value) if _is_message(value) else value)
         if text is None:
             if missing:
                 return ""
@@ -276,11 +279,7 @@ def _with_new(reported: list[ToolCallRecord], among: list[ToolCallRecord]) -> li
 
 
 def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and "role" in value and _content(value) is not None
-
-
-def _content(message: Mapping[str, Any]) -> Any:
-    return first_of(message, ("content", "parts"))
+    return isinstance(value, dict) and "role" in value and content_of(value) is not None
 
 
 def _error(value: Any) -> ErrorReply | None:

@@ -1,21 +1,13 @@
-"""Read values from arbitrary JSON: leniently from other agents' messages, strictly from arguments.
+"""Read single values from arbitrary JSON; what is unreadable becomes None instead of an error."""
 
-Other agents follow no schema, so unreadable parts of their messages become None instead of raising
-an error. Times in arguments of the memory's own tools are read strictly, because a filter with a
-wrong time would return wrong memories. Fields that are stored unread are limited in size.
-"""
-
-import hashlib
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
 
 import msgspec
 
-from local2.errors import InvalidArgumentsError, quoted
 from local2.protocol.json_text import read_json
 
 MAX_NAME: Final = 256
@@ -27,18 +19,8 @@ TEXT_KEYS: Final = ("text", "refusal", "thinking", "content", "parts", "value")
 SECONDS_LIMIT: Final = 10**11
 """Times from this number on (about the year 5138 in seconds) are in smaller units than seconds."""
 MISSING: Final = object()
-TIME_RULE: Final = "Write it as 2026-05-01 or 2026-05-01T14:30."
-_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
 _DIGITS: Final = re.compile(r"-?\d{9,}(\.\d+)?|-?\d+\.\d+")
 """Matches a number of seconds; eight digits without a point are a date."""
-MAX_STRING: Final = 10_000
-"""Maximum characters of a string beside a message's text; longer ones are images and sound in
-base64."""
-MAX_EXTRA_BYTES: Final = 100_000
-"""Maximum bytes, as JSON, of everything stored beside a message's text: a tenth of what the bus
-carries."""
-SHORT_STRING: Final = 200
-"""Maximum characters of a string if everything together is too large: enough for names and ids."""
 JSON_TYPES: Final = {
     dict: "an object",
     list: "a list",
@@ -153,73 +135,6 @@ def first_of(value: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
 
 
-def bounded(value: Any) -> Any:
-    """Return the JSON with placeholders (size and hash) in place of strings that are too long.
-
-    If it is still too large, all but short strings become placeholders; then the whole value does.
-    """
-    if not value:
-        return value
-    for limit in (MAX_STRING, SHORT_STRING):
-        value = _shortened(value, limit)
-        if len(encoded := msgspec.json.encode(value)) <= MAX_EXTRA_BYTES:
-            return value
-    return _placeholder(encoded, f"{len(encoded)} bytes")
-
-
-def _shortened(value: Any, limit: int) -> Any:
-    if isinstance(value, str) and len(value) > limit:
-        return _placeholder(value.encode(errors="replace"), f"{len(value)} characters")
-    if isinstance(value, list):
-        return [_shortened(item, limit) for item in value]
-    if isinstance(value, dict):
-        return {key: _shortened(item, limit) for key, item in value.items()}
-    return value
-
-
-def _placeholder(data: bytes, size: str) -> str:
-    return f"[not kept: {size}, sha256 {hashlib.sha256(data).hexdigest()}]"
-
-
-def in_utc(moment: datetime, field: str) -> datetime:
-    """Return the time in UTC; a time without an offset is taken as UTC.
-
-    Raises:
-        InvalidArgumentsError: In UTC it is outside the calendar; the message names the field.
-    """
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=UTC)
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError as error:
-        raise InvalidArgumentsError(
-            f"{field}: {moment.isoformat()} is outside the calendar.",
-            remedy=TIME_RULE,
-            logged=f"{field}: it is outside the calendar.",
-        ) from error
-
-
-def time_of(text: str, field: str, *, ends: bool = False) -> datetime:
-    """Return a date or time as people and models write it, with its offset, by default UTC.
-
-    A date means its beginning; with `ends`, its end.
-
-    Raises:
-        InvalidArgumentsError: It is not a date or time; the message names the field.
-    """
-    moment = written_time(text, field)
-    if ends and len(text) == len("2026-05-01"):
-        moment = datetime.combine(moment, time.max)
-    in_utc(moment, field)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def written_time(text: str, field: str) -> datetime:
-    """Return a date or time with exactly its written offset: session ids are derived from it."""
-    with suppress(msgspec.ValidationError):
-        return msgspec.convert(text, datetime)
-    with suppress(ValueError):
-        if _TIME.fullmatch(text):
-            return datetime.fromisoformat(text)
-    problem = f"{field}: {quoted(text)} is not a date or time."
-    raise InvalidArgumentsError(problem, remedy=TIME_RULE)
+def content_of(message: Mapping[str, Any]) -> Any:
+    """Return the content of a message, which Gemini's API calls `parts`; None if there is none."""
+    return first_of(message, ("content", "parts"))

@@ -5,7 +5,6 @@ be a `ToolResult`; it may also lack the envelope or `ok`, have its content under
 plain value or text, or have MCP's form. docs/protocol.md lists the supported forms.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,9 @@ import msgspec
 from local2.errors import CODES, BadRequestError, RequestError, ToolFailedError, abridged
 from local2.protocol import subjects
 from local2.protocol.envelope import Envelope, decode
+from local2.protocol.error_headers import SERVICE_ERROR
 from local2.protocol.json_text import read_json
+from local2.protocol.lenient.values import as_text, texts_of_parts
 from local2.protocol.payloads import (
     ErrorReply,
     Function,
@@ -24,7 +25,6 @@ from local2.protocol.payloads import (
     ToolResult,
     ToolSchema,
 )
-from local2.protocol.reading import as_text, texts_of_parts
 
 PARAMETERS = ("parameters", "inputSchema", "input_schema")
 """Fields that may contain a tool's parameters, in LLM APIs and in MCP."""
@@ -36,13 +36,6 @@ CONTENT_KEYS = ("content", "result", "output", "text", "data")
 OUTCOME_KEYS = ("ok", "success")
 FAILURE_KEYS = ("isError", "is_error")
 """Fields that mark the result of a failed tool, in MCP and similar forms."""
-SERVICE_ERROR = "Nats-Service-Error"
-"""The header that NATS services use to report a failure."""
-ERROR_CODE = "Nats-Service-Error-Code"
-RETRY_AFTER = "Retry-After"
-"""The header with whole seconds, as in HTTP; the error in the answer has the exact value."""
-MAX_HEADER = 256
-"""Maximum characters of a header's value; the answer contains the whole error message."""
 CORRELATION_FIELDS = ("correlation_id", "session_id", "query_id")
 """Fields of the envelope that some tools put into the payload."""
 _TYPES = {
@@ -239,16 +232,3 @@ def _failed(error: object, content: str) -> ToolResult:
     return ToolResult(
         ok=False, content=content or f"Error ({reply.code}): {reply.message}", error=reply
     )
-
-
-def error_headers(error: ErrorReply) -> dict[str, str]:
-    """Return the headers with the error's message and code, and when to retry."""
-    headers = {SERVICE_ERROR: header_value(error.message), ERROR_CODE: str(error.code)}
-    if error.retry_after is not None:
-        headers[RETRY_AFTER] = str(math.ceil(error.retry_after))
-    return headers
-
-
-def header_value(text: str) -> str:
-    """Return the text as one line of ASCII, because some servers otherwise drop all headers."""
-    return " ".join(text.split()).encode("ascii", "replace").decode()[:MAX_HEADER]

@@ -5,26 +5,19 @@ text. The content may be a list of blocks, as in the APIs of Anthropic and Gemin
 with calls and results.
 """
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
 from local2.errors import InvalidArgumentsError, abridged
-from local2.protocol.conversation import UNNAMED, ConversationMessage, read_calls
+from local2.protocol.conversation import ConversationMessage
 from local2.protocol.envelope import Name
+from local2.protocol.lenient.calls import UNNAMED, read_calls
+from local2.protocol.lenient.values import as_text, first_of, moment_of, name_of, text_of
 from local2.protocol.payloads import Json, ToolCallRecord
-from local2.protocol.reading import (
-    TIME_RULE,
-    as_text,
-    bounded,
-    first_of,
-    in_utc,
-    moment_of,
-    name_of,
-    text_of,
-    written_time,
-)
+from local2.protocol.times import TIME_RULE, in_utc, written_time
 from local2.protocol.tool import parameters_of
 
 ROLES = {
@@ -56,6 +49,14 @@ RESULT_KEYS = ("functionResponse", "function_response")
 THOUGHT_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
 """Types of blocks that are not addressed to the user, and so are not part of a message's text."""
 Id = Name | int
+MAX_STRING = 10_000
+"""Maximum characters of a string beside a message's text; longer ones are images and sound in
+base64."""
+MAX_EXTRA_BYTES = 100_000
+"""Maximum bytes, as JSON, of everything stored beside a message's text: a tenth of what the bus
+carries."""
+SHORT_STRING = 200
+"""Maximum characters of a string if everything together is too large: enough for names and ids."""
 CALLS_SCHEMA: Json = {"type": "array", "items": parameters_of(ToolCallRecord)}
 
 
@@ -299,3 +300,31 @@ def is_thought(block: str | Json) -> bool:
 
 def _is_text(block: str | Json) -> bool:
     return isinstance(block, str) or block.keys() <= {"type", "text"}
+
+
+def bounded(value: Any) -> Any:
+    """Return the JSON with placeholders (size and hash) in place of strings that are too long.
+
+    If it is still too large, all but short strings become placeholders; then the whole value does.
+    """
+    if not value:
+        return value
+    for limit in (MAX_STRING, SHORT_STRING):
+        value = _shortened(value, limit)
+        if len(encoded := msgspec.json.encode(value)) <= MAX_EXTRA_BYTES:
+            return value
+    return _placeholder(encoded, f"{len(encoded)} bytes")
+
+
+def _shortened(value: Any, limit: int) -> Any:
+    if isinstance(value, str) and len(value) > limit:
+        return _placeholder(value.encode(errors="replace"), f"{len(value)} characters")
+    if isinstance(value, list):
+        return [_shortened(item, limit) for item in value]
+    if isinstance(value, dict):
+        return {key: _shortened(item, limit) for key, item in value.items()}
+    return value
+
+
+def _placeholder(data: bytes, size: str) -> str:
+    return f"[not kept: {size}, sha256 {hashlib.sha256(data).hexdigest()}]"

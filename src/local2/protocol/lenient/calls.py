@@ -1,0 +1,151 @@
+"""Read the tool calls of turns and messages, in the forms of the APIs that agents use.
+
+These are lists, objects keyed by tool names, and JSON in a string, with results inside or separate.
+Unreadable calls are listed, the others are used.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from local2.errors import abridged
+from local2.protocol.lenient.values import as_text, first_of, kind_of, name_of, value_of
+from local2.protocol.payloads import Json, ToolCallRecord
+
+NAMES: Final = ("name", "tool", "tool_name", "function")
+ARGS: Final = ("args", "arguments", "input", "parameters")
+RESULTS: Final = ("content", "result", "output", "response")
+IDS: Final = ("id", "call_id", "tool_call_id", "tool_use_id")
+OWN_FIELDS: Final = frozenset(ToolCallRecord.__struct_fields__)
+UNNAMED: Final = "tool"
+
+
+def read_calls(value: Any, at: str, unread: list[str]) -> list[ToolCallRecord]:
+    """Return every call that can be read.
+
+    Args:
+        value: A list of calls, a single call, names, or an object of calls keyed by tool names.
+        at: The path to the value, for `unread`.
+        unread: A line is appended for everything that cannot be read.
+    """
+    if value in (None, "", [], {}):
+        return []
+    calls: list[ToolCallRecord] = []
+    for where, reported in _reported_calls(value, at, unread):
+        call = _call(reported, where, unread)
+        if call is not None:
+            calls.append(call)
+    return _with_results(calls)
+
+
+def _reported_calls(value: Any, at: str, unread: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield each reported call with its path."""
+    match value:
+        case str():
+            listed = value_of(value)
+            if isinstance(listed, dict | list):
+                yield from _reported_calls(listed, at, unread)
+            else:
+                yield at, value
+        case list():
+            yield from ((f"{at}[{number}]", each) for number, each in enumerate(value))
+        case dict() if any(key in value for key in NAMES):
+            yield at, value
+        case dict():
+            for name, called in value.items():
+                several = called if isinstance(called, list) else [called]
+                yield from (
+                    (f"{at}.{abridged(name)}", _call_of_tool(name, each)) for each in several
+                )
+        case _:
+            unread.append(f"{at}: expected a list, got {kind_of(value)}")
+
+
+def _call_of_tool(name: str, called: Any) -> Json:
+    """Return the call for a value under a tool's name: a call, its arguments or its result."""
+    match called:
+        case dict() if any(key in called for key in (*ARGS, *RESULTS, *IDS)):
+            return {**called, "name": name}
+        case dict():
+            return {"name": name, "args": called}
+        case str() | list():
+            return {"name": name, "result": called}
+    return {"name": name}  # a count of calls, or null
+
+
+def _call(reported: Any, at: str, unread: list[str]) -> ToolCallRecord | None:
+    match reported:
+        case str() if reported.strip() and name_of(reported):
+            return ToolCallRecord(name=reported)
+        case dict():
+            return _from_own_form(reported) or _from_other_form(_flattened(reported), at, unread)
+    unread.append(f"{at}: expected a call, got {kind_of(reported)}")
+    return None
+
+
+def _from_own_form(reported: Json) -> ToolCallRecord | None:
+    """Return the call if it has local2's own form."""
+    if not reported.keys() <= OWN_FIELDS:
+        return None
+    try:
+        return msgspec.convert(reported, ToolCallRecord)
+    except msgspec.ValidationError:
+        return None
+
+
+def _flattened(reported: Json) -> Json:
+    """Return the call without the inner object `function` of OpenAI's API."""
+    for key in NAMES:
+        if isinstance(inner := reported.get(key), dict):
+            return inner | {name: value for name, value in reported.items() if name != key}
+    return reported
+
+
+def _from_other_form(reported: Json, at: str, unread: list[str]) -> ToolCallRecord | None:
+    name = name_of(first_of(reported, NAMES))
+    error = reported.get("error")
+    call = ToolCallRecord(
+        name=name or UNNAMED,
+        args=_args(first_of(reported, ARGS)),
+        ok=_succeeded(reported),
+        content=as_text(first_of(reported, RESULTS)) or (as_text(error) if error else ""),
+        id=name_of(first_of(reported, IDS)) or None,
+        tool_output_key=name_of(reported.get("tool_output_key")) or None,
+        recorded=reported.get("recorded") is not False,
+    )
+    if name:
+        return call
+    if call.id is None or not call.content:  # otherwise it may be the result of another call
+        unread.append(f"{at}: the call has no name")
+    return call if call.content else None
+
+
+def _args(value: Any) -> Json:
+    """Return the arguments as an object; any other value becomes the argument `arguments`."""
+    arguments = value_of(value or "{}") if isinstance(value, str) else value
+    if isinstance(arguments, dict):
+        return arguments
+    return {} if value is None else {"arguments": value if arguments is None else arguments}
+
+
+def _succeeded(reported: Json) -> bool:
+    outcome = first_of(reported, ("ok", "success"))
+    if isinstance(outcome, bool):
+        return outcome
+    return not (reported.get("error") or reported.get("is_error") is True)
+
+
+def _with_results(calls: list[ToolCallRecord]) -> list[ToolCallRecord]:
+    """Return the calls, merged with results that were reported separately under the same ids."""
+    joined: list[ToolCallRecord] = []
+    first: dict[str, int] = {}
+    for call in calls:
+        at = first.get(call.id) if call.id else None
+        if at is not None and call.name == UNNAMED and not joined[at].content:
+            joined[at] = msgspec.structs.replace(joined[at], content=call.content, ok=call.ok)
+            continue
+        if call.id:
+            first.setdefault(call.id, len(joined))
+        joined.append(call)
+    return joined
