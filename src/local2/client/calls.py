@@ -52,15 +52,14 @@ def encoded(args: Json) -> Json:
     Raises:
         InvalidArgumentsError: An argument cannot be represented in JSON.
     """
-    return {name: _encoded(name, value) for name, value in args.items()}
-
-
-def _encoded(name: str, value: Any) -> msgspec.Raw:
-    try:
-        plain = msgspec.to_builtins(value, builtin_types=BINARY)
-        return msgspec.Raw(_json.encode(plain).encode())
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
+    raw: Json = {}
+    for name, value in args.items():
+        try:
+            plain = msgspec.to_builtins(value, builtin_types=BINARY)
+            raw[name] = msgspec.Raw(_json.encode(plain).encode())
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidArgumentsError(f"{name} cannot be sent as JSON: {error}.") from error
+    return raw
 
 
 class Calls:

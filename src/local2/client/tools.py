@@ -30,7 +30,6 @@ from local2.logs import get_logger
 from local2.protocol import subjects
 from local2.protocol.envelope import (
     DEFAULT_TENANT,
-    Envelope,
     Sender,
     decode,
     encode,
@@ -108,7 +107,10 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         BusError: The request cannot be sent.
         RequestError: The arguments cannot be sent, so the tool was not called.
     """
-    request = _request(args, caller, timeout)
+    deadline = utc_now() + timedelta(seconds=timeout)
+    request = seal_from(caller, ToolRequest(args=args), type="request", deadline_utc=deadline)
+    # Some tools reply with the request's id as correlation_id, others copy its correlation_id.
+    request = msgspec.structs.replace(request, correlation_id=request.id)
     try:
         async with receiving_progress(bus, tool, request.id, on_progress):
             return await bus.tool_results.ask(tool, request, timeout, bearer(caller.token))
@@ -116,7 +118,8 @@ async def ask_tool(  # noqa: PLR0913 - one keyword a field of the envelope
         await cancel_call(bus, tool, request.id, caller)
         raise
     except NoRespondersError as error:
-        raise _unknown(tool) from error
+        message = f"No tool {quoted(tool)} is on the bus."
+        raise UnknownToolError(message, remedy="`local2 tools` lists them.") from error
     except BusTimeoutError as error:
         message = f"The tool {quoted(tool)} did not answer within {timeout:g} s."
         raise BusTimeoutError(message, remedy=error.remedy) from error
@@ -150,19 +153,6 @@ async def cancel_call(bus: Connection, tool: str, request_id: str, caller: Sende
     with suppress(Local2Error):
         subject = subjects.tool_cancel(tool)
         await bus.publish(subject, encode(cancel), headers=bearer(caller.token))
-
-
-def _request(args: Json, caller: Sender, seconds: float) -> Envelope[ToolRequest[Json]]:
-    deadline = utc_now() + timedelta(seconds=seconds)
-    request = seal_from(caller, ToolRequest(args=args), type="request", deadline_utc=deadline)
-    # Some tools reply with the request's id as correlation_id, others copy its correlation_id.
-    return msgspec.structs.replace(request, correlation_id=request.id)
-
-
-def _unknown(tool: str) -> UnknownToolError:
-    return UnknownToolError(
-        f"No tool {quoted(tool)} is on the bus.", remedy="`local2 tools` lists them."
-    )
 
 
 class Toolbox:
@@ -256,16 +246,16 @@ class Toolbox:
         announcer = announcer_of(message)
         signed = bool(self._bus.secret) and is_genuine(self._bus.secret, message)
         try:
-            if not signed:
-                self._limit_rate(announcer)
+            if not signed:  # too many announcements delay others: some are skipped
+                self._rates_of_agents.take(announcer)
+                self._rate.take(self._tenant)
             self._learn(read_schema(message.data), announcer, signed=signed)
         except (BadRequestError, OverloadedError) as error:
-            self._log_refusal(announcer, error.logged)
-
-    def _limit_rate(self, announcer: str) -> None:
-        """Raise OverloadedError if too much is announced: reading all of it would delay others."""
-        self._rates_of_agents.take(announcer)
-        self._rate.take(self._tenant)
+            refusal = (announcer, error.logged)
+            # Each refusal is logged once, since tools announce themselves repeatedly.
+            if refusal not in self._refused and len(self._refused) < MAX_REFUSALS:
+                self._refused.add(refusal)
+                log.warning("announcement_refused", source=announcer, reason=error.logged)
 
     def _learn(self, schema: ToolSchema, announcer: str, *, signed: bool) -> None:
         """Add or replace a tool, or raise BadRequestError.
@@ -287,10 +277,3 @@ class Toolbox:
         self._changed.set()
         if schema != before:
             self._on_change()
-
-    def _log_refusal(self, announcer: str, reason: str) -> None:
-        """Log each refusal once, since tools announce themselves repeatedly."""
-        refusal = (announcer, reason)
-        if refusal not in self._refused and len(self._refused) < MAX_REFUSALS:
-            self._refused.add(refusal)
-            log.warning("announcement_refused", source=announcer, reason=reason)

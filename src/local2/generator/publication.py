@@ -105,10 +105,13 @@ class TurnPublisher:
         if not self._waiting and await self._store_soon(message):
             await self._respond(message)
             return turn
-        if not self._has_room(message):
+        waiting = sum(len(other.data) for other in self._waiting)
+        if waiting + len(message.data) > MAX_WAITING_BYTES:
             turn = response = _error_turn(turn, BusError.code, NOT_STORED)
         else:
-            self._keep(message)
+            self._waiting.append(message)
+            if self._storing is None or self._storing.done():
+                self._storing = asyncio.create_task(self._store_waiting())
             not_yet = ErrorReply(code=BusError.code, message=NOT_YET_STORED)
             response = msgspec.structs.replace(turn, error=turn.error or not_yet)
         await self._respond(_message(response, caller))
@@ -141,15 +144,6 @@ class TurnPublisher:
             return False
         return True
 
-    def _has_room(self, message: _TurnMessage) -> bool:
-        waiting = sum(len(one.data) for one in self._waiting)
-        return waiting + len(message.data) <= MAX_WAITING_BYTES
-
-    def _keep(self, message: _TurnMessage) -> None:
-        self._waiting.append(message)
-        if self._storing is None or self._storing.done():
-            self._storing = asyncio.create_task(self._store_waiting())
-
     async def _store_waiting(self) -> None:
         backoff = Backoff(RETRY_DELAY, MAX_RETRY_DELAY)
         while self._waiting:
@@ -170,14 +164,11 @@ def _message(turn: Generation, caller: Sender) -> _TurnMessage:
         session_id=turn.session_id,
         query_id=turn.query_id,
     )
-    return _TurnMessage(encode(envelope), _message_id(turn, caller), turn.query_id, caller.token)
-
-
-def _message_id(turn: Generation, caller: Sender) -> str:
-    """Return an id for the turn: turns may share a query id, and a failure is a separate turn."""
+    # Turns may share a query id, and a failure is a separate turn.
     content = [turn.query, turn.answer, turn.error is None]
     parts = [caller.user, turn.session_id, turn.query_id, *content]
-    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+    message_id = hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+    return _TurnMessage(encode(envelope), message_id, turn.query_id, caller.token)
 
 
 def _shorter_forms(turn: Generation) -> Iterator[Generation]:

@@ -21,7 +21,7 @@ from local2.generator.prompt import Background, PromptWriter
 from local2.generator.publication import TurnPublisher
 from local2.generator.session import GeneratorSession
 from local2.generator.toolset import RecentTools, ToolMenu, Toolset, tools_message
-from local2.llm.models import ChatModel, ToolCall, ToolDefinition, Usage
+from local2.llm.models import ChatModel, ToolCall, ToolDefinition
 from local2.llm.rules import RulesModel
 from local2.protocol import subjects
 from local2.protocol.envelope import Sender, encode, seal
@@ -142,13 +142,9 @@ class GeneratorTurn:
             answered = (await self._publisher.publish(turn, self._caller)).error is None
         finally:
             if not answered:
-                self._undo()
-
-    def _undo(self) -> None:
-        """Restore the conversation from before the turn, and so drop summaries of its parts."""
-        self.answer = ""
-        if self._snapshot is not None:
-            self._session.memory.restore(self._snapshot)
+                self.answer = ""
+                if self._snapshot is not None:  # this drops summaries of its parts, too
+                    self._session.memory.restore(self._snapshot)
 
     async def _run_rounds(self) -> None:
         memory, max_rounds = self._session.memory, self._settings.max_rounds
@@ -160,7 +156,10 @@ class GeneratorTurn:
             offered = [] if last else self._tools.definitions
             text, calls = await self._ask_until_it_fits(self._prompt_writer(background), offered)
             if not calls or last:
-                self._finish(text)
+                if not text.strip():
+                    raise ModelError(f"{self._model.name} gave no answer.", remedy="Ask again.")
+                self.answer = text
+                memory.add(role="assistant", content=text)
                 return
             made = [ToolCallMsg.calling(call.name, call.arguments, id_=call.id) for call in calls]
             memory.add(role="assistant", content=text, tool_calls=made)
@@ -168,12 +167,6 @@ class GeneratorTurn:
                 memory.add(message)
                 self._calls.append(record)
             self._recent_tools.note(self._caller.user, [call.name for call in calls])
-
-    def _finish(self, text: str) -> None:
-        if not text.strip():
-            raise ModelError(f"{self._model.name} gave no answer.", remedy="Ask again.")
-        self.answer = text
-        self._session.memory.add(role="assistant", content=text)
 
     def _prompt_writer(self, background: Background) -> PromptWriter:
         """Return a writer with the room that the tools leave by the counter's present estimate."""
@@ -222,13 +215,11 @@ class GeneratorTurn:
                     text.append(chunk.content)
                     await self._publish_delta(chunk.content)
                 if chunk.usage is not None:
-                    self._calibrate(prompt.tokens, tools, chunk.usage)
+                    count = self._session.count
+                    counted = prompt.tokens + count(tools_message(tools))
+                    count.observe(counted, chunk.usage.prompt_tokens)
+                    self._session.memory.recount()
         return "".join(text), calls
-
-    def _calibrate(self, counted: int, tools: Sequence[ToolDefinition], usage: Usage) -> None:
-        count = self._session.count
-        count.observe(counted + count(tools_message(tools)), usage.prompt_tokens)
-        self._session.memory.recount()
 
     async def _publish_delta(self, text: str) -> None:
         delta = Delta(

@@ -127,7 +127,9 @@ def apply_plan(plan: Plan) -> None:
             if earlier is not None and earlier.new_folder and not any(plan.file.parent.iterdir()):
                 plan.file.parent.rmdir()
         elif plan.after != plan.before:
-            _replace(plan.file, plan.after)
+            plan.file.parent.mkdir(parents=True, exist_ok=True)
+            mode = stat.S_IMODE(plan.file.stat().st_mode) if plan.file.exists() else None
+            write_atomically(plan.file, plan.after.encode(), mode=mode)
         if plan.record is not None:
             save_file(record_file, msgspec.json.encode(plan.record))
         elif plan.after != plan.before:
@@ -169,12 +171,6 @@ def _settings(client: Client, scope: Scope) -> tuple[Path, str | None]:
 def _is_empty(client: Client, text: str) -> bool:
     """Return whether the text has no more than a new file without hooks would have."""
     return not text.strip() or msgspec.json.decode(text) in ({}, dict(client.new_file))
-
-
-def _replace(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
-    write_atomically(file, text.encode(), mode=mode)
 
 
 def _record_file(file: Path) -> Path:

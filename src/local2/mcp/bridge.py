@@ -4,7 +4,7 @@ Models choose worse among many tools, so clients see only some of the memory's o
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -150,20 +150,11 @@ class Link:
 Profile = Callable[[ToolSchema], bool]
 
 
-def _default(tool: ToolSchema) -> bool:
-    return tool.name in DEFAULT_TOOLS if tool.reads_memory else tool.for_models
-
-
-def _full(_: ToolSchema) -> bool:
-    return True
-
-
-def _read_only(tool: ToolSchema) -> bool:
-    """Return whether the tool declares that it only reads."""
-    return tool.annotations.read_only_hint is True
-
-
-PROFILES: dict[str, Profile] = {"default": _default, "full": _full, "read-only": _read_only}
+PROFILES: dict[str, Profile] = {
+    "default": lambda tool: tool.name in DEFAULT_TOOLS if tool.reads_memory else tool.for_models,
+    "full": lambda _: True,
+    "read-only": lambda tool: tool.annotations.read_only_hint is True,
+}
 
 
 def profile_of(chosen: Sequence[str]) -> Profile:
@@ -179,11 +170,7 @@ def profile_of(chosen: Sequence[str]) -> Profile:
             "A profile is one name, or a list of tools.",
             remedy=f"Choose one of {', '.join(PROFILES)}, or tools that `local2 tools` lists.",
         )
-    return _only_named(frozenset(chosen))
-
-
-def _only_named(names: Collection[str]) -> Profile:
-    return lambda tool: tool.name in names
+    return lambda tool: tool.name in chosen
 
 
 def _own_tools() -> list[ToolSchema]:

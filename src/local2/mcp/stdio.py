@@ -64,19 +64,16 @@ class _Replies:
         self._answered = answered
 
     async def write(self, line: str) -> None:
-        if self._answered is not None and _is_reply_to(line, self._answered):
-            self._answered = None
-            return
+        if self._answered is not None:
+            message = json.loads(line)
+            if "method" not in message and message.get("id") == self._answered:
+                self._answered = None
+                return
         self._writer.write(line.encode())
 
     async def flush(self) -> None:
         with suppress(ConnectionError):  # the client is gone, as the next read shows
             await self._writer.drain()
-
-
-def _is_reply_to(line: str, request: str | int) -> bool:
-    message = json.loads(line)
-    return "method" not in message and message.get("id") == request
 
 
 @asynccontextmanager

@@ -25,7 +25,9 @@ def blocks_of_answer(value: Any) -> Blocks | None:
         return None if message is None else _blocks(message)
     if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
         return None
-    finished = [part["response"] for part in value if _is_finished(part)]
+    finished = [  # an event with the whole response that was streamed before it
+        part["response"] for part in value if part.get("type") in FINISHED and "response" in part
+    ]
     if finished:
         return blocks_of_answer(finished[-1])
     return _blocks({"content": value}) if _are_output(value) else _blocks_of_list(value)
@@ -109,11 +111,6 @@ def _are_output(items: list[Any]) -> bool:
     )
 
 
-def _is_finished(event: Json) -> bool:
-    """Tell whether an event contains the whole response that was streamed before it."""
-    return event.get("type") in FINISHED and "response" in event
-
-
 def _chunk(part: Json) -> Json | None:  # noqa: C901, PLR0911 - a case for each form
     """Return what a chunk adds to its message, `{}` for nothing; None if it is not a chunk."""
     message: Json
@@ -165,7 +162,9 @@ def _blocks(message: Json) -> Blocks:
     parts = [part for each in _listed(content_of(message)) for part in _items(each)]
     items = [part for part in parts if isinstance(part, dict) and _is_call(part)]
     blocks = Blocks.of([part for part in parts if part not in items])
-    thoughts = text_of(first_of({**_dict(message.get("additional_kwargs")), **message}, THINKING))
+    dumped = message.get("additional_kwargs")  # by LangChain
+    fields = {**dumped, **message} if isinstance(dumped, dict) else message
+    thoughts = text_of(first_of(fields, THINKING))
     calls = [
         *(
             {
@@ -188,10 +187,6 @@ def _listed(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
-
-
-def _dict(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
 
 
 def _items(part: Any) -> list[Any]:
