@@ -10,11 +10,11 @@ from pathlib import Path
 
 from forking import Fork
 from local2.agents import stream_keeper
-from local2.app import open_stack
 from local2.bus import streams
 from local2.generator import publication
 from local2.home import RUNTIME_FILE, running_url
 from local2.logs import logging_to
+from local2.stack.app import open_stack
 from stacks import settings_in
 from waiting import eventually
 from workers import stack_with_worker_here

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster, BlockingError, blockbuster_ctx
 
-from local2.app import open_stack
 from local2.bus.connection import connect
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
@@ -16,6 +15,7 @@ from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json
+from local2.stack.app import open_stack
 from stacks import in_step, settings_in
 
 CALLERS = 64

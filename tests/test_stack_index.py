@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local2.app import open_stack
 from local2.bus.vector_client import VectorClient
 from local2.protocol.vectors import VectorStatus
 from local2.settings import GeneratorSettings
+from local2.stack.app import open_stack
 from stacks import contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from local2.agents.memory_agent import MemoryAgent
-from local2.app import open_stack
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import publish_durably
 from local2.errors import StorageError
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health
+from local2.stack.app import open_stack
 from stacks import in_step, recall, search, settings_in, status
 from turns import turn
 from waiting import eventually

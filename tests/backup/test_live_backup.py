@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from backups import data_dir, generations, restore_backup, rows
-from local2.app import Stack, open_stack
 from local2.backup import schedule
 from local2.backup.schedule import Backups
 from local2.bus import stream_messages
@@ -27,6 +26,7 @@ from local2.memory.intake.intake import Intake
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import BackupReport, BackupRequest
 from local2.settings import Settings
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
 from turns import GENERATION, turn
 from waiting import eventually
@@ -234,7 +234,7 @@ async def test_backups_are_made_when_they_are_due(
         assert status.scheduled == str(backups)
     (only,) = generations(backups)
     later = timedelta(hours=25)
-    monkeypatch.setattr("local2.app.utc_now", lambda: only.at + later)
+    monkeypatch.setattr("local2.stack.app.utc_now", lambda: only.at + later)
     async with open_stack(scheduled(tmp_path, backups), with_generator=False):
         await eventually(lambda: len(generations(backups)) == 2)
 

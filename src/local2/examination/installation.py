@@ -18,10 +18,10 @@ from local2.bus.server import find_server
 from local2.bus.streams import MIN_FREE_MB
 from local2.errors import BusError, LedgerKeyError
 from local2.home import PRIVATE_UMASK, asking_user, exposed_memories, other_homes
-from local2.opening import configured_key
 from local2.prompt_counts import counted_prompts
 from local2.protocol.maintenance import CheckResult
 from local2.settings import MemorySettings, Settings
+from local2.stack.ledgers import configured_key
 from local2.vectors import weights
 
 NAME = "local2"

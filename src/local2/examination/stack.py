@@ -20,7 +20,6 @@ from local2.errors import (
 from local2.examination.models import embedding_server
 from local2.home import folder_lock
 from local2.ledger.records import Counts, TaskCounts
-from local2.opening import Ledgers, content_keys, open_ledgers, tenants_of
 from local2.protocol.answers import ConsolidationStatus
 from local2.protocol.envelope import DEFAULT_TENANT, utc_now
 from local2.protocol.maintenance import (
@@ -32,6 +31,7 @@ from local2.protocol.maintenance import (
     Verdict,
 )
 from local2.settings import MemorySettings, Settings
+from local2.stack.ledgers import Ledgers, content_keys, open_ledgers, tenants_of
 from local2.vectors.config import collection_name, count_vectors
 
 PATIENCE = 2.0

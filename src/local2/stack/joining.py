@@ -18,9 +18,9 @@ from local2.bus.server import EmbeddedServer, embedded_server
 from local2.content_key import ContentKey
 from local2.errors import ConfigError, FolderLockedError
 from local2.home import folder_lock, is_alive, read_runtime
-from local2.opening import usable_key
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.settings import Settings
+from local2.stack.ledgers import usable_key
 from local2.tenants.accounts import MEMORY, accounts
 from local2.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
 from local2.tenants.directory import Register, Roles
