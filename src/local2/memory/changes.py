@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from local2.ledger.records import NewRecord, TaskKind, Written, sources_of
 from local2.ledger.upkeep import AuditRow, Change
-from local2.memory.upkeep.backlog import Backlog
+from local2.memory.backlog import Backlog
 from local2.protocol import subjects
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import MemoryChange

@@ -31,10 +31,10 @@ from local2.ledger.records import (
     source_class_of,
 )
 from local2.ledger.upkeep import ExtractedFact, FactRelation, MessageGroup
+from local2.memory.backlog import Job
 from local2.memory.changes import Changes
 from local2.memory.extraction.items import Extractor, Item, Passage, Utterance
 from local2.memory.scopes import may_retire
-from local2.memory.upkeep.backlog import Job
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope
 

@@ -16,11 +16,11 @@ from local2.ledger.door import Ledger
 from local2.ledger.records import Record, Task
 from local2.ledger.search import Place, Search
 from local2.llm.models import StructuredModel
+from local2.memory.backlog import Job
 from local2.memory.changes import Changes
 from local2.memory.recall.query import analyse
 from local2.memory.recall.recaller import Closeness, Retrieval
 from local2.memory.scopes import may_retire
-from local2.memory.upkeep.backlog import Job
 
 AGENT = "contradiction_judge"
 """The agent in the audit trail."""
