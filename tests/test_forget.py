@@ -16,9 +16,10 @@ import pytest
 from calling import answer, ask, call
 from factories import StartWorker
 from local2.bus.connection import connect
+from local2.bus.dead_letters import store_dead_letter
 from local2.bus.server import EmbeddedServer
-from local2.bus.stream_messages import StreamErasure
-from local2.bus.streams import ensure_streams, publish_durably, store_dead_letter
+from local2.bus.stream_erasure import StreamErasure
+from local2.bus.streams import ensure_streams, publish_durably
 from local2.client.tools import call_tool
 from local2.ledger.sqlite import erasures
 from local2.logs import logging_to

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from backups import data_dir, generations, restore_backup, rows
 from local2.backup import schedule
 from local2.backup.schedule import Backups
-from local2.bus import stream_messages
+from local2.bus import streams
 from local2.bus.connection import Connection
-from local2.bus.stream_messages import turns_stored
-from local2.bus.streams import publish_durably
+from local2.bus.streams import publish_durably, turns_stored
 from local2.client.maintenance import backup_status, begin_backup
 from local2.client.tools import call_tool
 from local2.errors import InvalidArgumentsError, OverloadedError, StorageError, VectorError
@@ -111,7 +110,7 @@ async def test_a_backup_waits_for_turns_that_are_not_stored_yet(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_store = asyncio.Event()
-    store_turn, state, counter = Intake.store_turn, stream_messages.stream_state, count()
+    store_turn, state, counter = Intake.store_turn, streams.stream_state, count()
     checks = 0
 
     async def counted_state(*args: object) -> object:
@@ -124,7 +123,7 @@ async def test_a_backup_waits_for_turns_that_are_not_stored_yet(
         return await store_turn(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Intake, "store_turn", late)
-    monkeypatch.setattr(stream_messages, "stream_state", counted_state)
+    monkeypatch.setattr(streams, "stream_state", counted_state)
     await publish_durably(stack.bus, GENERATION, turn(query="What is the densest metal?"))
     begun = asyncio.create_task(back_up_stack(stack.bus, tmp_path / "backups"))
     await eventually(lambda: checks > 2)

@@ -12,8 +12,9 @@ from typing import get_args
 import msgspec
 
 from local2.bus.connection import BusMessage, Connection
+from local2.bus.dead_letters import count_letters
 from local2.bus.participant import Participant
-from local2.bus.stream_messages import count_letters, count_turns
+from local2.bus.streams import count_turns
 from local2.errors import BusError, IndexDamagedError, StorageError, VectorError
 from local2.ledger.records import Counts, TaskCounts, TaskKind
 from local2.memory.intake.waiting_turns import why_incomplete

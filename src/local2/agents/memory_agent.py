@@ -13,10 +13,10 @@ from typing import Any
 import structlog
 
 from local2.bus.connection import BusMessage, Connection
+from local2.bus.dead_letters import store_dead_letter
 from local2.bus.identity import user_of
 from local2.bus.participant import Participant
 from local2.bus.receiving import is_redirected
-from local2.bus.stream_messages import stream_state, turns_stored
 from local2.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
@@ -26,7 +26,8 @@ from local2.bus.streams import (
     many_at_a_time,
     redeliver,
     restart_turns_consumer,
-    store_dead_letter,
+    stream_state,
+    turns_stored,
     turns_stream,
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
@@ -81,7 +82,12 @@ class MemoryAgent(Participant):
         seconds = self._turn_timeout
         try:
             async with asyncio.timeout(seconds):
-                await self._dispatch(message)
+                if is_redirected(message):
+                    log.warning("answer_ignored", subject=message.subject)
+                elif message.subject == subjects.RESPONSE_FEEDBACK:
+                    await self._store_rating(message)
+                elif message.subject != subjects.MEMORY_PROBE:
+                    await self._store_turn(message)
         except RequestError as error:
             await self._give_up(message, error)
         except TimeoutError:
@@ -102,14 +108,6 @@ class MemoryAgent(Participant):
         if delivery is not None and delivery.deliveries < ATTEMPTS:
             raise error
         await self._give_up(message, error)
-
-    async def _dispatch(self, message: BusMessage) -> None:
-        if is_redirected(message):
-            log.warning("answer_ignored", subject=message.subject)
-        elif message.subject == subjects.RESPONSE_FEEDBACK:
-            await self._store_rating(message)
-        elif message.subject != subjects.MEMORY_PROBE:
-            await self._store_turn(message)
 
     async def _store_turn(self, message: BusMessage) -> None:
         reading, unsure = await asyncio.to_thread(_read_turn, message.data)

@@ -23,9 +23,8 @@ from local2.bus.connection import (
     BusMessage,
     Connection,
 )
+from local2.bus.dead_letters import drop_letter, letter_at, next_letter, shortened
 from local2.bus.participant import Participant
-from local2.bus.stream_messages import drop_letter, letter_at, next_letter
-from local2.bus.streams import shortened
 from local2.errors import BadRequestError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
@@ -298,7 +297,10 @@ async def find_letter(request: Request[LetterRequest]) -> LetterFound:
     answer = LetterFound(found=await _read_letter(bus, request.payload, request.tenant))
     limit = bus.client.max_payload - HEADER_OVERHEAD
     # How much a shorter letter takes in JSON depends on its characters.
-    while answer.found is not None and (size := _size_of(answer)) > limit:
+    while answer.found is not None:
+        size = len(encode(seal(answer, type="answer", source=LETTER_KEEPER)))
+        if size <= limit:
+            break
         letter = shortened(answer.found.letter, limit / size)
         answer = LetterFound(found=msgspec.structs.replace(answer.found, letter=letter))
     return answer
@@ -311,10 +313,6 @@ async def _read_letter(bus: Connection, ask: LetterRequest, tenant: str) -> Stor
     if ask.action == "drop":
         await drop_letter(bus, ask.number, tenant)
     return stored
-
-
-def _size_of(answer: LetterFound) -> int:
-    return len(encode(seal(answer, type="answer", source=LETTER_KEEPER)))
 
 
 async def begin_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus:

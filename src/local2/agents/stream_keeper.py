@@ -60,23 +60,32 @@ class StreamKeeper(Participant):
         while True:
             await self._published.wait()
             self._published.clear()
-            await self._probe_until_stored()
+            failures, pause = 0, PROBE_INTERVAL
+            while (failure := await self._probe()) is not None:
+                if not self.bus.lost.is_set():  # a lost connection recovers by itself
+                    failures += 1
+                    if self._server is None:
+                        self._report(
+                            f"{failure} Free space on its disk, and restart the NATS server."
+                        )
+                    elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):
+                        self._report(
+                            f"{unwritable} Turns are stored afterwards, without a restart."
+                        )
+                    elif failures < FAILURES_BEFORE_RESTART:
+                        self._report(str(failure))
+                    else:
+                        self._report(f"{failure} The NATS server is restarted.")
+                        await self._server.restart()
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, MAX_PAUSE)
+            if self.problem is not None:
+                log.info("turns_stored_again")
+                self.problem = None
             await asyncio.sleep(PROBE_INTERVAL)
 
     async def _receive(self, _: BusMessage) -> None:
         self._published.set()
-
-    async def _probe_until_stored(self) -> None:
-        failures, pause = 0, PROBE_INTERVAL
-        while (failure := await self._probe()) is not None:
-            if not self.bus.lost.is_set():  # a lost connection recovers by itself
-                failures += 1
-                await self._repair(failure, patient=failures < FAILURES_BEFORE_RESTART)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, MAX_PAUSE)
-        if self.problem is not None:
-            log.info("turns_stored_again")
-            self.problem = None
 
     async def _probe(self) -> BusError | None:
         if (tenant := next(iter(self._tenants()), None)) is None:
@@ -87,17 +96,6 @@ class StreamKeeper(Participant):
         except BusError as failure:
             return failure
         return None
-
-    async def _repair(self, failure: BusError, *, patient: bool) -> None:
-        if self._server is None:
-            self._report(f"{failure} Free space on its disk, and restart the NATS server.")
-        elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):
-            self._report(f"{unwritable} Turns are stored afterwards, without a restart.")
-        elif patient:
-            self._report(f"{failure}")
-        else:
-            self._report(f"{failure} The NATS server is restarted.")
-            await self._server.restart()
 
     def _report(self, why: str) -> None:
         problem = f"Turns cannot be stored: {why}"

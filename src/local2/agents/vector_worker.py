@@ -107,7 +107,13 @@ def exit_if_hanging() -> Iterator[None]:
 async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
     """Run the vector worker until standard input closes or SIGTERM arrives."""
     stop = _stop_event()
-    _overwrite_freed_memory()
+
+    # glibc overwrites freed memory from now on: Chroma writes memory that it never filled to its
+    # files, where forgotten or encrypted words would survive.
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_PERTURB, 1)
+
     async with AsyncExitStack() as resources:
         await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
@@ -127,17 +133,6 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
         with suppress(TimeoutError):  # then the supervisor restarts the worker
             async with asyncio.timeout(patience):
                 await stop.wait()
-
-
-def _overwrite_freed_memory() -> None:
-    """Make glibc overwrite freed memory.
-
-    Chroma writes memory that it never filled to its files, where forgotten or encrypted words would
-    survive.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_PERTURB, 1)
 
 
 def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:

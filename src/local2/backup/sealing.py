@@ -33,7 +33,11 @@ class Seal:
             return cls()
         age = _age()
         try:
-            keys = [recipient] if _is_key(recipient) else _read_keys(Path(recipient).expanduser())
+            keys = (
+                [recipient]
+                if recipient.startswith(("age1", "ssh-"))
+                else _read_keys(Path(recipient).expanduser())
+            )
             if not keys:
                 raise InvalidArgumentsError(f"{recipient} holds no key.", remedy=KEY_HELP)
             return cls(keys)
@@ -102,10 +106,6 @@ class Decrypter:
 
 
 OTHER_KEY = "It was encrypted to another key, or is damaged."
-
-
-def _is_key(text: str) -> bool:
-    return text.startswith(("age1", "ssh-"))
 
 
 def _read_keys(file: Path) -> list[str]:

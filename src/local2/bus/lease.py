@@ -127,20 +127,20 @@ class Lease:
             try:
                 self._revision = await bucket.create(KEY, msgspec.json.encode(self._holder))
             except nats.js.errors.KeyWrongLastSequenceError:
-                await self._take_over(bucket)
+                entry = await bucket.get(KEY)
+                holder = msgspec.json.decode(entry.value or b"", type=Holder)
+                if not holder.is_same(self._holder):
+                    raise LeaseHeldError(
+                        f"Another stack serves the bus at {self._bus.url}: "
+                        f"process {holder.pid} on {holder.host}, in {holder.folder}.",
+                        remedy="Use that stack, or give this one another bus: `url` in "
+                        "config/bus.yaml. If that stack was killed, its lease expires after "
+                        f"{LEASE_SECONDS:.0f} s.",
+                    ) from None
+                self._revision = await bucket.update(
+                    KEY, msgspec.json.encode(self._holder), entry.revision
+                )
         self._until = began + LEASE_SECONDS
-
-    async def _take_over(self, bucket: KeyValue) -> None:
-        entry = await bucket.get(KEY)
-        holder = msgspec.json.decode(entry.value or b"", type=Holder)
-        if not holder.is_same(self._holder):
-            raise LeaseHeldError(
-                f"Another stack serves the bus at {self._bus.url}: "
-                f"process {holder.pid} on {holder.host}, in {holder.folder}.",
-                remedy="Use that stack, or give this one another bus: `url` in config/bus.yaml. "
-                f"If that stack was killed, its lease expires after {LEASE_SECONDS:.0f} s.",
-            )
-        self._revision = await bucket.update(KEY, msgspec.json.encode(self._holder), entry.revision)
 
     async def _bucket(self) -> KeyValue:
         jetstream = self._bus.client.jetstream(timeout=self._patience)
@@ -215,18 +215,17 @@ class Serving:
                     log.info("lease_regained")
                 patience = ANSWER_TIMEOUT
             except (BusError, TimeoutError) as error:
-                if isinstance(error, LeaseHeldError) or self._lease.is_ending:
-                    await self._suspend(error)
+                lost = isinstance(error, LeaseHeldError) or self._lease.is_ending
+                if lost and self._running is not None:
+                    reason = str(error) or "JetStream does not answer."
+                    log.error(  # noqa: TRY400 - the reason says enough
+                        "lease_lost", reason=reason, meanwhile="no tool is served"
+                    )
+                    await asyncio.gather(*(participant.leave() for participant in self._started))
+                    await self._stop()
                 if not self.serves:
                     longest = LEASE_SECONDS - RENEWAL_INTERVAL - ANSWER_TIMEOUT
                     patience = min(2 * patience, longest)
-
-    async def _suspend(self, error: Exception) -> None:
-        if self._running is not None:
-            reason = str(error) or "JetStream does not answer."
-            log.error("lease_lost", reason=reason, meanwhile="no tool is served")
-            await asyncio.gather(*(participant.leave() for participant in self._started))
-            await self._stop()
 
     async def _start(self) -> None:
         self._started = await self._participants()

@@ -182,7 +182,9 @@ class Participant:
             started_at_ns = time.perf_counter_ns()
             try:
                 if endpoint.inner and not is_genuine(self.bus.secret, message):
-                    await self._refuse(endpoint, message)
+                    error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
+                    data, headers = self._error_reply(endpoint, error)
+                    await self.bus.answer(message, data, headers)
                 else:
                     await endpoint.handler(message)
             finally:
@@ -190,11 +192,6 @@ class Participant:
                 endpoint.busy_ns += time.perf_counter_ns() - started_at_ns
 
         return handle
-
-    async def _refuse(self, endpoint: Endpoint, message: BusMessage) -> None:
-        error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
-        data, headers = self._error_reply(endpoint, error)
-        await self.bus.answer(message, data, headers)
 
     def _error_reply(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
         """Count a failed request; return the data and headers of the answer."""

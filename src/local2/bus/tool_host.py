@@ -124,7 +124,19 @@ class ToolHost(Participant):
         result = await self._reply(message, request, result)
         elapsed = time.perf_counter() - started_at
         await asyncio.sleep(0)  # send the reply before making the log line
-        self._log_request(request, result, elapsed)
+        if result.error is not None:
+            self._requests.errors += 1
+            self._requests.last_error = result.outcome
+            telemetry.tool_failed(self.name, result.error.code)
+        self._log.info(
+            "request",
+            outcome=result.outcome,
+            ms=round(elapsed * 1000, 2),
+            caller=request.source if request else None,
+            id=request.id if request else None,
+            session_id=request.session_id if request else None,
+            query_id=request.query_id if request else None,
+        )
 
     async def _cancel(self, message: BusMessage) -> None:
         """Cancel a call. Every host of the tool receives this; the one that runs the call acts."""
@@ -188,7 +200,21 @@ class ToolHost(Participant):
     ) -> ToolResult:
         """Send the result, or as much of it as fits on the bus; return the result that was sent."""
         try:
-            data, headers = self._encode_result(message, request, result)
+            envelope = seal(
+                result,
+                type="result",
+                source=self.name,
+                user=request.user if request else None,
+                session_id=request.session_id if request else None,
+                query_id=request.query_id if request else None,
+                correlation_id=(request.id or None) if request else None,
+            )
+            marks: Headers = {}
+            if message.headers and "traceparent" in message.headers:
+                marks["traceparent"] = header_value(message.headers["traceparent"])
+            if result.error is not None:
+                marks |= error_headers(result.error)
+            data, headers = encode(envelope), marks or None
             self.bus.check_answer(message, data, headers)
         except TooLargeError as error:
             return await self._reply(message, request, _reduced_result(result, error))
@@ -203,43 +229,6 @@ class ToolHost(Participant):
         if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
             await self.bus.publish(self._result_subject, data, headers=headers)
         return result
-
-    def _encode_result(
-        self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
-    ) -> tuple[bytes, Headers | None]:
-        envelope = seal(
-            result,
-            type="result",
-            source=self.name,
-            user=request.user if request else None,
-            session_id=request.session_id if request else None,
-            query_id=request.query_id if request else None,
-            correlation_id=(request.id or None) if request else None,
-        )
-        headers: Headers = {}
-        if message.headers and "traceparent" in message.headers:
-            headers["traceparent"] = header_value(message.headers["traceparent"])
-        if result.error is not None:
-            headers |= error_headers(result.error)
-        return encode(envelope), headers or None
-
-    def _log_request(
-        self, request: Envelope[Any] | None, result: ToolResult, seconds: float
-    ) -> None:
-        """Log the request, and count it if it failed."""
-        if result.error is not None:
-            self._requests.errors += 1
-            self._requests.last_error = result.outcome
-            telemetry.tool_failed(self.name, result.error.code)
-        self._log.info(
-            "request",
-            outcome=result.outcome,
-            ms=round(seconds * 1000, 2),
-            caller=request.source if request else None,
-            id=request.id if request else None,
-            session_id=request.session_id if request else None,
-            query_id=request.query_id if request else None,
-        )
 
 
 def _reduced_result(result: ToolResult, error: TooLargeError) -> ToolResult:

@@ -107,7 +107,15 @@ class ToolResults:
         """
         if self._replies.get(tool):
             try:
-                return await self._reply_after_interruption(tool, request, timeout, headers)
+                loop = asyncio.get_running_loop()
+                deadline = loop.time() + min(timeout, INTERRUPTION)
+                while True:
+                    try:
+                        return await self._reply(tool, request, timeout, headers)
+                    except NoRespondersError:  # nobody has received it, so it may be sent again
+                        if loop.time() >= deadline:
+                            raise
+                    await asyncio.sleep(RETRY_INTERVAL)
             except BusTimeoutError:
                 self._replies[tool] = False
                 raise
@@ -128,19 +136,6 @@ class ToolResults:
                 reply.cancel()
                 await asyncio.gather(reply, return_exceptions=True)
         return result
-
-    async def _reply_after_interruption(
-        self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
-    ) -> ToolResult:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(seconds, INTERRUPTION)
-        while True:
-            try:
-                return await self._reply(tool, request, seconds, headers)
-            except NoRespondersError:  # nobody has received it, so it may be sent again
-                if loop.time() >= deadline:
-                    raise
-            await asyncio.sleep(RETRY_INTERVAL)
 
     async def _reply(
         self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None

@@ -138,7 +138,11 @@ class VectorClient:
             await asyncio.wait((request, ended, lost), return_when=asyncio.FIRST_COMPLETED)
             if not request.done():
                 raise VectorError(WORKER_ENDED if ended.done() else NO_CONNECTION)
-            return _decode_answer(request.result(), into)
+            answer = request.result()
+            if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
+                return decode(answer.data, into).payload
+            problem = decode(answer.data, ErrorReply).payload.message
+            raise ERRORS_BY_CODE.get(code, VectorError)(problem)
         except BusError as error:
             raise VectorError(f"The vector worker does not answer: {error}") from error
         finally:
@@ -150,10 +154,3 @@ def _mark_as_retrieved(request: asyncio.Task[BusMessage]) -> None:
     """Retrieve the exception of an abandoned request, so that asyncio does not warn about it."""
     if not request.cancelled():
         request.exception()
-
-
-def _decode_answer(answer: BusMessage, into: type[R]) -> R:
-    if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
-        return decode(answer.data, into).payload
-    problem = decode(answer.data, ErrorReply).payload.message
-    raise ERRORS_BY_CODE.get(code, VectorError)(problem)

@@ -111,7 +111,11 @@ async def summarize(
         [shorten(with_images(m, images), room // ROOM_FRACTION, job.count) for m in some]
         for some in (first, last)
     )
-    moved = [image for image in images if not _contains_image(image, (*first, *last))]
+    moved = [
+        image
+        for image in images
+        if not any(image in images_of(message) for message in (*first, *last))
+    ]
     left = room - job.tokens((*first, *last)) - len(moved) * image_tokens
     replaced = job.tokens(with_images(message, ()) for message in rest)
     share_limit = int(replaced * limits.text_share) + heading_tokens(job)
@@ -132,10 +136,6 @@ def _instruction_and_question(
     first = questions[:1] if instruction and not is_newest else []
     answered = any(map(is_from_user, tail)) or questions[-1:] == first
     return first, [] if answered else questions[-1:]
-
-
-def _contains_image(image: str, messages: Iterable[Message]) -> bool:
-    return any(image in images_of(message) for message in messages)
 
 
 def _newest_images(

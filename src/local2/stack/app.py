@@ -24,7 +24,7 @@ from local2.backup.schedule import Backups
 from local2.bus.connection import Connection
 from local2.bus.lease import Serving
 from local2.bus.participant import Participant
-from local2.bus.stream_messages import turns_stored
+from local2.bus.streams import turns_stored
 from local2.bus.tool_host import ToolHost
 from local2.bus.vector_client import VectorClient
 from local2.config_files import load_settings

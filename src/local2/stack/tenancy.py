@@ -18,7 +18,8 @@ from local2.agents.memory_agent import catch_up, deliver_turns
 from local2.background import in_background
 from local2.bus.connection import connect
 from local2.bus.identity import Attested
-from local2.bus.stream_messages import StreamErasure, count_undelivered
+from local2.bus.stream_erasure import StreamErasure
+from local2.bus.streams import count_undelivered
 from local2.bus.vector_client import VectorClient
 from local2.client.tools import Toolbox
 from local2.errors import Local2Error

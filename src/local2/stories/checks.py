@@ -78,14 +78,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]:
     """Return the expectations that an outcome does not meet."""
-    answers = ((check, _mismatch(check, outcome)) for check in expected)
+    answers = ((check, CHECKS[check.kind](check.value, outcome)) for check in expected)
     return tuple(
         Problem(expected=str(check), came=came) for check, came in answers if came is not None
     )
-
-
-def _mismatch(check: Check, outcome: Outcome) -> str | None:
-    return CHECKS[check.kind](check.value, outcome)
 
 
 def matches(expected: Any, actual: Any) -> bool:

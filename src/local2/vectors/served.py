@@ -184,7 +184,11 @@ class OpenAIEmbedder(ServedEmbedder):
                 attempts=QUERY_ATTEMPTS if query else DOCUMENT_ATTEMPTS,
             )
         except EndpointError as error:
-            if not (self._base64 and error.kind == "refused" and _names_encoding(error.reply)):
+            if not (
+                self._base64
+                and error.kind == "refused"
+                and ("encoding" in error.reply.lower() or "base64" in error.reply.lower())
+            ):
                 raise
         self._base64 = False
         return self._request(inputs, query=query)
@@ -204,10 +208,6 @@ class OpenAIEmbedder(ServedEmbedder):
 
 def _counted(texts: int) -> str:
     return "1 text" if texts == 1 else f"{texts} texts"
-
-
-def _names_encoding(reply: str) -> bool:
-    return "encoding" in reply.lower() or "base64" in reply.lower()
 
 
 def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
