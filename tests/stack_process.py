@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from forking import Fork
-from local2.agents import stream_keeper
+from local2.agents import stream_monitor
 from local2.bus import streams
 from local2.generator import publication
 from local2.home import RUNTIME_FILE, running_url
@@ -70,8 +70,8 @@ async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIter
 def run_stack(folder: Path, stopped: Connection, worker_here: bool) -> None:
     """Run the stack until the other end of `stopped` closes."""
     streams.ACK_WAIT = NEVER
-    publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.MAX_PAUSE = UNSTORED
-    stream_keeper.PROBE_INTERVAL = 0.1
+    publication.PATIENCE = stream_monitor.PROBE_PATIENCE = stream_monitor.MAX_PAUSE = UNSTORED
+    stream_monitor.PROBE_INTERVAL = 0.1
     with logging_to(folder / "stack.log"):
         asyncio.run(_serve(folder, stopped, worker_here))
 

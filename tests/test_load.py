@@ -36,7 +36,7 @@ ALLOWED = (
     # search for the server's executable, the lock, the folder's identity, the runtime file.
     ("local2/home.py", {"folder_lock", "runtime_file"}),
     ("local2/bus/server.py", {"__init__", "start"}),
-    ("local2/bus/lease.py", {"of"}),
+    ("local2/bus/lease.py", {"for_folder"}),
     # Not the stack's: the lock with which coverage measures a line for the first time in a thread.
     ("coverage/collector.py", {"lock_data"}),
 )

@@ -217,14 +217,14 @@ def test_recalls_raise_importance_in_small_steps_up_to_a_limit() -> None:
     ("facts", "retired", "archived"), [(1_000, 50, 50), (20, 1, 1), (19, 1, 0), (1, 1, 0)]
 )
 def test_limits_protect_small_scopes(facts: int, retired: int, archived: int) -> None:
-    assert Limits.of(facts, 0.05, 9_999) == Limits(retired=retired, archived=archived)
-    assert Limits.of(facts, 0.0, 9_999) == Limits(retired=0, archived=0)
-    assert Limits.of(facts, 0.5, 0) == Limits(retired=0, archived=0)
+    assert Limits.for_facts(facts, 0.05, 9_999) == Limits(retired=retired, archived=archived)
+    assert Limits.for_facts(facts, 0.0, 9_999) == Limits(retired=0, archived=0)
+    assert Limits.for_facts(facts, 0.5, 0) == Limits(retired=0, archived=0)
 
 
 def test_a_run_stays_within_its_limits_and_changes_each_fact_once() -> None:
     facts = [active_fact(f"Fact {n}.", row=n, recalls=n % 2) for n in range(100)]
-    limits = Limits.of(len(facts), 0.05, 9_999)
+    limits = Limits.for_facts(len(facts), 0.05, 9_999)
     survey = Survey(limits, DAY)
     for start in range(0, 100, 10):
         survey.add_page(facts[start : start + 10])

@@ -124,10 +124,10 @@ async def test_a_stack_without_its_lease_is_not_ready_until_it_regains_it(
         assert await ready()
         bucket = await bus.client.jetstream().key_value(leases.BUCKET)
         (tmp_path / "other").mkdir()
-        holder = Holder.of(tmp_path / "other")
+        holder = Holder.for_folder(tmp_path / "other")
         await bucket.put(leases.KEY, msgspec.json.encode(holder))
         other = Lease(bus, holder, in_memory=False)
-        await other.take()
+        await other.acquire()
 
         async def unready() -> bool:
             await other.renew()

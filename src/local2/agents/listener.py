@@ -69,21 +69,18 @@ class Listener(Participant):
         except Local2Error as error:
             log.warning("question_not_remembered", reason=error.logged)
         if message.reply and not await self._somebody_answers():
-            await self._reply_no_responders(message)
+            # Our subscription hides the server's own "no responders".
+            unanswered = NoRespondersError(
+                "Nobody on the bus answers queries; the question is stored.",
+                remedy="Start a generator, for example with `local2 up`.",
+            )
+            await self.acknowledge(message, ToolResult.failed(unanswered))
 
     async def _somebody_answers(self) -> bool:
         """Look whether anybody answers queries; the queries that arrive meanwhile share it."""
         if self._look is None or self._look.done():
             self._look = go_on(has_other_subscribers(self.bus, subjects.QUERY_RECEIVED))
         return await asyncio.shield(self._look)
-
-    async def _reply_no_responders(self, message: BusMessage) -> None:
-        """Report that nobody answers; our subscription hides the server's own "no responders"."""
-        error = NoRespondersError(
-            "Nobody on the bus answers queries; the question is stored.",
-            remedy="Start a generator, for example with `local2 up`.",
-        )
-        await self.acknowledge(message, ToolResult.failed(error))
 
     async def _receive_result(self, message: BusMessage) -> None:
         tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))

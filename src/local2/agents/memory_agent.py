@@ -150,14 +150,14 @@ class MemoryAgent(Participant):
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
     async def _memory_of(self, message: BusMessage, envelope: Envelope[Any]) -> MemoryService:
-        """Return the sender's memory; the token must have been valid when the stream stored it."""
+        """Open the sender's memory; the token must have been valid when the stream stored it."""
         delivery = delivery_of(self.bus, message)
         at = delivery.at if delivery else None
         caller = self.bus.identity.caller_of(message, envelope, at)
         return await self._memories.admit(caller, ACTION)
 
     def _sent_at(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
-        """Return when the message was sent, or stored: the same time for every delivery."""
+        """When the message was sent, or stored: the same time for every delivery."""
         if envelope.timestamp_utc is not None:
             return envelope.timestamp_utc
         delivery = delivery_of(self.bus, message)
@@ -205,13 +205,13 @@ async def catch_up(bus: Connection, tenant: str) -> None:
 
 
 def _read_turn(data: bytes) -> tuple[Reading[Generation], bool]:
-    """Return the turn, and whether its answer is unsure; slow for long turns."""
+    """Read a turn, and whether its answer is unsure; slow for long turns."""
     reading = read_generation(data)
     return reading, is_unsure(reading.envelope.payload)
 
 
 def is_unsure(turn: Generation) -> bool:
-    """Return whether the answer only says that an incomplete search found nothing."""
+    """Whether the answer only says that an incomplete search found nothing."""
     results = [call.content for call in turn.tool_calls]
     if not (any(map(incomplete_reason, results)) and all(map(is_nothing, results))):
         return False

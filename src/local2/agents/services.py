@@ -72,7 +72,7 @@ class PartialLines:
     def __init__(self) -> None:
         self._pieces_by_transfer: OrderedDict[tuple[object, str], list[bytes]] = OrderedDict()
 
-    def add(self, ask: ImportRequest, caller: Caller) -> bytes | None:
+    def add_piece(self, ask: ImportRequest, caller: Caller) -> bytes | None:
         """Add the next piece of a line; return the line once it is whole.
 
         Raises:
@@ -168,26 +168,21 @@ class ServiceHost(Participant):
         super().__init__(parts.bus, name=group.name, description=group.description)
         self._group = group
         self._parts = parts
-        for service in group.services:
-            self._add(service)
-
-    def _add(
-        self, service: Service[Any, Any] | OperatorService[Any, Any] | Announcement[Any]
-    ) -> None:
-        subject, group = service.subject, self._group
         limit = None if group.slots else CONCURRENT_MESSAGES
-        match service:
-            case Announcement():
-                self.serve(subject, partial(self._receive, service), inner=True)
-            case OperatorService():
-                answer = partial(self._answer_operator, service)
-                self.answer(subject, answer, type=group.type, tenant=None)
-            case Service() if group.type == "result":
-                acknowledge = partial(self._acknowledge, service)
-                self.serve(subject, acknowledge, queue=group.name, limit=limit)
-            case Service():
-                answer = partial(self._answer, service)
-                self.answer(subject, answer, type=group.type, limit=limit)
+        for service in group.services:
+            subject = service.subject
+            match service:
+                case Announcement():
+                    self.serve(subject, partial(self._receive, service), inner=True)
+                case OperatorService():
+                    answer = partial(self._answer_operator, service)
+                    self.answer(subject, answer, type=group.type, tenant=None)
+                case Service() if group.type == "result":
+                    acknowledge = partial(self._acknowledge, service)
+                    self.serve(subject, acknowledge, queue=group.name, limit=limit)
+                case Service():
+                    answer = partial(self._answer, service)
+                    self.answer(subject, answer, type=group.type, limit=limit)
 
     async def _answer(self, service: Service[P, A], message: BusMessage) -> A:
         parts = self._parts
@@ -249,7 +244,7 @@ async def import_lines(request: Request[ImportRequest]) -> ImportReport:
     ask, memory = request.payload, request.memory
     lines = [bytes(line) for line in ask.lines]
     if ask.transfer:
-        line = request.parts.partial_lines.add(ask, memory.caller)
+        line = request.parts.partial_lines.add_piece(ask, memory.caller)
         if line is None:
             return ImportReport()
         lines = [line]

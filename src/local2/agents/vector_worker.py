@@ -144,7 +144,7 @@ def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
 
 
 def _embedder_named(config: WorkerConfig, name: str) -> Embedder:
-    """Return the embedder of this name, if the next start would choose it for an index of it."""
+    """Open the embedder of this name, if the next start would choose it for an index of it."""
     embedder = named_embedder(config, name)
     wanted = fixed_embedder(config)
     if wanted not in {None, embedder.name}:
@@ -158,7 +158,7 @@ def _embedder_named(config: WorkerConfig, name: str) -> Embedder:
 
 
 def _stop_event() -> asyncio.Event:
-    """Return an event set by SIGTERM or the parent's exit, so that an opening index is closed."""
+    """Make an event that SIGTERM or the parent's exit sets, so that an opening index is closed."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)

@@ -99,7 +99,13 @@ async def restore(request: RestoreRequest) -> Restored:
             new = await asyncio.to_thread(
                 _extract, generation, manifest, scratch, request.opener, keys
             )
-            forgotten, warnings = 0, [*_turns_warning(manifest), *unread]
+            forgotten, warnings = 0, list(unread)
+            if waiting := manifest.turns_waiting:
+                warnings.insert(
+                    0,
+                    f"{waiting} turns waited to be stored when the backup was made: they are not "
+                    "in it.",
+                )
             aside = None
             if not request.dry_run:
                 forgotten, missed = await _forget_again(new, former, keys, manifest.at)
@@ -119,7 +125,7 @@ async def restore(request: RestoreRequest) -> Restored:
 
 def _chosen(request: RestoreRequest) -> Generation:
     generations = BackupFolder(request.folder).generations()
-    names = [one.path.name for one in generations]
+    names = [generation.path.name for generation in generations]
     if not generations:
         raise BackupError(f"{request.folder} holds no complete backup.")
     if request.generation is None:
@@ -190,10 +196,3 @@ async def _forget_again(
             f"again. {why}"
         )
     return forgotten, unknown
-
-
-def _turns_warning(manifest: Manifest) -> list[str]:
-    if not manifest.turns_waiting:
-        return []
-    waiting = f"{manifest.turns_waiting} turns waited to be stored when the backup was made"
-    return [f"{waiting}: they are not in it."]

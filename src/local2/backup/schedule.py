@@ -106,7 +106,7 @@ class Backups:
                 data_dir=self._settings.data_dir,
                 ledgers=await asyncio.to_thread(self._ledgers),
                 folder=folder,
-                seal=await asyncio.to_thread(Seal.of, recipient),
+                seal=await asyncio.to_thread(Seal.for_recipient, recipient),
                 keep=request.keep or self._settings.backup_keep,
                 turns_waiting=await self._wait_until_stored(),
                 at=self._clock(),

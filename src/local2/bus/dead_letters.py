@@ -70,7 +70,7 @@ def shortened(letter: DeadLetter, fraction: float) -> DeadLetter:
 
 
 async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLetter | None:
-    """Return the first dead letter with this number or a higher one; None if there is none.
+    """Read the first dead letter with this number or a higher one; None if there is none.
 
     Raises:
         BusError: The server does not answer, or has no such stream.
@@ -80,7 +80,7 @@ async def next_letter(bus: Connection, sequence: int, tenant: str) -> StoredLett
 
 
 async def letter_at(bus: Connection, sequence: int, tenant: str) -> StoredLetter:
-    """Return the dead letter with this number.
+    """Read the dead letter with this number.
 
     Raises:
         InvalidArgumentsError: There is no such letter.
@@ -120,7 +120,7 @@ def _letter(raw: RawStreamMsg) -> StoredLetter:
 
 
 async def count_letters(bus: Connection, tenant: str) -> int:
-    """Return the number of dead letters.
+    """Count a tenant's dead letters.
 
     Raises:
         BusError: The server does not answer.

@@ -52,8 +52,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
 
     @classmethod
-    def of(cls, folder: Path) -> Self:
-        """Return this process as the holder, with its data folder."""
+    def for_folder(cls, folder: Path) -> Self:
+        """Name this process as the holder, with its data folder."""
         there = folder.stat()
         return cls(
             host=socket.gethostname(),
@@ -64,7 +64,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_same(self, other: Self) -> bool:
-        """Return whether both use the same data folder, even in different processes."""
+        """Whether both use the same data folder, even in different processes."""
         return msgspec.structs.replace(self, pid=0) == msgspec.structs.replace(other, pid=0)
 
 
@@ -85,7 +85,7 @@ class Lease:
         """Whether the lease may expire before another renewal succeeds."""
         return time.monotonic() > self._until - RENEWAL_INTERVAL - ANSWER_TIMEOUT
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Take the lease, or take it over from an earlier process with the same data folder.
 
         Raises:
@@ -111,7 +111,7 @@ class Lease:
                     KEY, msgspec.json.encode(self._holder), self._revision
                 )
         except _ChangedError:
-            await self.take()
+            await self.acquire()
         else:
             self._until = began + LEASE_SECONDS
 
@@ -198,7 +198,7 @@ class Serving:
         """Whether all participants have started and are not stopped."""
         return self._running is not None
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Renew the lease until cancelled; stop serving while it is lost, then resume.
 
         Nothing is at risk while nothing is served: each attempt to regain the lease is given twice

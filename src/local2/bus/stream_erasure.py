@@ -53,7 +53,7 @@ class StreamErasure:
         return await turns_stored(self._bus, self._tenant, within=ERASURE_TIMEOUT)
 
     async def count(self, sender: Sender) -> int:
-        """Return how many messages a user has, or one of the user's sessions.
+        """Count the messages of a user, or of one of the user's sessions.
 
         Raises:
             BusError: The server does not answer.
@@ -104,7 +104,7 @@ class StreamErasure:
             ]
 
     def _sender_of(self, raw: RawStreamMsg) -> Sender:
-        """Return who sent a message; with accounts, the user is that of its token."""
+        """Read who sent a message; with accounts, the user is that of its token."""
         claimed = _claimed_sender(raw.data or b"")
         message = BusMessage(
             subjects.RESPONSE_GENERATION, raw.data or b"", headers=raw.headers, tenant=self._tenant
@@ -120,7 +120,7 @@ class StreamErasure:
 
 
 def _author_of(raw: RawStreamMsg) -> Sender:
-    """Return the sender of the message that a dead letter is about."""
+    """Read who sent the message that a dead letter is about."""
     data = raw.data or b""
     try:
         letter = decode(data, DeadLetter).payload
@@ -131,7 +131,7 @@ def _author_of(raw: RawStreamMsg) -> Sender:
 
 
 def _claimed_sender(data: bytes) -> Sender:
-    """Return the sender that a message claims, even if the message is not valid JSON."""
+    """Read the sender that a message claims, even if the message is not valid JSON."""
     try:
         return sender_of(data)
     except BadRequestError:
@@ -144,6 +144,6 @@ def _claimed_sender(data: bytes) -> Sender:
 
 
 def _is_sent_by(actual: Sender, wanted: Sender) -> bool:
-    """Return whether the users match, and the sessions, if `wanted` names one."""
+    """Whether the users match, and the sessions, if `wanted` names one."""
     in_session = wanted.session_id is None or actual.session_id == wanted.session_id
     return actual.user == wanted.user and in_session

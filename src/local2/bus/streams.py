@@ -81,7 +81,7 @@ def dead_letters_stream(tenant: str) -> str:
 
 
 def dead_letters_subject(bus: Connection, tenant: str) -> str:
-    """Return the subject that stores dead letters; with accounts, one that no agent can receive."""
+    """The subject that stores dead letters; with accounts, one that no agent can receive."""
     return subjects.dead_letters_of(tenant) if bus.by_tenant else subjects.MEMORY_DEAD_LETTER
 
 
@@ -95,7 +95,7 @@ class Delivery(NamedTuple):
 
 
 def delivery_subject(name: str) -> str:
-    """Return the subject to which the durable consumers of all tenants deliver turns.
+    """The subject to which the durable consumers of all tenants deliver turns.
 
     It has no wildcard, because a consumer does not notice subscriptions with one.
     """
@@ -239,7 +239,7 @@ def _consumer_errors(name: str) -> Iterator[None]:
 
 
 def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
-    """Return the stream's metadata of a message; None if no stream delivered it."""
+    """Read the stream's metadata of a message; None if no stream delivered it."""
     try:
         metadata = Msg(bus.client, reply=message.reply).metadata
     except nats.errors.NotJSMessageError:
@@ -262,7 +262,7 @@ async def redeliver(bus: Connection, message: BusMessage) -> None:
 
 
 async def count_turns(bus: Connection, tenant: str) -> int:
-    """Return the number of turns and ratings that are not in the ledger yet.
+    """Count the turns and ratings that are not in the ledger yet.
 
     Raises:
         BusError: The server does not answer.
@@ -271,7 +271,7 @@ async def count_turns(bus: Connection, tenant: str) -> int:
 
 
 async def count_undelivered(bus: Connection, consumer: str, tenant: str) -> int:
-    """Return the number of turns and ratings that wait for their delivery, or for another one.
+    """Count the turns and ratings that wait for their delivery, or for another one.
 
     Raises:
         BusError: The server does not answer.
@@ -284,7 +284,7 @@ async def count_undelivered(bus: Connection, consumer: str, tenant: str) -> int:
 
 
 async def stream_state(bus: Connection, stream: str) -> StreamState:
-    """Return a stream's message count and sequence numbers; zeros if it does not exist.
+    """Read a stream's message count and sequence numbers; zeros if it does not exist.
 
     Raises:
         BusError: The server does not answer.
@@ -319,7 +319,7 @@ async def turns_stored(bus: Connection, *tenants: str, within: float = TURNS_STO
 
 
 async def next_message(bus: Connection, stream: str, sequence: int) -> RawStreamMsg | None:
-    """Return the first message with this number or a higher one; None if there is none."""
+    """Read the first message with this number or a higher one; None if there is none."""
     get = bus.client.jsm().get_msg
     try:
         return await call_jetstream(get, stream, sequence, subject=">", next=True)

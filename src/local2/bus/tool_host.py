@@ -96,7 +96,7 @@ class ToolHost(Participant):
         await self.bus.publish(subject, self._schema, headers=headers, tenant=tenant)
 
     def _signature(self, subject: str) -> Headers:
-        """Return what proves to the stack that the schema is that of one of its own tools."""
+        """Prove to the stack that the schema is that of one of its own tools."""
         return signed(self.bus.secret, subject, self._schema)
 
     async def _answer(self, message: BusMessage) -> None:
@@ -147,7 +147,7 @@ class ToolHost(Participant):
     def _caller_of_refused(
         self, message: BusMessage, request: Envelope[Any] | None
     ) -> Caller | None:
-        """Return the caller of a refused request, if it can be determined."""
+        """Find out who made a refused request, if that can be determined."""
         try:
             return self.bus.identity.caller_of(message, request) if request else None
         except Local2Error:
@@ -217,7 +217,11 @@ class ToolHost(Participant):
             data, headers = encode(envelope), marks or None
             self.bus.check_answer(message, data, headers)
         except TooLargeError as error:
-            return await self._reply(message, request, _reduced_result(result, error))
+            if result.data is None:
+                return await self._reply(message, request, ToolResult.failed(error))
+            content = f"{result.content}\n{DATA_OMITTED}"
+            reduced = msgspec.structs.replace(result, content=content, data=None)
+            return await self._reply(message, request, reduced)
         except InvalidArgumentsError as error:
             self._log.warning("result_not_sent", reason=error.logged)
             return await self._reply(message, request, ToolResult.failed(error))
@@ -229,14 +233,6 @@ class ToolHost(Participant):
         if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
             await self.bus.publish(self._result_subject, data, headers=headers)
         return result
-
-
-def _reduced_result(result: ToolResult, error: TooLargeError) -> ToolResult:
-    """Return the replacement for a result that is too large: without data, else the error."""
-    if result.data is None:
-        return ToolResult.failed(error)
-    content = f"{result.content}\n{DATA_OMITTED}"
-    return msgspec.structs.replace(result, content=content, data=None)
 
 
 class RunningCalls:

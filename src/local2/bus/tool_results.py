@@ -70,7 +70,9 @@ class _ToolListener(msgspec.Struct, eq=False):
         if published.correlation_id is not None:
             call = self.calls.get(published.correlation_id)
         else:
-            candidates = [one for one in self.calls.values() if _may_answer(published, one.request)]
+            candidates = [
+                call for call in self.calls.values() if _may_answer(published, call.request)
+            ]
             call = candidates[0] if len(candidates) == 1 else None
             self._note_unaddressed(call)
         if call is not None and not call.result.done():
@@ -131,7 +133,13 @@ class ToolResults:
                 result = reply.result()
                 self._replies.setdefault(tool, True)
             except BusTimeoutError as error:
-                raise _timeout_error(error, tool, call) from error
+                if not call.saw_unaddressed:
+                    raise
+                raise BusTimeoutError(  # results arrived that may have been meant for this call
+                    error.message,
+                    remedy=f"Results on {subjects.tool_result(tool)} did not name the request that "
+                    "they answer: the tool should set correlation_id to the request's id.",
+                ) from error
             finally:
                 reply.cancel()
                 await asyncio.gather(reply, return_exceptions=True)
@@ -166,21 +174,10 @@ class ToolResults:
 
 
 def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:
-    """Return whether a result without `correlation_id` names the same turn as this request."""
+    """Whether a result without `correlation_id` names the same turn as this request."""
     turn = (request.session_id, request.query_id)
     return (
         any(turn)
         and (published.session_id, published.query_id) == turn
         and published.user in {None, request.user}
-    )
-
-
-def _timeout_error(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
-    """Return the error, with a remedy if results arrived that may have been meant for this call."""
-    if not call.saw_unaddressed:
-        return error
-    return BusTimeoutError(
-        error.message,
-        remedy=f"Results on {subjects.tool_result(tool)} did not name the request that they "
-        "answer: the tool should set correlation_id to the request's id.",
     )

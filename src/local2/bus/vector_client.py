@@ -90,17 +90,17 @@ class VectorClient:
     async def ids(
         self, offset: int, limit: int, *, tenant: str, of_next: bool = False
     ) -> list[str]:
-        """Return a page of the ids in the index, or in the next one."""
+        """Read a page of the ids in the index, or in the next one."""
         request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
         return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def held(self, ids: list[str], *, tenant: str) -> list[str]:
-        """Return those of the given ids that are in the index."""
+        """Find out which of these ids are in the index."""
         request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
         return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
-        """Return the ids of those items whose vectors a search does not find."""
+        """Find the ids of those items whose vectors a search does not find."""
         request = VectorCheck(items=items, tenant=tenant)
         return (await self._ask(subjects.VECTOR_LOST, request, VectorIdPage, BATCH_TIMEOUT)).ids
 

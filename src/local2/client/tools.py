@@ -264,8 +264,8 @@ class Toolbox:
 
     def _limit_rate(self, announcer: str) -> None:
         """Raise OverloadedError if too much is announced: reading all of it would delay others."""
-        self._rates_of_agents.take(announcer)
-        self._rate.take(self._tenant)
+        self._rates_of_agents.take_token(announcer)
+        self._rate.take_token(self._tenant)
 
     def _learn(self, schema: ToolSchema, announcer: str, *, signed: bool) -> None:
         """Add or replace a tool, or raise BadRequestError.

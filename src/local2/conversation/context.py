@@ -119,7 +119,7 @@ class Context:
             self.append(message)
         else:
             self.replace_all(
-                message if each.message_id == message_id else each for each in self.messages
+                message if known.message_id == message_id else known for known in self.messages
             )
 
     def remove(self, message_id: str) -> None:

@@ -149,7 +149,7 @@ def shorten(message: Message, tokens: int, count: TokenCounter) -> Message:
     return shorter if counted < whole else message
 
 
-def share_out(
+def distribute_tokens(
     messages: Sequence[Message], budget: int, count: TokenCounter, cut: Shorten = shorten
 ) -> list[Message]:
     """Divide a token budget among messages, cut each to its share, and return them in order.
@@ -188,7 +188,7 @@ def _cut_texts(messages: Sequence[Message], limit: int, count: TokenCounter) -> 
     """Cut the longest texts, except that of a leading system message."""
     system = messages[:1] if messages and messages[0].role == "system" else ()
     rest = messages[len(system) :]
-    return [*system, *share_out(rest, limit - sum(map(count, system)), count)]
+    return [*system, *distribute_tokens(rest, limit - sum(map(count, system)), count)]
 
 
 def _drop_all_but_text(
@@ -207,7 +207,7 @@ def _keep_essential(messages: Sequence[Message], limit: int, count: TokenCounter
 
 
 def _clip_all(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
-    return share_out(messages, limit, count, _clip)
+    return distribute_tokens(messages, limit, count, _clip)
 
 
 def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:

@@ -223,7 +223,7 @@ def _portions(messages: Sequence[Message], job: Job) -> Iterator[list[SourceMess
         role = "earlier summary" if is_summary(message) else message.role
         images = images_of(message)
         without_bytes = [
-            image.partition(",")[0] if image.startswith("data:") else image for image in images
+            (image.partition(",")[0] if image.startswith("data:") else image) for image in images
         ]
         with_bytes = job.config.active_context.summarization.include_image_payload_bytes
         text = _shorten_text(text_of(message), limit, job)

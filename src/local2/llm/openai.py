@@ -93,7 +93,7 @@ class OpenAIModel:
         """
         try:
             answer = await self._client.get("models", within=within)
-            return [each.id for each in msgspec.json.decode(answer, type=_List).data]
+            return [model.id for model in msgspec.json.decode(answer, type=_List).data]
         except EndpointError as error:
             if error.kind not in {"model", "refused"}:
                 raise _model_error(error) from error
@@ -147,7 +147,7 @@ class OpenAIModel:
                 aclosing(pieces_of(response.aiter_bytes())) as pieces,
             ):
                 while (piece := await self._next_piece(pieces)) is not None:
-                    ended = ended or calls.add(piece)
+                    ended = ended or calls.add_piece(piece)
                     if piece.usage:
                         used(piece.usage.prompt_tokens, piece.usage.completion_tokens)
                     if chunk := to_chunk(piece):
@@ -206,7 +206,14 @@ class OpenAIModel:
 
     async def _answer(self, into: type[T], messages: list[Json], within: float) -> Completion:
         """Request the strictest form that the endpoint has not refused."""
-        body = {"messages": messages, "temperature": 0, **self._response_format(into)}
+        form = FORMS[self._form]
+        body: Json = {"messages": messages, "temperature": 0}
+        if form == "json_object":
+            body["response_format"] = {"type": form}
+        elif form != "text":
+            schema = strict_schema(schema_of(into))
+            named = {"name": into.__name__.strip("_"), "strict": True, "schema": schema}
+            body["response_format"] = {"type": form, form: named}
         try:
             answer = await self._send(partial(self._client.post, CHAT, within=within), body)
         except EndpointError as error:
@@ -217,16 +224,6 @@ class OpenAIModel:
         self._form += 1
         log.info("answer_form_refused", model=self.name, instead=FORMS[self._form])
         return await self._answer(into, messages, within)
-
-    def _response_format(self, into: type[T]) -> Json:
-        form = FORMS[self._form]
-        if form == "text":
-            return {}
-        if form == "json_object":
-            return {"response_format": {"type": form}}
-        schema = strict_schema(schema_of(into))
-        named = {"name": into.__name__.strip("_"), "strict": True, "schema": schema}
-        return {"response_format": {"type": form, form: named}}
 
     async def _send(self, send: Callable[[Json], Awaitable[R]], body: Json) -> R:
         """Send a body without refused parameters; retry without those that are refused now."""

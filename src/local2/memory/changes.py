@@ -26,12 +26,12 @@ class Changes:
     @property
     def tasks_of_messages(self) -> tuple[TaskKind, ...]:
         """The tasks for a user's message."""
-        return ("extract",) if self._backlog.takes("extract") else ()
+        return ("extract",) if self._backlog.handles("extract") else ()
 
     @property
     def tasks_of_facts(self) -> tuple[TaskKind, ...]:
         """The tasks for a stated fact."""
-        return ("judge",) if self._backlog.takes("judge") else ()
+        return ("judge",) if self._backlog.handles("judge") else ()
 
     def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
         """Announce those of the written records that are new, and the records they replaced."""

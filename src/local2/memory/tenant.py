@@ -86,10 +86,10 @@ class Memory:
         self.consolidation = self._consolidation(models.judge)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         if models.extractor is not None:
-            self.backlog.add(Extraction(ledger, self.changes, models.extractor))
+            self.backlog.add_job(Extraction(ledger, self.changes, models.extractor))
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:
-            self.backlog.add(self._supersession(retrieval, models.judge))
+            self.backlog.add_job(self._supersession(retrieval, models.judge))
         self.recaller = self._recaller(retrieval, models.recall, searches)
         self.retention = Retention(ledger, settings, announce, self._now)
         self.outside = Outside(

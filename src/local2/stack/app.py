@@ -17,7 +17,7 @@ from local2.agents.health import GAUGES, HealthAgent
 from local2.agents.listener import Listener
 from local2.agents.memory_agent import MemoryAgent, deliver_turns
 from local2.agents.services import SERVICES, ServiceHost, ServiceParts
-from local2.agents.stream_keeper import StreamKeeper
+from local2.agents.stream_monitor import StreamMonitor
 from local2.background import in_background
 from local2.backup.files import with_keys
 from local2.backup.schedule import Backups
@@ -102,7 +102,9 @@ async def open_stack(
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        config = WorkerConfig.of(settings, joined.url, bus.secret, log_folder, joined.credentials)
+        config = WorkerConfig.from_settings(
+            settings, joined.url, bus.secret, log_folder, joined.credentials
+        )
         worker = await start_vector_worker(
             resources, memories, parts.vectors, config.to_line(), lock
         )
@@ -172,22 +174,22 @@ async def _start_serving(
 ) -> None:
     """Put all participants on the bus, and start the background tasks."""
     joined, settings = parts.joined, parts.settings
-    keeper = StreamKeeper(joined.bus, joined.server, lambda: joined.tenants)
-    await resources.enter_async_context(keeper)
+    monitor = StreamMonitor(joined.bus, joined.server, lambda: joined.tenants)
+    await resources.enter_async_context(monitor)
 
     async def wait_for_turns() -> int:
         return await turns_stored(joined.bus, *(memory.tenant for memory in memories))
 
     ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
     backups = Backups(settings.memory, ledgers, wait_for_turns, utc_now)
-    serving = Serving(joined.lease, partial(_make_participants, parts, memories, keeper, backups))
+    serving = Serving(joined.lease, partial(_make_participants, parts, memories, monitor, backups))
     health = HealthAgent(
-        joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
+        joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: monitor.problem
     )
     await resources.enter_async_context(health)
     await resources.enter_async_context(serving)
     await in_background(
-        resources, stream_keeper=keeper.run(), lease=serving.keep(), backups=backups.run()
+        resources, stream_monitor=monitor.run(), lease=serving.run(), backups=backups.run()
     )
     await resources.enter_async_context(tenancy.running())
     await in_background(resources, tenants=tenancy.follow_directory())
@@ -198,9 +200,9 @@ async def _start_serving(
 
 
 async def _make_participants(
-    parts: Parts, memories: Memories, keeper: StreamKeeper, backups: Backups
+    parts: Parts, memories: Memories, monitor: StreamMonitor, backups: Backups
 ) -> list[Participant]:
-    """Return the participants that serve the memory on the bus."""
+    """Make the participants that serve the memory on the bus."""
     bus, register = parts.joined.bus, parts.joined.register
     admission = Admission(parts.settings.limits)
     tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
@@ -212,7 +214,7 @@ async def _make_participants(
         memories=memories,
         backups=backups,
         admission=admission,
-        turns_problem=lambda: keeper.problem,
+        turns_problem=lambda: monitor.problem,
     )
     return [
         *tools,

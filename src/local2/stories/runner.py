@@ -61,7 +61,7 @@ class StoryResult(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepResult, ...]
 
     @classmethod
-    def of(cls, name: str, steps: Sequence[StepResult]) -> Self:
+    def from_steps(cls, name: str, steps: Sequence[StepResult]) -> Self:
         return cls(
             name=name,
             passed=all(step.status != "failed" for step in steps),
@@ -91,7 +91,7 @@ async def run_story(
                 result = await run.play(session, step)
                 on_step(result)
                 results.append(result)
-    return StoryResult.of(story.name, results)
+    return StoryResult.from_steps(story.name, results)
 
 
 class _Run:

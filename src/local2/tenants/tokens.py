@@ -85,7 +85,12 @@ class Verifier:
 
     def _verify(self, token: str) -> Person:
         problem = f"the tenant {self._tenant} has no key for tokens"
-        for key in self._candidates(token):
+        try:
+            named = jwt.get_unverified_header(token).get("kid")
+        except (jwt.InvalidTokenError, RecursionError):
+            raise _refusal("it is not a JWT") from None
+        candidates = [key for key in self._keys if key.id == named] if named else self._keys
+        for key in candidates:
             try:
                 claims: dict[str, Any] = jwt.decode(
                     token,
@@ -111,14 +116,6 @@ class Verifier:
             except (jwt.InvalidTokenError, ValueError, OverflowError, RecursionError) as error:
                 problem = f"{error}".rstrip(".") or type(error).__name__
         raise _refusal(problem)
-
-    def _candidates(self, token: str) -> Sequence[TokenKey]:
-        """Return the keys that the token may be signed with: the one it names, else all."""
-        try:
-            named = jwt.get_unverified_header(token).get("kid")
-        except (jwt.InvalidTokenError, RecursionError):
-            raise _refusal("it is not a JWT") from None
-        return [key for key in self._keys if key.id == named] if named else self._keys
 
 
 def _refusal(why: str) -> ForbiddenError:

@@ -254,7 +254,9 @@ class VectorIndex:
 
     def _names(self) -> set[str]:
         with translated("list its collections"):
-            return {each.name for each in own_collections(self._client, self._collection)}
+            return {
+                collection.name for collection in own_collections(self._client, self._collection)
+            }
 
     def _name(self, tenant: str, slot: Slot = "serving") -> str:
         return collection_name(self._collection, tenant, slot)

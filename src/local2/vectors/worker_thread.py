@@ -130,15 +130,15 @@ class Batcher(Generic[Q, A]):
         while request.answer is None and request.error is None:
             count = min(len(self._waiting), self._limit)
             taken = [self._waiting.popleft() for _ in range(count)]
-            batch = [one for one in taken if not self._refuse_if_late(one)]
+            batch = [asked for asked in taken if not self._refuse_if_late(asked)]
             try:
-                answers = self._answer_all([one.question for one in batch]) if batch else []
+                answers = self._answer_all([asked.question for asked in batch]) if batch else []
             except Exception as error:  # noqa: BLE001 - each request raises it
-                for one in batch:
-                    one.error = error
+                for asked in batch:
+                    asked.error = error
             else:
-                for one, answer in zip(batch, answers, strict=True):
-                    one.answer = answer
+                for asked, answer in zip(batch, answers, strict=True):
+                    asked.answer = answer
         if request.error is not None:
             raise request.error
         assert request.answer is not None  # noqa: S101 - `_answer_waiting` has set it

@@ -83,7 +83,7 @@ Pair = tuple[ActiveFact, ActiveFact]
 
 
 def vividness(fact: ActiveFact, now: datetime) -> float:
-    """Return the importance, halved per half-life since the fact was stated or last recalled."""
+    """The importance, halved per half-life since the fact was stated or last recalled."""
     if fact.durability not in FADING:
         return 1.0
     _, half_life = FADING[fact.durability]
@@ -93,7 +93,7 @@ def vividness(fact: ActiveFact, now: datetime) -> float:
 
 
 def is_stale(fact: ActiveFact, now: datetime) -> bool:
-    """Return whether a fact was extracted or meant to be short-lived, and has faded.
+    """Whether a fact was extracted or meant to be short-lived, and has faded.
 
     Instructions and preferences are never stale, nor are facts that somebody stored with a key.
     """
@@ -107,14 +107,14 @@ def is_stale(fact: ActiveFact, now: datetime) -> bool:
 
 
 def raised_importance(fact: ActiveFact) -> float | None:
-    """Return the raised importance of a fact that was recalled, or None if it does not change."""
+    """The importance of a fact after its recalls, or None if it does not change."""
     if fact.durability == "core" or not fact.recalls or fact.importance >= MAX_RAISED:
         return None
     return min(round(fact.importance + RECALL_GAIN * min(fact.recalls, MAX_RECALLS), 4), MAX_RAISED)
 
 
 def principal(fact: ActiveFact) -> tuple[str, str] | None:
-    """Return who stated a fact: the user if there is one, else the agent; None if unknown."""
+    """Who stated a fact: the user if there is one, else the agent; None if unknown."""
     if fact.stated_by is None:
         return None
     return fact.stated_by, "" if fact.stated_by else fact.agent or ""
@@ -124,7 +124,7 @@ MergeKey = tuple[object, ...]
 
 
 def merge_key(fact: ActiveFact) -> MergeKey | None:
-    """Return a key that is equal for facts of one place, principal, type and wording.
+    """A key that is equal for facts of one place, principal, type and wording.
 
     Filler words are ignored. None for facts that are never merged: core facts, those that
     accumulate, and those without words or a known principal.
@@ -157,13 +157,13 @@ def best_first(facts: Iterable[ActiveFact]) -> list[ActiveFact]:
 
 
 def newer_first(one: ActiveFact, other: ActiveFact) -> tuple[ActiveFact, ActiveFact]:
-    """Return the newer and the older of two facts, by when they were stated."""
+    """Order two facts by when they were stated: the newer, the older."""
     newer, older = sorted((one, other), key=lambda f: (f.event_time, f.row), reverse=True)
     return newer, older
 
 
 def reason_to_keep(newer: ActiveFact, older: ActiveFact) -> str | None:
-    """Return the reason why a fact must not retire one that it contradicts, or None."""
+    """Say why a fact must not retire one that it contradicts; None if it may."""
     reasons = {
         "they belong to different scopes": newer.place != older.place
         or (newer.scope == "session" and newer.session_id != older.session_id),
@@ -180,7 +180,7 @@ def reason_to_keep(newer: ActiveFact, older: ActiveFact) -> str | None:
 
 
 def is_certain(newer: ActiveFact, older: ActiveFact) -> bool:
-    """Return whether two facts have the same key, or are one sentence with different values."""
+    """Whether two facts have the same key, or are one sentence with different values."""
     if newer.topic is not None and newer.topic == older.topic:
         return True
     return differ_in_one_value(newer.content, older.content)
@@ -197,8 +197,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     archived: int
 
     @classmethod
-    def of(cls, facts: int, share: float, room: int) -> "Limits":
-        """Return the limits for a fraction of the facts. `room`: the run's remaining changes."""
+    def for_facts(cls, facts: int, share: float, room: int) -> "Limits":
+        """Compute the limits for a fraction of the facts. `room`: the run's remaining changes."""
         allowed = int(facts * share)
         minimum = 1 if share else 0
         return cls(retired=min(max(allowed, minimum), room), archived=min(allowed, room))
@@ -306,7 +306,7 @@ class Consolidated:
         self.not_done: list[NotDone] = []
         self._refused = 0
 
-    def add(self, changes: Sequence[Change], *, reported: bool) -> None:
+    def add_changes(self, changes: Sequence[Change], *, reported: bool) -> None:
         self._refused = 0 if changes else self._refused
         self.changed += len(changes)
         if reported:
@@ -449,7 +449,7 @@ class Consolidation:
             return
         done.left = [*done.left, *left][:MAX_REPORTED]
         if done.run is None:
-            done.add(changes, reported=reported)
+            done.add_changes(changes, reported=reported)
             return
         for start in range(0, len(changes), CHANGES_PER_TRANSACTION):
             batch = changes[start : start + CHANGES_PER_TRANSACTION]
@@ -460,7 +460,7 @@ class Consolidation:
             if len(failures) == len(batch) and isinstance(failures[0], StorageError):
                 done.count_refusal(failures[0])
             await rest(begun)
-            done.add(made, reported=reported)
+            done.add_changes(made, reported=reported)
 
     async def _plan(
         self, place: Place, room: int, done: Consolidated, left: list[LeftAlone]
@@ -471,7 +471,7 @@ class Consolidation:
         contradictions that stay.
         """
         now = self._clock()
-        limits = Limits.of(await self._ledger.upkeep.count(place), self._share, room)
+        limits = Limits.for_facts(await self._ledger.upkeep.count(place), self._share, room)
         survey = Survey(limits, now)
         pairs: list[Pair] = []
         after = 0

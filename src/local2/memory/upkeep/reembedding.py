@@ -45,7 +45,7 @@ class Reembedding(Job):
         self._vectors = vectors
         self._indexer = indexer
         self._backlog = backlog
-        self._runner = backlog.add(self)
+        self._runner = backlog.add_job(self)
         self._filling: VectorStatus | None = None
         self._compared: VectorStatus | None = None
         """The status of the worker when the next index was compared with the ledger."""

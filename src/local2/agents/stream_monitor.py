@@ -1,8 +1,8 @@
-"""The StreamKeeper detects that JetStream no longer stores turns, reports it, and repairs it.
+"""The StreamMonitor detects that JetStream no longer stores turns, reports it, and repairs it.
 
 Once its disk was full, a stream refuses every message until its server restarts. The sender gets no
 error: subscribers receive the turn, but it is not stored. So after every turn on the bus, the
-StreamKeeper publishes a probe to the same stream. If that fails while the server is reachable, the
+StreamMonitor publishes a probe to the same stream. If that fails while the server is reachable, the
 embedded server is restarted as soon as there is disk space. See decision 0002.
 """
 
@@ -20,7 +20,7 @@ from local2.home import why_unwritable
 from local2.protocol import subjects
 from local2.protocol.envelope import DEFAULT_TENANT
 
-NAME = "stream_keeper"
+NAME = "stream_keeper"  # on the bus, where others may know it
 PROBE_INTERVAL = 1.0
 """Seconds between two probes: each costs a sync of the disk; failures are still noticed soon."""
 PROBE_PATIENCE = 3.0
@@ -33,7 +33,7 @@ MAX_PAUSE = 10.0
 log = structlog.get_logger()
 
 
-class StreamKeeper(Participant):
+class StreamMonitor(Participant):
     """Probes the stream of turns while `run` runs; `problem` says why turns are not stored."""
 
     def __init__(
