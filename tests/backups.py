@@ -68,7 +68,7 @@ def back_up(
         data_dir=data,
         ledgers=with_keys(data, key_of),
         folder=to,
-        seal=Seal.of(recipient),
+        seal=Seal.for_recipient(recipient),
         keep=keep,
         at=utc_now(),
     )

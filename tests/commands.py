@@ -19,10 +19,10 @@ from anyio.from_thread import start_blocking_portal
 from click.testing import CliRunner
 
 from forking import Fork
-from local2 import supervisor
 from local2.cli import app
 from local2.client import embedded
 from local2.settings import HOME_VARIABLE, Settings
+from local2.stack import supervisor
 from workers import stack_with_worker_here, worker_in_this_process
 
 ROOT = Path(__file__).parents[1]

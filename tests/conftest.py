@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, settings
 
 from calling import RICHARD
 from factories import ConnectBus, Listen, StartWorker
-from local2 import supervisor
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import EmbeddedServer, embedded_server, find_server
 from local2.bus.tool_host import ToolHost
@@ -32,6 +31,7 @@ from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.payloads import MemoryChange
 from local2.settings import MemorySettings
+from local2.stack import supervisor
 from local2.tools.catalog import TOOL_NAMES, memory_tools
 from local2.vectors.minilm import MiniLM
 from stand_ins.ollama_server import OllamaStandIn

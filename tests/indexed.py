@@ -2,9 +2,9 @@
 
 import asyncio
 
+from local2.memory.backlog import Backlog
+from local2.memory.indexing import Indexer
 from local2.memory.tenant import Memory
-from local2.memory.upkeep.backlog import Backlog
-from local2.memory.upkeep.indexing import Indexer
 from local2.memory.vectors import Vectors
 from local2.protocol.vectors import VectorItem, VectorsStored
 from waiting import eventually

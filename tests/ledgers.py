@@ -28,11 +28,11 @@ from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.ledger import COUNTED
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.ledger.upkeep import Waiting
-from local2.opening import open_ledgers
 from local2.protocol.envelope import new_id, utc_now
 from local2.protocol.items import ItemPut, path_text
 from local2.protocol.vectors import VectorHit, VectorHits
 from local2.settings import MemorySettings
+from local2.stack.ledgers import open_ledgers
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OWNER = "richard"

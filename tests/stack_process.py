@@ -9,12 +9,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from forking import Fork
-from local2.agents import stream_keeper
-from local2.app import open_stack
+from local2.agents import stream_monitor
 from local2.bus import streams
 from local2.generator import publication
 from local2.home import RUNTIME_FILE, running_url
 from local2.logs import logging_to
+from local2.stack.app import open_stack
 from stacks import settings_in
 from waiting import eventually
 from workers import stack_with_worker_here
@@ -70,8 +70,8 @@ async def stack_process(folder: Path, *, worker_here: bool = False) -> AsyncIter
 def run_stack(folder: Path, stopped: Connection, worker_here: bool) -> None:
     """Run the stack until the other end of `stopped` closes."""
     streams.ACK_WAIT = NEVER
-    publication.PATIENCE = stream_keeper.PROBE_PATIENCE = stream_keeper.MAX_PAUSE = UNSTORED
-    stream_keeper.PROBE_INTERVAL = 0.1
+    publication.PATIENCE = stream_monitor.PROBE_PATIENCE = stream_monitor.MAX_PAUSE = UNSTORED
+    stream_monitor.PROBE_INTERVAL = 0.1
     with logging_to(folder / "stack.log"):
         asyncio.run(_serve(folder, stopped, worker_here))
 

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from chromadb.config import Settings as ChromaSettings
 
-from local2.app import Stack, open_stack
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.client.maintenance import start_reindex
 from local2.protocol.vectors import VectorItem, VectorsStored
 from local2.settings import Settings
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually

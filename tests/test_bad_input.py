@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fuzz.crashes import Fuzz, is_refused
 from fuzz.live import fuzz_bus, request_of
 from fuzz.readers import readers
-from local2.app import open_stack
+from local2.stack.app import open_stack
 from stacks import in_step, settings_in
 
 SEED = 14

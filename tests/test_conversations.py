@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from local2.app import open_stack
 from local2.client.queries import QueryClient
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import Json
 from local2.settings import GeneratorSettings, Settings
+from local2.stack.app import open_stack
 from stacks import CALLER, in_step, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually

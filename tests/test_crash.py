@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from local2 import app, joining
 from local2.bus.connection import Connection, connect
 from local2.bus.streams import publish_durably
 from local2.client.tools import call_tool
 from local2.errors import FolderLockedError
+from local2.stack import app, joining
 from stack_process import stack_process
 from stacks import CALLER, in_step, save, say, search, settings_in, status
 from suite.kill_worker import kill_worker

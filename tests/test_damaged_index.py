@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import hanging_worker
-from local2 import app, supervisor
-from local2.app import Stack, open_stack
 from local2.ledger.sqlite import working_sets
 from local2.memory import vectors as damages
 from local2.settings import Settings
+from local2.stack import app, supervisor
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually

@@ -16,7 +16,6 @@ from commands import in_a_fork
 from harm import flip
 from ledgers import open_ledger
 from local2 import examination
-from local2.app import open_stack
 from local2.errors import DamagedError, StorageError
 from local2.ledger.records import NewRecord
 from local2.ledger.sqlite.database import Database
@@ -25,6 +24,7 @@ from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult
 from local2.settings import Settings
+from local2.stack.app import open_stack
 from stacks import in_step, save, settings_in
 
 RECORDS = 300

@@ -12,7 +12,6 @@ import pytest
 
 from ledgers import open_ledger
 from local2 import examination
-from local2.app import open_stack
 from local2.bus.server import EmbeddedServer, embedded_server
 from local2.client import connect
 from local2.client.tools import call_tool
@@ -20,10 +19,11 @@ from local2.content_key import ContentKey
 from local2.errors import DamagedError, LedgerKeyError, UnwritableError
 from local2.ledger.records import NewRecord
 from local2.ledger.sqlite.database.connections import connect_encrypted
-from local2.opening import ledger_path
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import CheckResult
 from local2.settings import Settings
+from local2.stack.app import open_stack
+from local2.stack.ledgers import ledger_path
 from stacks import CALLER, in_step, save, search, settings_in
 
 MARK = "xylophonemark"
@@ -194,7 +194,9 @@ async def test_without_sqlcipher_the_error_says_what_to_install(
 
 
 def test_without_a_key_no_encryption_library_is_imported() -> None:
-    script = "import local2.app, local2.examination, sys; sys.exit('sqlcipher3' in sys.modules)"
+    script = (
+        "import local2.stack.app, local2.examination, sys; sys.exit('sqlcipher3' in sys.modules)"
+    )
 
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 

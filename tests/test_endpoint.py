@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from local2.app import Stack, open_stack
 from local2.client.maintenance import start_reindex
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
@@ -16,6 +15,7 @@ from local2.endpoint import clients
 from local2.logs import logging_to
 from local2.protocol.payloads import Generation
 from local2.settings import GeneratorSettings, Settings
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, say, search, settings_in, status
 from stand_ins.ollama_server import Reply
 from stand_ins.openai_server import Failure, OpenAIStandIn

@@ -15,17 +15,18 @@ import pytest
 
 from calling import answer, ask, call
 from factories import StartWorker
-from local2.app import Stack, open_stack
 from local2.bus.connection import connect
+from local2.bus.dead_letters import store_dead_letter
 from local2.bus.server import EmbeddedServer
-from local2.bus.stream_messages import StreamErasure
-from local2.bus.streams import ensure_streams, publish_durably, store_dead_letter
+from local2.bus.stream_erasure import StreamErasure
+from local2.bus.streams import ensure_streams, publish_durably
 from local2.client.tools import call_tool
 from local2.ledger.sqlite import erasures
 from local2.logs import logging_to
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller, Sender
 from local2.protocol.payloads import DeadLetter, Json, ToolProgress
+from local2.stack.app import Stack, open_stack
 from stacks import contents, in_step, recall, search, settings_in, status
 from turns import all_done
 from waiting import eventually

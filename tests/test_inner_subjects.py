@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from local2.app import Stack, open_stack
 from local2.bus.connection import BusMessage, connect
 from local2.protocol import subjects
+from local2.stack.app import Stack, open_stack
 from stacks import in_step, save, search, settings_in, status
 from waiting import eventually
 

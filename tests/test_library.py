@@ -10,7 +10,6 @@ import pytest
 import structlog
 
 import local2
-from local2.app import open_memory
 from local2.bus.connection import connect
 from local2.config_files import load_settings
 from local2.errors import FolderLockedError, NoRespondersError
@@ -18,6 +17,7 @@ from local2.home import running_url
 from local2.memory.service import MemoryService
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller
+from local2.stack.app import open_memory
 from waiting import eventually
 
 DOCS = Path(__file__).parents[1] / "docs" / "library.md"

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster, BlockingError, blockbuster_ctx
 
-from local2.app import open_stack
 from local2.bus.connection import connect
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
@@ -16,6 +15,7 @@ from local2.ledger.sqlite.database import Database
 from local2.ledger.sqlite.sql import SCHEMA
 from local2.protocol.envelope import Caller
 from local2.protocol.payloads import Json
+from local2.stack.app import open_stack
 from stacks import in_step, settings_in
 
 CALLERS = 64
@@ -36,7 +36,7 @@ ALLOWED = (
     # search for the server's executable, the lock, the folder's identity, the runtime file.
     ("local2/home.py", {"folder_lock", "runtime_file"}),
     ("local2/bus/server.py", {"__init__", "start"}),
-    ("local2/bus/lease.py", {"of"}),
+    ("local2/bus/lease.py", {"for_folder"}),
     # Not the stack's: the lock with which coverage measures a line for the first time in a thread.
     ("coverage/collector.py", {"lock_data"}),
 )

@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from ledgers import unjudged
-from local2.app import Stack, open_stack
 from local2.bus.connection import BusMessage
 from local2.client.tools import call_tool
 from local2.protocol import subjects
 from local2.protocol.envelope import decode
 from local2.protocol.payloads import MemoryChange
 from local2.settings import GeneratorSettings, Settings
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, settings_in
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn

@@ -120,7 +120,7 @@ def test_every_extra_is_tested() -> None:
 
 USES_THE_INDEX = """
 import local2.agents.vector_worker
-import local2.app
+import local2.stack.app
 import local2.mcp.http
 import local2.mcp.stdio
 import local2.vectors.minilm

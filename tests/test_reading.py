@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from local2.app import Stack, open_stack
 from local2.client.tools import call_tool
 from local2.settings import GeneratorSettings, Settings
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, recall, say, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from waiting import eventually

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from local2.app import Stack, open_stack
 from local2.client.tools import call_tool
 from local2.logs import logging_to
 from local2.settings import Settings
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, in_step, settings_in
 from stand_ins.rerank_server import Answer, RerankStandIn
 

@@ -18,8 +18,6 @@ from pathlib import Path
 import pytest
 
 from commands import RunningAsUsersDo, in_a_fork, in_a_process, local2
-from local2 import joining
-from local2.app import open_stack
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.server import find_server
 from local2.client.embedded import Usage
@@ -30,6 +28,8 @@ from local2.content_key import ContentKey
 from local2.errors import without_credentials
 from local2.home import folder_lock
 from local2.logs import logging_to
+from local2.stack import joining
+from local2.stack.app import open_stack
 from stacks import CALLER, in_step, recall, save, search
 from stand_ins.ollama_server import OllamaStandIn, Reply
 from stand_ins.rerank_server import Answer, RerankStandIn

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from local2.app import open_stack
 from local2.client.tools import call_tool
 from local2.errors import BusError
 from local2.settings import BusSettings, Settings
+from local2.stack.app import open_stack
 from stacks import CALLER, settings_in
 
 pytestmark = pytest.mark.usefixtures("worker_here")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from local2.app import Stack, open_stack
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.streams import publish_durably
 from local2.client.queries import QueryClient
@@ -28,6 +27,7 @@ from local2.protocol.envelope import Caller, decode
 from local2.protocol.maintenance import MemoryStatus
 from local2.protocol.payloads import MemoryChange, ToolCallRecord, ToolResult
 from local2.settings import BusSettings, GeneratorSettings, Settings
+from local2.stack.app import Stack, open_stack
 from local2.tools.catalog import TOOLS
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in, status
 from turns import GENERATION

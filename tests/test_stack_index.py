@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local2.app import open_stack
 from local2.bus.vector_client import VectorClient
 from local2.protocol.vectors import VectorStatus
 from local2.settings import GeneratorSettings
+from local2.stack.app import open_stack
 from stacks import contents, in_step, recall, save, say, search, settings_in, status
 from stand_ins.ollama_server import OllamaStandIn
 from waiting import eventually
@@ -44,7 +44,7 @@ async def test_a_stack_without_models_calls_none_and_judges_nothing(
     settings = msgspec.structs.replace(settings_in(tmp_path), generator=generator)
 
     async with open_stack(settings, with_generator=False, with_models=False) as stack:
-        assert not stack.memories.tenant("default").backlog.takes("judge")
+        assert not stack.memories.tenant("default").backlog.handles("judge")
 
     assert ollama.requests == []
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from local2.app import open_stack
 from local2.client.tools import call_tool
 from local2.ledger.search import Place
 from local2.memory import shown
 from local2.memory.upkeep import consolidation
 from local2.protocol.envelope import utc_now
+from local2.stack.app import open_stack
 from stacks import CALLER, contents, in_step, recall, settings_in, status
 from waiting import eventually
 

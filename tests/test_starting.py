@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from local2.app import Stack, open_stack
 from local2.bus.vector_client import VectorClient
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
@@ -16,6 +15,7 @@ from local2.memory.erasure import Erasure
 from local2.protocol.payloads import Generation
 from local2.protocol.vectors import VectorStatus
 from local2.settings import Settings
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, contents, in_step, recall, save, say, search, settings_in
 from waiting import eventually
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from local2 import supervisor
-from local2.supervisor import supervised
+from local2.stack import supervisor
+from local2.stack.supervisor import supervised
 from waiting import eventually
 
 WriteModule = Callable[[str], Path]

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from local2.agents.memory_agent import MemoryAgent
-from local2.app import open_stack
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import publish_durably
 from local2.errors import StorageError
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health
+from local2.stack.app import open_stack
 from stacks import in_step, recall, search, settings_in, status
 from turns import turn
 from waiting import eventually
@@ -39,13 +39,13 @@ async def health_of(bus: Connection) -> Health:
 async def test_while_turns_wait_they_are_unread_and_searches_are_degraded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_store, dispatch = asyncio.Event(), MemoryAgent._dispatch
+    may_store, handle = asyncio.Event(), MemoryAgent._handle
 
     async def wait_and_store(agent: MemoryAgent, message: BusMessage) -> None:
         await may_store.wait()
-        await dispatch(agent, message)
+        await handle(agent, message)
 
-    monkeypatch.setattr(MemoryAgent, "_dispatch", wait_and_store)
+    monkeypatch.setattr(MemoryAgent, "_handle", wait_and_store)
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         bus = stack.bus
         await in_step(bus)
@@ -69,14 +69,14 @@ async def test_while_turns_wait_they_are_unread_and_searches_are_degraded(
 async def test_a_turn_that_failed_waits_for_its_next_delivery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repaired, dispatch = asyncio.Event(), MemoryAgent._dispatch
+    repaired, handle = asyncio.Event(), MemoryAgent._handle
 
     async def fail_until_repaired(agent: MemoryAgent, message: BusMessage) -> None:
         if not repaired.is_set():
             raise StorageError("The disk is full.")
-        await dispatch(agent, message)
+        await handle(agent, message)
 
-    monkeypatch.setattr(MemoryAgent, "_dispatch", fail_until_repaired)
+    monkeypatch.setattr(MemoryAgent, "_handle", fail_until_repaired)
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         await in_step(stack.bus)
         await publish_durably(stack.bus, "response.generation", turn(answer="Osmium."))
@@ -100,7 +100,7 @@ async def test_turns_published_while_no_stack_ran_are_waiting_at_its_start(
 
     settings = settings_in(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(MemoryAgent, "_dispatch", never)
+        patched.setattr(MemoryAgent, "_handle", never)
         async with open_stack(settings, with_generator=False) as stack:
             await publish_turns(stack.bus)
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from local2.bus.connection import Connection, connect
-from local2.bus.stream_messages import next_letter
+from local2.bus.dead_letters import next_letter
 from local2.bus.streams import turns_stream
 from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.protocol.maintenance import StoredLetter

@@ -12,14 +12,14 @@ from unittest.mock import patch
 
 import shared_minilm  # noqa: F401 - for every worker of this process
 from forking import Fork
-from local2 import supervisor
 from local2.agents import vector_worker as workers
 from local2.agents.vector_worker import VectorWorker
-from local2.app import Stack, open_stack
 from local2.bus.connection import Connection
 from local2.errors import Local2Error
 from local2.settings import Settings
-from local2.supervisor import Child
+from local2.stack import supervisor
+from local2.stack.app import Stack, open_stack
+from local2.stack.supervisor import Child
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import Embedder
 from local2.vectors.index import VectorIndex

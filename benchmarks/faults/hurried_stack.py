@@ -24,13 +24,13 @@ def now() -> datetime:
 
 if __name__ == "__main__":
     envelope.utc_now = now  # before other modules import it from there
-    from local2 import supervisor
-    from local2.agents import stream_keeper
+    from local2.agents import stream_monitor
     from local2.bus import streams
     from local2.cli import app
     from local2.memory import vectors
+    from local2.stack import supervisor
 
-    streams.ACK_WAIT = stream_keeper.MAX_PAUSE = SECONDS
+    streams.ACK_WAIT = stream_monitor.MAX_PAUSE = SECONDS
     supervisor.LAST_DELAY = supervisor.FIRST_DELAY
     vectors.FIRST_PAUSE = vectors.LAST_PAUSE = supervisor.FIRST_DELAY
     app(["up", *sys.argv[1:]])

@@ -19,8 +19,6 @@ from harness.chat import messages
 from harness.fill import made_up_vectors
 from harness.processes import environment_of
 from harness.report import Figure, percentile, run
-from local2 import supervisor
-from local2.app import Stack, open_stack
 from local2.config_files import load_settings
 from local2.errors import BusError
 from local2.logs import logging_to
@@ -28,6 +26,8 @@ from local2.memory.service import MemoryService
 from local2.protocol import subjects
 from local2.protocol.envelope import Caller, decode
 from local2.protocol.maintenance import MemoryStatus
+from local2.stack import supervisor
+from local2.stack.app import Stack, open_stack
 from local2.vectors.minilm import MiniLM
 from suite.recall import conversation, fill
 

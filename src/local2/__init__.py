@@ -39,7 +39,6 @@ from local2.errors import (
 )
 
 if TYPE_CHECKING:
-    from local2.app import open_memory
     from local2.client.calls import Topic, Topics
     from local2.client.memory import Memory, connect
     from local2.memory.service import MemoryService, SearchResult
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from local2.protocol.envelope import Caller
     from local2.protocol.memories import RecalledItem, RecalledItems, Version
     from local2.protocol.payloads import ToolResult
+    from local2.stack.app import open_memory
 
 __all__ = [
     "BadRequestError",
@@ -121,7 +121,7 @@ __all__ = [
 _LAZY = {
     "local2.client.memory": ("Memory", "connect"),
     "local2.client.calls": ("Topic", "Topics"),
-    "local2.app": ("open_memory",),
+    "local2.stack.app": ("open_memory",),
     "local2.memory.service": ("MemoryService", "SearchResult"),
     "local2.memory.tenant": ("Memories",),
     "local2.protocol.answers": (

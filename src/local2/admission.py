@@ -114,7 +114,9 @@ class FairSlots:
             del tenant.users[owner[1]]
         if not tenant.admitted:
             del self._tenants[owner[0]]
-        self._note_pace()
+        now = time.monotonic()
+        self._pace = PACE_SMOOTHING * self._pace + (1 - PACE_SMOOTHING) * (now - self._ended_at)
+        self._ended_at = now
 
     async def acquire(self, owner: Owner) -> None:
         """Wait for a slot; `slot` calls this on entering."""
@@ -123,24 +125,21 @@ class FairSlots:
         if not user.waiting and self._is_free() and self._may_begin(tenant, user):
             self._begin(tenant, user)
         else:
-            await self._wait_for_turn(owner, tenant, user)
+            turn = asyncio.get_running_loop().create_future()
+            user.waiting.append(turn)
+            tenant.waiting[owner[1]] = user
+            self._waiting[owner[0]] = tenant
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():  # the slot was assigned at the same moment
+                    self._end(tenant, user)
+                raise
 
     def release(self, owner: Owner) -> None:
         """Release a slot; `slot` calls this on leaving."""
         tenant = self._tenants[owner[0]]
         self._end(tenant, tenant.users[owner[1]])
-
-    async def _wait_for_turn(self, owner: Owner, tenant: _Tenant, user: _User) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        user.waiting.append(turn)
-        tenant.waiting[owner[1]] = user
-        self._waiting[owner[0]] = tenant
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the slot was assigned at the same moment
-                self._end(tenant, user)
-            raise
 
     def _is_free(self) -> bool:
         return self._all.running < self._limits.requests
@@ -185,12 +184,6 @@ class FairSlots:
             self._begin(tenant, user)
             turn.set_result(None)
         return True
-
-    def _note_pace(self) -> None:
-        """Update the average of the seconds between two completions."""
-        now = time.monotonic()
-        self._pace = PACE_SMOOTHING * self._pace + (1 - PACE_SMOOTHING) * (now - self._ended_at)
-        self._ended_at = now
 
     def _retry_after(self, usage: _Usage) -> float:
         """Return the seconds until about half of the admitted work is done."""
@@ -253,8 +246,8 @@ class Admission:
                 f"The request is nested more than {self._limits.nesting} deep.",
                 remedy="Nest the arguments less deeply, or raise nesting in config/limits.yaml.",
             )
-        self._user_rates.take(owner)
-        self._rates.take(owner[0])
+        self._user_rates.take_token(owner)
+        self._rates.take_token(owner[0])
         return self._slots.admitted(owner, len(data))
 
     def slot(self, owner: Owner) -> AbstractAsyncContextManager[None]:
@@ -283,7 +276,7 @@ class Rates:
         self._burst = float(max(burst, 1))
         self._buckets = BoundedDict[object, tuple[float, float]](MAX_BUCKETS)
 
-    def take(self, owner: object) -> None:
+    def take_token(self, owner: object) -> None:
         """Raise OverloadedError if the owner's bucket is empty."""
         if not self._rate:
             return

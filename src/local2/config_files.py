@@ -61,7 +61,20 @@ def load_settings(
     }
     for variable, value in environment.items():
         if variable.startswith(ENVIRONMENT_PREFIX) and variable != HOME_VARIABLE:
-            _apply_override(sections, variable, value)
+            section, _, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
+            if section not in sections or not key:
+                known = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}__<KEY>" for name in sections)
+                raise ConfigError(
+                    f"The environment variable {variable} names no setting.", remedy=known
+                )
+            try:
+                sections[section][key] = read_yaml(value) if value else ""
+            except ConfigError as error:
+                raise ConfigError(
+                    f"{variable}: {error.message}",
+                    remedy="Put a text with special characters in double quotes inside the "
+                    "value: '\"…\"'.",
+                ) from None
     return Settings(
         bus=_convert_section(sections, "bus", BusSettings, home),
         memory=_convert_section(sections, "memory", MemorySettings, home),
@@ -121,20 +134,6 @@ def _read_file(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold `key: value` lines, not a {type(content).__name__}.")
     return content
-
-
-def _apply_override(sections: dict[str, dict[str, Any]], variable: str, value: str) -> None:
-    section, _, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
-    if section not in sections or not key:
-        known = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}__<KEY>" for name in sections)
-        raise ConfigError(f"The environment variable {variable} names no setting.", remedy=known)
-    try:
-        sections[section][key] = read_yaml(value) if value else ""
-    except ConfigError as error:
-        raise ConfigError(
-            f"{variable}: {error.message}",
-            remedy="Put a text with special characters in double quotes inside the value: '\"…\"'.",
-        ) from None
 
 
 def _empty_as_none(section: dict[str, Any], into: type[msgspec.Struct]) -> dict[str, Any]:

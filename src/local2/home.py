@@ -98,7 +98,8 @@ def _project_home(folder: Path) -> Path | None:
     could send memories anywhere.
     """
     return next(
-        (each for each in (folder, *folder.parents) if _is_private(each / MEMORY_FOLDER)), None
+        (parent for parent in (folder, *folder.parents) if _is_private(parent / MEMORY_FOLDER)),
+        None,
     )
 
 
@@ -141,8 +142,8 @@ def user_name(configured: str | None) -> str:
 def make_private(folder: Path) -> None:
     """Create a folder, and its missing parents, that only the owner may enter."""
     missing = [above for above in folder.parents if not above.exists()]
-    for one in (*reversed(missing), folder):
-        one.mkdir(mode=0o700, exist_ok=True)
+    for created in (*reversed(missing), folder):
+        created.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager
@@ -166,7 +167,13 @@ def folder_lock(folder: Path) -> Iterator[int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _locked_error(folder, path.read_text(encoding="utf-8").strip()) from None
+            holder = path.read_text(encoding="utf-8").strip()  # the id of the locking process
+            raise FolderLockedError(
+                f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
+                holder=int(holder) if holder.isdigit() else None,
+                remedy="Use that stack or stop it; a second one needs its own "
+                "LOCAL2_MEMORY__DATA_DIR and LOCAL2_MEMORY__CHROMA_PATH.",
+            ) from None
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -175,16 +182,6 @@ def folder_lock(folder: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _locked_error(folder: Path, holder: str) -> FolderLockedError:
-    """Return the error; `holder` is the content of the lock file, the id of the locking process."""
-    return FolderLockedError(
-        f"{folder.resolve()} is in use by another stack (process {holder or 'unknown'}).",
-        holder=int(holder) if holder.isdigit() else None,
-        remedy="Use that stack or stop it; a second one needs its own LOCAL2_MEMORY__DATA_DIR and "
-        "LOCAL2_MEMORY__CHROMA_PATH.",
-    )
 
 
 def why_unwritable(folder: Path) -> UnwritableError | None:

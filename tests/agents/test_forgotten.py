@@ -5,7 +5,7 @@ import pytest
 from calling import RICHARD
 from factories import StartGenerator
 from local2.bus.connection import Connection
-from local2.bus.stream_messages import StreamErasure
+from local2.bus.stream_erasure import StreamErasure
 from local2.client.queries import QueryClient
 from local2.protocol.envelope import Sender
 from stand_ins.ollama_server import OllamaStandIn

@@ -13,8 +13,8 @@ from local2.agents import health as status_of
 from local2.agents.services import ServiceHost
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
+from local2.memory import backlog
 from local2.memory.tenant import Memories, Memory
-from local2.memory.upkeep import backlog
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.maintenance import MemoryStatus, TasksSetAside
 from local2.protocol.vectors import VectorItem
@@ -172,7 +172,7 @@ async def test_a_malformed_announcement_of_a_worker_is_logged_in_one_line(
 async def test_the_status_includes_the_last_consolidation(bus: Connection, memory: Memory) -> None:
     assert (await status(bus)).consolidation is None
 
-    done = await memory.consolidation.everything()
+    done = await memory.consolidation.consolidate_everything()
 
     last = (await status(bus)).consolidation
     assert last is not None

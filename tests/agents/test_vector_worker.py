@@ -12,13 +12,13 @@ from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 from factories import ConnectBus
 from indexed import indexed
 from local2.agents import vector_worker as worker_module
-from local2.app import open_stack
 from local2.bus.connection import Connection
 from local2.bus.vector_client import VectorClient
 from local2.errors import VectorError
 from local2.memory.tenant import Memory
 from local2.protocol.envelope import Caller
 from local2.protocol.vectors import VectorItem
+from local2.stack.app import open_stack
 from local2.vectors import weights
 from local2.vectors.config import WorkerConfig
 from local2.vectors.embedder import Embedder, MissingEmbedder

@@ -13,7 +13,7 @@ import pytest_asyncio
 from attacks.listening import work_of_ada
 from attacks.world import ADAS, BETAS, ITEM, ITEMS, OUTPUT, QUERY, SESSION, SHARED, World, ask
 from commands import local2
-from local2.app import open_stack
+from local2.stack.app import open_stack
 from tenant_agents import Agent, agent, with_tenants
 from waiting import eventually
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from backups import back_up, data_dir, generations, remember, restore_backup
 from commands import answer, local2
 from ledgers import open_ledger
-from local2.app import open_stack
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import LedgerKeyError
 from local2.ledger.transfer import ErasureOptions, Selection
-from local2.opening import content_keys
 from local2.protocol.envelope import utc_now
+from local2.stack.app import open_stack
+from local2.stack.ledgers import content_keys
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, agent, token_for, with_tenants
 

@@ -154,7 +154,7 @@ async def test_data_encrypted_to_another_key_is_stored_again(
 @pytest.mark.parametrize("wrong", ["age1nothing", "nowhere.txt"])
 def test_an_invalid_recipient_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidArgumentsError, match="recipient"):
-        Seal.of(wrong)
+        Seal.for_recipient(wrong)
 
 
 def test_an_invalid_identity_is_refused(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_without_the_extra_encrypted_backups_are_refused_and_others_are_not(
     recipient, identity = key_pair(tmp_path)
     monkeypatch.setitem(sys.modules, "pyrage", None)
 
-    assert Seal.of(None).encrypt(b"data") == b"data"
+    assert Seal.for_recipient(None).encrypt(b"data") == b"data"
     Decrypter()
-    for encrypted in (partial(Seal.of, recipient), partial(Decrypter, identity)):
+    for encrypted in (partial(Seal.for_recipient, recipient), partial(Decrypter, identity)):
         with pytest.raises(ConfigError, match="pyrage, which is not installed") as refused:
             encrypted()
         assert "local2[backup-encryption]" in str(refused.value.remedy)

@@ -13,13 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from backups import data_dir, generations, restore_backup, rows
-from local2.app import Stack, open_stack
 from local2.backup import schedule
 from local2.backup.schedule import Backups
-from local2.bus import stream_messages
+from local2.bus import streams
 from local2.bus.connection import Connection
-from local2.bus.stream_messages import turns_stored
-from local2.bus.streams import publish_durably
+from local2.bus.streams import publish_durably, turns_stored
 from local2.client.maintenance import backup_status, begin_backup
 from local2.client.tools import call_tool
 from local2.errors import InvalidArgumentsError, OverloadedError, StorageError, VectorError
@@ -27,6 +25,7 @@ from local2.memory.intake.intake import Intake
 from local2.protocol.envelope import utc_now
 from local2.protocol.maintenance import BackupReport, BackupRequest
 from local2.settings import Settings
+from local2.stack.app import Stack, open_stack
 from stacks import CALLER, all_indexed, contents, in_step, save, search, settings_in
 from turns import GENERATION, turn
 from waiting import eventually
@@ -111,7 +110,7 @@ async def test_a_backup_waits_for_turns_that_are_not_stored_yet(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_store = asyncio.Event()
-    store_turn, state, counter = Intake.store_turn, stream_messages.stream_state, count()
+    store_turn, state, counter = Intake.store_turn, streams.stream_state, count()
     checks = 0
 
     async def counted_state(*args: object) -> object:
@@ -124,7 +123,7 @@ async def test_a_backup_waits_for_turns_that_are_not_stored_yet(
         return await store_turn(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Intake, "store_turn", late)
-    monkeypatch.setattr(stream_messages, "stream_state", counted_state)
+    monkeypatch.setattr(streams, "stream_state", counted_state)
     await publish_durably(stack.bus, GENERATION, turn(query="What is the densest metal?"))
     begun = asyncio.create_task(back_up_stack(stack.bus, tmp_path / "backups"))
     await eventually(lambda: checks > 2)
@@ -234,7 +233,7 @@ async def test_backups_are_made_when_they_are_due(
         assert status.scheduled == str(backups)
     (only,) = generations(backups)
     later = timedelta(hours=25)
-    monkeypatch.setattr("local2.app.utc_now", lambda: only.at + later)
+    monkeypatch.setattr("local2.stack.app.utc_now", lambda: only.at + later)
     async with open_stack(scheduled(tmp_path, backups), with_generator=False):
         await eventually(lambda: len(generations(backups)) == 2)
 

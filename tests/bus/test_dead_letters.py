@@ -8,8 +8,8 @@ from nats.js.errors import ServiceUnavailableError
 from nats.js.manager import JetStreamManager
 
 from local2.bus.connection import Connection
-from local2.bus.stream_messages import count_letters, drop_letter, letter_at
-from local2.bus.streams import publish_durably, store_dead_letter, turns_stream
+from local2.bus.dead_letters import count_letters, drop_letter, letter_at, store_dead_letter
+from local2.bus.streams import publish_durably, turns_stream
 from local2.client.maintenance import publish_again
 from local2.errors import MAX_ABRIDGED, BadRequestError, BusError, InvalidArgumentsError
 from local2.protocol.payloads import DeadLetter

@@ -39,7 +39,7 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 def holder(tmp_path: Path, name: str) -> Holder:
     folder = tmp_path / name
     folder.mkdir(exist_ok=True)
-    return Holder.of(folder)
+    return Holder.for_folder(folder)
 
 
 def lease(bus: Connection, tmp_path: Path, name: str) -> Lease:
@@ -48,7 +48,7 @@ def lease(bus: Connection, tmp_path: Path, name: str) -> Lease:
 
 async def is_taken_by(lease_: Lease) -> bool:
     try:
-        await lease_.take()
+        await lease_.acquire()
     except LeaseHeldError:
         return False
     return True
@@ -60,7 +60,7 @@ async def test_one_of_many_contenders_gets_the_lease_and_the_others_are_told_the
     contenders = [lease(await connect_bus(), tmp_path, f"folder{n}") for n in range(8)]
 
     outcomes = await asyncio.gather(
-        *(lease_.take() for lease_ in contenders), return_exceptions=True
+        *(lease_.acquire() for lease_ in contenders), return_exceptions=True
     )
 
     (winner,) = [n for n, outcome in enumerate(outcomes) if outcome is None]
@@ -75,7 +75,7 @@ async def test_one_of_many_contenders_gets_the_lease_and_the_others_are_told_the
 
 async def test_a_released_lease_is_free_at_once(bus: Connection, tmp_path: Path) -> None:
     first, second = lease(bus, tmp_path, "first"), lease(bus, tmp_path, "second")
-    await first.take()
+    await first.acquire()
     assert not await is_taken_by(second)
 
     await first.release()
@@ -88,7 +88,7 @@ async def test_the_lease_of_a_killed_holder_expires(
     bus: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
-    await lease(bus, tmp_path, "killed").take()
+    await lease(bus, tmp_path, "killed").acquire()
     second = lease(bus, tmp_path, "second")
 
     assert not await is_taken_by(second)
@@ -100,9 +100,9 @@ async def test_the_next_process_on_the_same_folder_gets_the_lease_at_once(
 ) -> None:
     former = msgspec.structs.replace(holder(tmp_path, "folder"), pid=os.getpid() + 1)
     killed, again = Lease(bus, former, in_memory=False), lease(bus, tmp_path, "folder")
-    await killed.take()
+    await killed.acquire()
 
-    await again.take()
+    await again.acquire()
 
     await again.renew()
     assert not await is_taken_by(lease(bus, tmp_path, "another"))
@@ -111,7 +111,7 @@ async def test_the_next_process_on_the_same_folder_gets_the_lease_at_once(
 async def test_a_moved_folder_leaves_its_lease_to_no_new_folder_of_its_name(
     bus: Connection, tmp_path: Path
 ) -> None:
-    await lease(bus, tmp_path, "folder").take()
+    await lease(bus, tmp_path, "folder").acquire()
     (tmp_path / "folder").rename(tmp_path / "moved")
 
     assert not await is_taken_by(lease(bus, tmp_path, "folder"))
@@ -138,7 +138,7 @@ async def serving(bus: Connection, lease_: Lease) -> AsyncIterator[list[Responde
         return made[-1:]
 
     async with Serving(lease_, make) as running:
-        keeping = asyncio.create_task(running.keep())
+        keeping = asyncio.create_task(running.run())
         try:
             yield made
         finally:
@@ -162,7 +162,7 @@ async def test_a_holder_that_cannot_renew_stops_serving_until_it_can(
     """It decides by its own clock, since the server does not answer."""
     bus, client = await connect_bus(), await connect_bus()
     lease_ = lease(bus, tmp_path, "first")
-    await lease_.take()
+    await lease_.acquire()
     async with serving(bus, lease_) as made:
         assert await is_served(client)
         os.kill(server.pid, signal.SIGSTOP)
@@ -182,7 +182,7 @@ async def test_a_request_that_never_ends_does_not_delay_the_lease(
     monkeypatch.setattr(participants, "STOP_GRACE", 0.1)
     bus, client = await connect_bus(), await connect_bus()
     lease_, other = lease(bus, tmp_path, "first"), lease(client, tmp_path, "other")
-    await lease_.take()
+    await lease_.acquire()
     async with serving(bus, lease_) as made:
         await client.publish("never.ends", b"")
         await made[-1].begun.wait()
@@ -203,7 +203,7 @@ async def test_a_lost_lease_is_regained_from_a_server_that_has_become_slow(
     monkeypatch.setattr(leases, "LEASE_SECONDS", 6.0)
     bus, client = await connect_bus(), await connect_bus()
     lease_ = lease(bus, tmp_path, "first")
-    await lease_.take()
+    await lease_.acquire()
     request = bus.client.request
 
     async def slowly(*args: Any, **options: Any) -> Msg:
@@ -224,7 +224,7 @@ async def test_a_holder_that_lost_its_lease_stops_serving_until_it_is_free_again
 ) -> None:
     bus, client = await connect_bus(), await connect_bus()
     lease_, other = lease(bus, tmp_path, "first"), lease(client, tmp_path, "other")
-    await lease_.take()
+    await lease_.acquire()
     async with serving(bus, lease_):
         bucket = await client.client.jetstream().key_value(leases.BUCKET)
         await bucket.purge(leases.KEY)

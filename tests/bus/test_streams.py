@@ -194,7 +194,7 @@ async def test_a_server_without_jetstream_is_a_clear_error(tmp_path: Path) -> No
             with pytest.raises(BusError, match="refuses JetStream"):
                 await ensure_streams(bus, "default")
             with pytest.raises(BusError, match="grants no lease") as caught:
-                await Lease(bus, Holder.of(tmp_path), in_memory=False).take()
+                await Lease(bus, Holder.for_folder(tmp_path), in_memory=False).acquire()
             assert "It needs JetStream" in str(caught.value)
     finally:
         server.terminate()

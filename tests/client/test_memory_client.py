@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 import local2
-from local2.app import open_stack
+from local2.stack.app import open_stack
 from local2.tenants import credentials, tokens
 from local2.tenants.credentials import OwnTokens
 from stacks import settings_in

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from local2.app import Stack, open_stack
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
 from local2.hooks import acting
@@ -21,6 +20,7 @@ from local2.hooks.clients import CLIENTS
 from local2.hooks.delivery import deliver
 from local2.hooks.state import Outbox, Situation
 from local2.protocol.envelope import Sender
+from local2.stack.app import Stack, open_stack
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
 from waiting import eventually

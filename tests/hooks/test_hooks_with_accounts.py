@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from local2.app import Stack, open_stack
 from local2.hooks import acting
 from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.delivery import deliver
 from local2.hooks.state import Situation
+from local2.stack.app import Stack, open_stack
 from recorded_hooks import first
 from tenant_agents import Answer, agent, token_for, with_tenants
 from waiting import eventually

@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from local2.app import open_stack
 from local2.client.access import connected
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.home import RUNTIME_FILE, Runtime, is_alive, is_running, user_name
 from local2.hooks.state import Outbox
 from local2.protocol.envelope import Sender
+from local2.stack.app import open_stack
 from recorded_hooks import CLIENT_NAMES, first, payloads
 from stacks import settings_in
 from waiting import eventually

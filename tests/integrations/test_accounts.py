@@ -14,7 +14,6 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
-from local2.app import Stack
 from local2.client.memory import connect
 from local2.errors import ConfigError, ForbiddenError, StackNotRunningError
 from local2.integrations.google_adk import LocalMemoryService
@@ -22,6 +21,7 @@ from local2.integrations.langchain import LocalChatMessageHistory, LocalRetrieve
 from local2.integrations.langgraph import LocalSaver, LocalStore
 from local2.integrations.openai_agents import LocalSession
 from local2.protocol.items import ItemKey, ItemPut
+from local2.stack.app import Stack
 from tenant_agents import ACCOUNTS, token_for, with_tenants
 from workers import stack_with_worker_here
 

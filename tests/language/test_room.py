@@ -11,7 +11,7 @@ PACKAGE = Path(local2.__file__).parent
 ALTERNATIVES = re.compile(r"(?<![\\\w])[a-z]{2,}(?:\([^()]*\)\??|[a-z' ?])*\|[a-z]{2,}")
 """Two words between which a pattern chooses."""
 NO_ENGLISH = {  # and why its patterns are not of a natural language
-    "bus/stream_messages.py": "names of fields",
+    "bus/stream_erasure.py": "names of fields",
     "endpoint/address.py": "the errors of other servers",
     "ledger/sqlite/sql/__init__.py": "marks of statements",
     "llm/ollama.py": "the errors of Ollama",

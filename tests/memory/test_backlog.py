@@ -12,8 +12,8 @@ from local2.errors import InvalidArgumentsError, Local2Error, VectorError
 from local2.ledger.door import Ledger
 from local2.ledger.records import Task, TaskCounts, TaskKind
 from local2.ledger.sqlite.database import Database
-from local2.memory.upkeep import backlog as module
-from local2.memory.upkeep.backlog import ATTEMPTS, FIRST_RETRY, Backlog, Job
+from local2.memory import backlog as module
+from local2.memory.backlog import ATTEMPTS, FIRST_RETRY, Backlog, Job
 from waiting import eventually
 
 MANY = 1_000
@@ -99,7 +99,7 @@ async def test_waiting_and_later_tasks_are_done_in_batches(
     ledger: Ledger, backlog: Backlog
 ) -> None:
     job = Recorder(ledger)
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
     first = await add_records(ledger, 10)
 
     async with running(backlog):
@@ -125,7 +125,7 @@ async def test_many_tasks_wait_for_more_until_an_urgent_one(
     ledger: Ledger, backlog: Backlog
 ) -> None:
     job = Recorder(ledger, together=64)
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
 
     async with running(backlog):
         await eventually(lambda: runner.is_caught_up)
@@ -150,7 +150,7 @@ async def test_many_tasks_are_done_after_a_pause_or_a_maximum_time(
 ) -> None:
     monkeypatch.setattr(module, which, 0.01)
     job = Recorder(ledger, together=64)
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
 
     async with running(backlog):
         await eventually(lambda: runner.is_caught_up)
@@ -163,7 +163,7 @@ async def test_many_tasks_are_done_after_a_pause_or_a_maximum_time(
 
 async def test_one_poisonous_task_fails_no_other(ledger: Ledger, backlog: Backlog) -> None:
     job = Recorder(ledger, together=64)
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
     ids = await add_records(ledger, 64)
     job.refused[ids[40]] = ValueError("What is said in it.")
 
@@ -178,7 +178,7 @@ async def test_a_failing_task_is_retried_with_growing_pauses_and_then_set_aside(
     ledger: Ledger, backlog: Backlog, clock: Clock
 ) -> None:
     job = Recorder(ledger)
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
     (poison,) = await add_records(ledger, 1)
     job.refused[poison] = ValueError("What is said in it.")
 
@@ -207,7 +207,7 @@ async def test_a_task_that_failed_with_a_clock_a_year_ahead_does_not_wait_a_year
     ledger: Ledger, backlog: Backlog, clock: Clock
 ) -> None:
     job = Recorder(ledger)
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
     (unlucky,) = await add_records(ledger, 1)
     job.refused[unlucky] = ValueError("What is said in it.")
     clock.now += timedelta(days=365)
@@ -230,7 +230,7 @@ async def test_tasks_set_aside_are_retried_once_at_the_next_start(
             await ledger.backlog.set_aside(task, "It was refused.")
     job = Recorder(ledger)
     job.refused[stubborn] = InvalidArgumentsError("It says this.", logged="It is refused still.")
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
 
     async with running(backlog):
         await eventually(lambda: runner.is_caught_up)
@@ -251,7 +251,7 @@ async def test_an_unreachable_service_does_not_count_as_a_failed_attempt(
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
     job = Recorder(ledger)
     job.longest_pause = 0.01
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
     ids = await add_records(ledger, 20)
     job.lacking = VectorError("The vector worker ended.")
 
@@ -271,7 +271,7 @@ async def test_a_pause_ends_immediately_when_the_missing_service_returns(
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 3_600.0)
     job = Recorder(ledger)
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
     ids = await add_records(ledger, 3)
     job.lacking = VectorError("The vector worker ended.")
 
@@ -292,7 +292,7 @@ async def test_a_task_that_found_its_service_unreachable_runs_after_the_others(
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
     job = Recorder(ledger, together=1)
     job.longest_pause = 0.001
-    backlog.add(job)
+    backlog.add_job(job)
     slow, *others = await add_records(ledger, 3)
     job.refused[slow] = VectorError("It took too long.")
 
@@ -304,7 +304,7 @@ async def test_a_hanging_job_does_not_slow_the_others(ledger: Ledger, backlog: B
     hanging, working = Recorder(ledger, "judge"), Recorder(ledger, "index")
     hanging.may_finish.clear()
     for job in (hanging, working):
-        backlog.add(job)
+        backlog.add_job(job)
     ids = await add_records(ledger, 50)
 
     async with running(backlog):
@@ -317,7 +317,7 @@ async def test_a_job_with_many_tasks_does_not_delay_another_jobs_task(
     ledger: Ledger, backlog: Backlog
 ) -> None:
     busy, idle = Recorder(ledger, "index", together=1), Recorder(ledger, "judge")
-    runners = [backlog.add(job) for job in (busy, idle)]
+    runners = [backlog.add_job(job) for job in (busy, idle)]
     await ledger.records.store([record(f"Note {n}.") for n in range(MANY)])
 
     async with running(backlog):
@@ -332,12 +332,12 @@ async def test_a_job_with_many_tasks_does_not_delay_another_jobs_task(
 
 async def test_tasks_without_a_job_of_their_kind_wait(ledger: Ledger, backlog: Backlog) -> None:
     job = Recorder(ledger, "index")
-    runner = backlog.add(job)
+    runner = backlog.add_job(job)
     await add_records(ledger, 3)
 
     async with running(backlog):
         backlog.wake("judge", "index")
         await eventually(lambda: runner.is_caught_up)
 
-    assert not backlog.takes("judge")
+    assert not backlog.handles("judge")
     assert await count_tasks(ledger) == TaskCounts(kind="judge", waiting=3, aside=0)

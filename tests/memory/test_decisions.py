@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ledgers import DAY, OWNER
-from local2.ledger.upkeep import ActiveFact
-from local2.memory.upkeep import decisions
-from local2.memory.upkeep.decisions import Limits, Survey, changes_of
+from local2.ledger.upkeep import ActiveFact, Change
+from local2.memory.upkeep import consolidation
+from local2.memory.upkeep.consolidation import Limits, Survey, select_changes
 from local2.protocol.envelope import new_id
 
 OLD = DAY - timedelta(days=2_000)
@@ -39,7 +39,7 @@ def active_fact(content: str = "Ada met Bob.", **columns: Any) -> ActiveFact:
 
 
 def test_an_extracted_fact_that_faded_is_stale() -> None:
-    assert decisions.is_stale(active_fact(), DAY)
+    assert consolidation.is_stale(active_fact(), DAY)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_an_extracted_fact_that_faded_is_stale() -> None:
     ],
 )
 def test_a_fact_is_not_stale_if(columns: dict[str, Any]) -> None:
-    assert not decisions.is_stale(active_fact(**columns), DAY)
+    assert not consolidation.is_stale(active_fact(**columns), DAY)
 
 
 def test_an_ephemeral_fact_fades_soon() -> None:
@@ -68,8 +68,8 @@ def test_an_ephemeral_fact_fades_soon() -> None:
         at = DAY - timedelta(days=days)
         return active_fact(durability="ephemeral", extracted=False, event_time=at)
 
-    assert decisions.is_stale(ephemeral_fact(40), DAY)
-    assert not decisions.is_stale(ephemeral_fact(20), DAY)
+    assert consolidation.is_stale(ephemeral_fact(40), DAY)
+    assert not consolidation.is_stale(ephemeral_fact(20), DAY)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_ephemeral_fact_fades_soon() -> None:
     ],
 )
 def test_contents_that_may_be_duplicates_have_the_same_key(one: str, other: str) -> None:
-    assert decisions.merge_key(active_fact(one)) == decisions.merge_key(active_fact(other))
+    assert consolidation.merge_key(active_fact(one)) == consolidation.merge_key(active_fact(other))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_contents_that_may_be_duplicates_have_the_same_key(one: str, other: str)
     ],
 )
 def test_contents_with_different_meanings_have_different_keys(one: str, other: str) -> None:
-    assert decisions.merge_key(active_fact(one)) != decisions.merge_key(active_fact(other))
+    assert consolidation.merge_key(active_fact(one)) != consolidation.merge_key(active_fact(other))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_contents_with_different_meanings_have_different_keys(one: str, other: s
     ],
 )
 def test_equal_contents_are_not_duplicates_if_they_are(columns: dict[str, Any]) -> None:
-    assert decisions.merge_key(active_fact()) != decisions.merge_key(active_fact(**columns))
+    assert consolidation.merge_key(active_fact()) != consolidation.merge_key(active_fact(**columns))
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,14 @@ def test_equal_contents_are_not_duplicates_if_they_are(columns: dict[str, Any]) 
     ],
 )
 def test_facts_are_never_merged_if_they(columns: dict[str, Any]) -> None:
-    assert decisions.merge_key(active_fact(**columns)) is None
+    assert consolidation.merge_key(active_fact(**columns)) is None
 
 
 def test_an_identical_task_of_another_session_is_another_task() -> None:
     one, other = (
-        decisions.merge_key(active_fact(memory_type="task", scope="session", session_id=session))
+        consolidation.merge_key(
+            active_fact(memory_type="task", scope="session", session_id=session)
+        )
         for session in ("s1", "s2")
     )
 
@@ -138,10 +140,10 @@ def test_the_strongest_duplicate_stays_and_one_with_a_key_is_preferred() -> None
     weak, strong = active_fact(row=9, source_class="observed"), active_fact(row=1)
     named = active_fact(row=2, topic="user.friend", extracted=False, source_class="asserted")
 
-    assert decisions.best_first([weak, strong]) == [strong, weak]
-    assert decisions.best_first([weak, strong, named]) == [named, strong, weak]
+    assert consolidation.best_first([weak, strong]) == [strong, weak]
+    assert consolidation.best_first([weak, strong, named]) == [named, strong, weak]
     observed = active_fact(row=3, topic="user.friend", source_class="observed")
-    assert decisions.best_first([observed, strong]) == [observed]
+    assert consolidation.best_first([observed, strong]) == [observed]
 
 
 def contradicting_pair(**columns: Any) -> tuple[ActiveFact, ActiveFact]:
@@ -153,9 +155,9 @@ def contradicting_pair(**columns: Any) -> tuple[ActiveFact, ActiveFact]:
 def test_a_newer_value_of_the_same_user_replaces_the_older_one_with_certainty() -> None:
     rome, berlin = contradicting_pair()
 
-    assert decisions.newer_first(berlin, rome) == (rome, berlin)
-    assert decisions.reason_to_keep(rome, berlin) is None
-    assert decisions.is_certain(rome, berlin)
+    assert consolidation.newer_first(berlin, rome) == (rome, berlin)
+    assert consolidation.reason_to_keep(rome, berlin) is None
+    assert consolidation.is_certain(rome, berlin)
 
 
 @pytest.mark.parametrize(
@@ -174,14 +176,14 @@ def test_a_newer_value_of_the_same_user_replaces_the_older_one_with_certainty() 
 def test_a_fact_is_not_retired_if(columns: dict[str, Any], reason: str) -> None:
     rome, berlin = contradicting_pair(**columns)
 
-    assert reason in str(decisions.reason_to_keep(rome, berlin))
+    assert reason in str(consolidation.reason_to_keep(rome, berlin))
 
 
 def test_a_core_fact_is_never_retired() -> None:
     rome, _ = contradicting_pair()
 
     core = active_fact("We live in Berlin.", durability="core")
-    assert decisions.reason_to_keep(rome, core) == "it is core"
+    assert consolidation.reason_to_keep(rome, core) == "it is core"
 
 
 @pytest.mark.parametrize(
@@ -198,38 +200,41 @@ def test_a_core_fact_is_never_retired() -> None:
 def test_a_contradiction_is_certain_if_one_value_differs(
     one: str, other: str, certain: bool
 ) -> None:
-    assert decisions.is_certain(active_fact(one), active_fact(other)) is certain
-    assert decisions.is_certain(active_fact(other), active_fact(one)) is certain
+    assert consolidation.is_certain(active_fact(one), active_fact(other)) is certain
+    assert consolidation.is_certain(active_fact(other), active_fact(one)) is certain
 
 
 def test_recalls_raise_importance_in_small_steps_up_to_a_limit() -> None:
-    assert decisions.raised_importance(active_fact(recalls=1)) == 0.52
-    assert decisions.raised_importance(active_fact(recalls=99)) == 0.6
-    assert decisions.raised_importance(active_fact(recalls=99, importance=0.74)) == 0.75
-    assert decisions.raised_importance(active_fact(recalls=9, importance=0.9)) is None
-    assert decisions.raised_importance(active_fact(recalls=9, durability="core")) is None
-    assert decisions.raised_importance(active_fact()) is None
+    assert consolidation.raised_importance(active_fact(recalls=1)) == 0.52
+    assert consolidation.raised_importance(active_fact(recalls=99)) == 0.6
+    assert consolidation.raised_importance(active_fact(recalls=99, importance=0.74)) == 0.75
+    assert consolidation.raised_importance(active_fact(recalls=9, importance=0.9)) is None
+    assert consolidation.raised_importance(active_fact(recalls=9, durability="core")) is None
+    assert consolidation.raised_importance(active_fact()) is None
 
 
 @pytest.mark.parametrize(
     ("facts", "retired", "archived"), [(1_000, 50, 50), (20, 1, 1), (19, 1, 0), (1, 1, 0)]
 )
 def test_limits_protect_small_scopes(facts: int, retired: int, archived: int) -> None:
-    assert Limits.of(facts, 0.05, 9_999) == Limits(retired=retired, archived=archived)
-    assert Limits.of(facts, 0.0, 9_999) == Limits(retired=0, archived=0)
-    assert Limits.of(facts, 0.5, 0) == Limits(retired=0, archived=0)
+    assert Limits.for_facts(facts, 0.05, 9_999) == Limits(retired=retired, archived=archived)
+    assert Limits.for_facts(facts, 0.0, 9_999) == Limits(retired=0, archived=0)
+    assert Limits.for_facts(facts, 0.5, 0) == Limits(retired=0, archived=0)
 
 
 def test_a_run_stays_within_its_limits_and_changes_each_fact_once() -> None:
     facts = [active_fact(f"Fact {n}.", row=n, recalls=n % 2) for n in range(100)]
-    limits = Limits.of(len(facts), 0.05, 9_999)
+    limits = Limits.for_facts(len(facts), 0.05, 9_999)
     survey = Survey(limits, DAY)
     for start in range(0, 100, 10):
-        survey.add(facts[start : start + 10])
+        survey.add_page(facts[start : start + 10])
     pairs = [(facts[0], facts[1]), (facts[1], facts[2]), (facts[3], facts[1]), (facts[4], facts[3])]
-    replaced = [decisions.merge_change(older, newer) for older, newer in pairs]
+    replaced = [
+        Change(action="merged", fact=older, reason="equal", superseded_by=newer.id)
+        for older, newer in pairs
+    ]
 
-    changes = changes_of(survey, replaced, limits, DAY)
+    changes = select_changes(survey, replaced, limits, DAY)
 
     retired = [change for change in changes if change.action != "importance"]
     merged = [(one.fact, one.superseded_by) for one in retired if one.action == "merged"]

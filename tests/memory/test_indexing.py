@@ -20,9 +20,9 @@ from local2.ledger.records import NewRecord
 from local2.ledger.sqlite.database import Database, SqlConnection
 from local2.ledger.upkeep import Waiting
 from local2.logs import logging_to
+from local2.memory.backlog import Backlog
+from local2.memory.indexing import Indexer
 from local2.memory.tenant import Memory
-from local2.memory.upkeep.backlog import Backlog
-from local2.memory.upkeep.indexing import Indexer
 from local2.memory.vectors import (
     BATCH_BYTES,
     BATCH_RECORDS,

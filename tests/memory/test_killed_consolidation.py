@@ -56,7 +56,7 @@ async def test_a_kill_leaves_no_partial_change_and_the_next_run_continues(
         assert status.ended_at is None
         assert before == (2 if step in {"weighed", "made", "announced"} else 0)
 
-        done = await memory.consolidation.everything()
+        done = await memory.consolidation.consolidate_everything()
 
         assert done.changed > 0
         after = await count_audited_retirements(database)

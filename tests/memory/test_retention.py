@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from calling import RICHARD, answer
-from local2.app import open_stack
 from local2.examination import run_checks
 from local2.ledger.records import Record
 from local2.ledger.sqlite.database import Database, SqlConnection
@@ -21,6 +20,7 @@ from local2.memory.upkeep.retention import Retention
 from local2.protocol.envelope import Caller, utc_now
 from local2.protocol.payloads import MemoryChange
 from local2.settings import Anonymising
+from local2.stack.app import open_stack
 from stacks import settings_in, status
 from waiting import eventually
 

@@ -79,7 +79,7 @@ async def judging(
     closeness = Closeness(top_k=top_k, distance=distance)
     retrieval = Retrieval(memory.ledger, memory.indexer, memory.vectors)
     job = Supersession(memory.ledger, retrieval, memory.changes, judge, closeness)
-    judging = asyncio.create_task(memory.backlog.add(job).run())
+    judging = asyncio.create_task(memory.backlog.add_job(job).run())
     try:
         yield
     finally:

@@ -16,6 +16,8 @@ from local2.ledger.door import Ledger
 from local2.ledger.records import Fact, NewRecord, Task
 from local2.ledger.sessions import Rating
 from local2.ledger.sqlite.database import Database, SqlConnection
+from local2.memory.backlog import Backlog
+from local2.memory.indexing import Indexer
 from local2.memory.intake.conversations import Turn, records_of_turn
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import (
@@ -27,8 +29,6 @@ from local2.memory.recall.recaller import (
 )
 from local2.memory.scopes import EQUAL_WEIGHTS
 from local2.memory.tenant import Memory
-from local2.memory.upkeep.backlog import Backlog
-from local2.memory.upkeep.indexing import Indexer
 from local2.protocol.envelope import Caller, new_id
 from local2.protocol.vectors import VectorHits
 from local2.settings import MemorySettings

@@ -10,7 +10,7 @@ from local2.stories.runner import StepResult, StoryResult
 def shown(*steps: StepResult) -> str:
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(results_table([StoryResult.of("A story", steps)]))
+        console.print(results_table([StoryResult.from_steps("A story", steps)]))
     return captured.get()
 
 

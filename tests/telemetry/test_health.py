@@ -8,7 +8,6 @@ import pytest
 from factories import ConnectBus, StartWorker
 from local2.agents import health
 from local2.agents.health import NOT_SERVED, HealthAgent
-from local2.app import open_stack
 from local2.bus import lease as leases
 from local2.bus.connection import BusMessage, Connection, connect
 from local2.bus.lease import Holder, Lease
@@ -18,6 +17,7 @@ from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import decode
 from local2.protocol.maintenance import Health, Readiness
 from local2.settings import BusSettings
+from local2.stack.app import open_stack
 from stacks import in_step, settings_in
 from waiting import eventually
 
@@ -124,10 +124,10 @@ async def test_a_stack_without_its_lease_is_not_ready_until_it_regains_it(
         assert await ready()
         bucket = await bus.client.jetstream().key_value(leases.BUCKET)
         (tmp_path / "other").mkdir()
-        holder = Holder.of(tmp_path / "other")
+        holder = Holder.for_folder(tmp_path / "other")
         await bucket.put(leases.KEY, msgspec.json.encode(holder))
         other = Lease(bus, holder, in_memory=False)
-        await other.take()
+        await other.acquire()
 
         async def unready() -> bool:
             await other.renew()

@@ -14,11 +14,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from local2 import telemetry
-from local2.app import Stack, open_stack
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
 from local2.errors import ConfigError
 from local2.settings import GeneratorSettings, Settings, TelemetrySettings
+from local2.stack.app import Stack, open_stack
 from local2.telemetry import GaugeReading, metering
 from local2.telemetry.instruments import Meter
 from stacks import CALLER, in_step, save, search, settings_in

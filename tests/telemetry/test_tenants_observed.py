@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local2.app import open_stack
 from local2.settings import TelemetrySettings
+from local2.stack.app import open_stack
 from telemetry.conftest import Spans
 from telemetry.test_metrics import free_port, samples, scrape
 from telemetry.test_traces import PARENT, TRACE

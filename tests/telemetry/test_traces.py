@@ -12,7 +12,6 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from factories import Listen
 from local2 import telemetry
-from local2.app import Stack, open_stack
 from local2.bus.connection import connect
 from local2.bus.receiving import instrument
 from local2.client.queries import QueryClient
@@ -21,6 +20,7 @@ from local2.errors import ConfigError
 from local2.protocol.envelope import Caller, decode
 from local2.protocol.payloads import ToolResult
 from local2.settings import GeneratorSettings, Settings, TelemetrySettings
+from local2.stack.app import Stack, open_stack
 from local2.telemetry import spans as telemetry_spans
 from local2.telemetry import tracing
 from local2.telemetry.spans import span_exporter
@@ -227,7 +227,7 @@ def test_switched_off_telemetry_imports_neither_library() -> None:
         [
             sys.executable,
             "-c",
-            f"import sys, local2.app, local2.cli.up; assert not {heavy}",
+            f"import sys, local2.stack.app, local2.cli.up; assert not {heavy}",
         ],
         check=True,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from local2.app import Stack
+from local2.stack.app import Stack
 from tenant_agents import Agent, agent, token_for, with_tenants
 from workers import stack_with_worker_here
 

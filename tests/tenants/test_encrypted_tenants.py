@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from commands import local2
-from local2.app import open_stack
 from local2.settings import BusSettings, Settings
+from local2.stack.app import open_stack
 from stacks import settings_in
 from tenant_agents import ACCOUNTS, agent, token_for
 

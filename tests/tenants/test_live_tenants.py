@@ -9,8 +9,8 @@ import pytest
 from nats.aio.msg import Msg
 
 from commands import in_a_fork, local2
-from local2.app import Stack
-from local2.bus.stream_messages import count_letters
+from local2.bus.dead_letters import count_letters
+from local2.stack.app import Stack
 from tenant_agents import Agent, Answer, agent, settled, token_for
 from waiting import eventually
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from commands import answer
-from local2.app import Stack
 from local2.errors import StorageError
 from local2.ledger.door import Ledger
+from local2.stack.app import Stack
 from pages import python_in
 from tenant_agents import Agent, agent
 from waiting import eventually

@@ -8,11 +8,11 @@ import nats.errors
 import pytest
 
 from commands import in_a_fork
-from local2.app import open_stack
 from local2.bus.server import embedded_server
 from local2.errors import ConfigError
 from local2.logs import logging_to
 from local2.settings import BusSettings
+from local2.stack.app import open_stack
 from local2.tenants.accounts import accounts
 from local2.tenants.directory import Entries
 from local2.tools.catalog import TOOL_NAMES

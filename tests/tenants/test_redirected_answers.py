@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from commands import in_a_fork
-from local2.app import Stack
 from local2.protocol import subjects
+from local2.stack.app import Stack
 from local2.tools.catalog import TOOL_NAMES
 from tenant_agents import Agent, agent
 from waiting import eventually

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from local2.app import open_stack
 from local2.logs import logging_to
+from local2.stack.app import open_stack
 from tenant_agents import ACCOUNTS, agent, token_for, with_tenants
 from waiting import eventually
 

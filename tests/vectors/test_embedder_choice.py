@@ -22,7 +22,7 @@ def choose(
     preference: EmbedderChoice, recorded: str | None, ollama: OllamaStandIn, models_dir: Path
 ) -> Embedder:
     memory = MemorySettings(embedder=preference, embedding_model=NOMIC, ollama_url=ollama.url)
-    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    config = WorkerConfig.from_settings(Settings(memory=memory), "nats://127.0.0.1", "", None)
     return choose_embedder(msgspec.structs.replace(config, models_dir=models_dir), recorded)
 
 
@@ -81,7 +81,7 @@ def test_a_configured_endpoint_is_used(
     preference: EmbedderChoice, recorded: str | None, chosen: str
 ) -> None:
     memory = MemorySettings(embedder=preference, openai_url="http://127.0.0.1:1/v1")
-    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    config = WorkerConfig.from_settings(Settings(memory=memory), "nats://127.0.0.1", "", None)
 
     embedder = choose_embedder(WorkerConfig.from_line(config.to_line().decode()), recorded)
     embedder.close()
@@ -100,13 +100,13 @@ def test_a_recorded_model_of_an_endpoint_needs_that_endpoint(
 def test_demanding_an_endpoint_without_an_address_is_a_config_error() -> None:
     settings = Settings(memory=MemorySettings(embedder="openai"))
     with pytest.raises(ConfigError, match="names no endpoint"):
-        WorkerConfig.of(settings, "nats://127.0.0.1", "", None)
+        WorkerConfig.from_settings(settings, "nats://127.0.0.1", "", None)
 
 
 def test_the_key_is_read_once_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-mark")
     memory = MemorySettings(openai_url="http://127.0.0.1:1/v1", openai_key="SOME_KEY")
-    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    config = WorkerConfig.from_settings(Settings(memory=memory), "nats://127.0.0.1", "", None)
 
     assert config.openai is not None
     assert config.openai.key == "sk-mark"

@@ -45,7 +45,7 @@ def test_each_model_is_listed_once() -> None:
 
 def test_settings_take_precedence_for_the_configured_model_only(tmp_path: Path) -> None:
     memory = MemorySettings(embedding_model="bge-m3", query_prefix="Q: ", data_dir=tmp_path)
-    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    config = WorkerConfig.from_settings(Settings(memory=memory), "nats://127.0.0.1", "", None)
     assert config.properties_of("bge-m3:latest").query_prefix == "Q: "
     assert config.properties_of("bge-m3").document_prefix == ""
     assert config.properties_of("nomic-embed-text").query_prefix == "search_query: "
@@ -55,13 +55,13 @@ def test_a_known_floor_can_be_overridden() -> None:
     assert known("intfloat/multilingual-e5-base").floor > 0.5
     assert known("bge-m3").floor == 0
     memory = MemorySettings(embedding_model="bge-m3", cosine_floor=0.4)
-    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    config = WorkerConfig.from_settings(Settings(memory=memory), "nats://127.0.0.1", "", None)
     assert config.properties_of("bge-m3").floor == 0.4
     assert config.properties_of("multilingual-e5-base") == known("multilingual-e5-base")
 
 
 def test_an_empty_setting_removes_a_known_prefix() -> None:
     memory = MemorySettings(document_prefix="")
-    config = WorkerConfig.of(Settings(memory=memory), "nats://127.0.0.1", "", None)
+    config = WorkerConfig.from_settings(Settings(memory=memory), "nats://127.0.0.1", "", None)
     assert config.properties_of("nomic-embed-text").document_prefix == ""
     assert config.properties_of("nomic-embed-text").query_prefix == "search_query: "

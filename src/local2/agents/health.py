@@ -12,8 +12,9 @@ from typing import get_args
 import msgspec
 
 from local2.bus.connection import BusMessage, Connection
+from local2.bus.dead_letters import count_letters
 from local2.bus.participant import Participant
-from local2.bus.stream_messages import count_letters, count_turns
+from local2.bus.streams import count_turns
 from local2.errors import BusError, IndexDamagedError, StorageError, VectorError
 from local2.ledger.records import Counts, TaskCounts, TaskKind
 from local2.memory.intake.waiting_turns import why_incomplete
@@ -63,19 +64,19 @@ class LedgerStatus(msgspec.Struct, kw_only=True):
     @property
     def unread(self) -> int:
         """The number of messages waiting for extraction."""
-        return sum(each.waiting for each in self.tasks if each.kind == "extract")
+        return sum(counted.waiting for counted in self.tasks if counted.kind == "extract")
 
     @property
     def set_aside(self) -> list[TasksSetAside]:
         return [
-            TasksSetAside(kind=each.kind, aside=each.aside, errors=list(each.errors))
-            for each in self.tasks
-            if each.aside
+            TasksSetAside(kind=counted.kind, aside=counted.aside, errors=list(counted.errors))
+            for counted in self.tasks
+            if counted.aside
         ]
 
 
 def degradations(status: MemoryStatus) -> list[str]:
-    """Return what is broken or delayed, as text for people."""
+    """Say what is broken or delayed, as text for people."""
     aside = [
         f"{tasks.aside} tasks of kind {tasks.kind} are set aside: {', '.join(tasks.errors)}"
         for tasks in status.set_aside
@@ -95,7 +96,7 @@ class StatusReader:
         self._turns_problem = turns_problem
 
     async def read(self, problem: str | None = None) -> MemoryStatus:
-        """Return the whole status; `problem` is reported unless a more serious one is found."""
+        """Read the whole status; `problem` is reported unless a more serious one is found."""
         indexer = self._memory.indexer
         read, failure = await self._read_ledger()
         problem = failure or problem
@@ -129,7 +130,7 @@ class StatusReader:
         )
 
     async def _read_ledger(self) -> tuple[LedgerStatus, str | None]:
-        """Return the readable part of the ledger's status, and the reason if it is incomplete."""
+        """Read what can be read of the ledger's status, and the reason if it is incomplete."""
         read = LedgerStatus()
         try:
             read.counts = await self._memory.ledger.counts()
@@ -142,7 +143,7 @@ class StatusReader:
         return read, None
 
     async def _read_worker(self) -> tuple[VectorStatus | None, str | None]:
-        """Return the vector worker's status, or why it is missing; repair a damaged index."""
+        """Read the vector worker's status, or why it is missing; repair a damaged index."""
         worker: VectorStatus | None = None
         try:
             async with asyncio.timeout(WORKER_PATIENCE):
@@ -179,7 +180,7 @@ class HealthAgent(Participant):
         self.serve(subjects.MEMORY_HEALTH, self._reply_health)
 
     async def readiness(self, tenant: str) -> Readiness:
-        """Return whether the memory's tools are served and its ledger is readable."""
+        """Find out whether the memory's tools are served and its ledger is readable."""
         if not self._serves():
             return Readiness(ready=False, reasons=[NOT_SERVED])
         try:
@@ -189,7 +190,7 @@ class HealthAgent(Participant):
         return Readiness(ready=True)
 
     async def health(self, tenant: str) -> Health:
-        """Return the health of a tenant's memory."""
+        """Find out what is broken or delayed in a tenant's memory."""
         readiness = await self.readiness(tenant)
         if not readiness.ready:
             return Health(status="unavailable", reasons=readiness.reasons)
@@ -197,7 +198,7 @@ class HealthAgent(Participant):
         return Health(status="degraded" if reasons else "ok", reasons=reasons)
 
     async def gauges(self) -> list[GaugeReading]:
-        """Return the gauges that GAUGES documents, for each tenant."""
+        """Read the gauges that GAUGES documents, for each tenant."""
         return list(chain(*await asyncio.gather(*map(self._gauges_of, self._memories))))
 
     async def _gauges_of(self, memory: Memory) -> list[GaugeReading]:
@@ -252,8 +253,8 @@ def _status_readings(status: MemoryStatus, labels: Mapping[str, str]) -> list[Ga
 
 
 async def _task_readings(memory: Memory, labels: Mapping[str, str]) -> list[GaugeReading]:
-    """Return the gauges of every kind of task, including kinds without tasks."""
-    tasks = {each.kind: each for each in await memory.ledger.backlog.counts()}
+    """Read the gauges of every kind of task, including kinds without tasks."""
+    tasks = {counted.kind: counted for counted in await memory.ledger.backlog.counts()}
     return [
         GaugeReading(name=name, value=value, labels={**labels, "kind": kind})
         for kind in get_args(TaskKind)

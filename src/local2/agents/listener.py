@@ -52,41 +52,35 @@ class Listener(Participant):
 
     async def _receive_question(self, message: BusMessage) -> None:
         try:
-            await self._remember_question(message)
+            reading = read_query(message.data)
+            envelope, query = reading.envelope, reading.envelope.payload
+            self._unread.warn(message.subject, envelope.source, reading.unread)
+            question = Question(
+                text=query.query,
+                at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
+                session_id=query.session_id,
+                query_id=query.query_id or envelope.id or None,
+                named=query.query_id is not None,
+            )
+            caller = self.bus.identity.caller_of(message, envelope)
+            memory = await self._memories.admit(caller, ACTION)
+            written = await memory.intake.store_question(question)
+            log.debug("question_remembered", id=written.id, was_new=written.was_new)
         except Local2Error as error:
             log.warning("question_not_remembered", reason=error.logged)
         if message.reply and not await self._somebody_answers():
-            await self._reply_no_responders(message)
+            # Our subscription hides the server's own "no responders".
+            unanswered = NoRespondersError(
+                "Nobody on the bus answers queries; the question is stored.",
+                remedy="Start a generator, for example with `local2 up`.",
+            )
+            await self.acknowledge(message, ToolResult.failed(unanswered))
 
     async def _somebody_answers(self) -> bool:
         """Look whether anybody answers queries; the queries that arrive meanwhile share it."""
         if self._look is None or self._look.done():
             self._look = go_on(has_other_subscribers(self.bus, subjects.QUERY_RECEIVED))
         return await asyncio.shield(self._look)
-
-    async def _remember_question(self, message: BusMessage) -> None:
-        reading = read_query(message.data)
-        envelope, query = reading.envelope, reading.envelope.payload
-        self._unread.warn(message.subject, envelope.source, reading.unread)
-        question = Question(
-            text=query.query,
-            at=in_utc(envelope.timestamp_utc or utc_now(), "timestamp_utc"),
-            session_id=query.session_id,
-            query_id=query.query_id or envelope.id or None,
-            named=query.query_id is not None,
-        )
-        caller = self.bus.identity.caller_of(message, envelope)
-        memory = await self._memories.admit(caller, ACTION)
-        written = await memory.intake.store_question(question)
-        log.debug("question_remembered", id=written.id, was_new=written.was_new)
-
-    async def _reply_no_responders(self, message: BusMessage) -> None:
-        """Report that nobody answers; our subscription hides the server's own "no responders"."""
-        error = NoRespondersError(
-            "Nobody on the bus answers queries; the question is stored.",
-            remedy="Start a generator, for example with `local2 up`.",
-        )
-        await self.acknowledge(message, ToolResult.failed(error))
 
     async def _receive_result(self, message: BusMessage) -> None:
         tool = message.subject.removeprefix(subjects.TOOL_RESULTS.removesuffix("*"))

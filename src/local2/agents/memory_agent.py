@@ -13,10 +13,10 @@ from typing import Any
 import structlog
 
 from local2.bus.connection import BusMessage, Connection
+from local2.bus.dead_letters import store_dead_letter
 from local2.bus.identity import user_of
 from local2.bus.participant import Participant
 from local2.bus.receiving import is_redirected
-from local2.bus.stream_messages import stream_state, turns_stored
 from local2.bus.streams import (
     UNACKNOWLEDGED_BYTES,
     acknowledge,
@@ -26,7 +26,8 @@ from local2.bus.streams import (
     many_at_a_time,
     redeliver,
     restart_turns_consumer,
-    store_dead_letter,
+    stream_state,
+    turns_stored,
     turns_stream,
 )
 from local2.errors import BusError, DeadlineError, Local2Error, RequestError, abridged
@@ -81,7 +82,12 @@ class MemoryAgent(Participant):
         seconds = self._turn_timeout
         try:
             async with asyncio.timeout(seconds):
-                await self._dispatch(message)
+                if is_redirected(message):
+                    log.warning("answer_ignored", subject=message.subject)
+                elif message.subject == subjects.RESPONSE_FEEDBACK:
+                    await self._store_rating(message)
+                elif message.subject != subjects.MEMORY_PROBE:
+                    await self._store_turn(message)
         except RequestError as error:
             await self._give_up(message, error)
         except TimeoutError:
@@ -102,14 +108,6 @@ class MemoryAgent(Participant):
         if delivery is not None and delivery.deliveries < ATTEMPTS:
             raise error
         await self._give_up(message, error)
-
-    async def _dispatch(self, message: BusMessage) -> None:
-        if is_redirected(message):
-            log.warning("answer_ignored", subject=message.subject)
-        elif message.subject == subjects.RESPONSE_FEEDBACK:
-            await self._store_rating(message)
-        elif message.subject != subjects.MEMORY_PROBE:
-            await self._store_turn(message)
 
     async def _store_turn(self, message: BusMessage) -> None:
         reading, unsure = await asyncio.to_thread(_read_turn, message.data)
@@ -152,14 +150,14 @@ class MemoryAgent(Participant):
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
     async def _memory_of(self, message: BusMessage, envelope: Envelope[Any]) -> MemoryService:
-        """Return the sender's memory; the token must have been valid when the stream stored it."""
+        """Open the sender's memory; the token must have been valid when the stream stored it."""
         delivery = delivery_of(self.bus, message)
         at = delivery.at if delivery else None
         caller = self.bus.identity.caller_of(message, envelope, at)
         return await self._memories.admit(caller, ACTION)
 
     def _sent_at(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
-        """Return when the message was sent, or stored: the same time for every delivery."""
+        """When the message was sent, or stored: the same time for every delivery."""
         if envelope.timestamp_utc is not None:
             return envelope.timestamp_utc
         delivery = delivery_of(self.bus, message)
@@ -207,13 +205,13 @@ async def catch_up(bus: Connection, tenant: str) -> None:
 
 
 def _read_turn(data: bytes) -> tuple[Reading[Generation], bool]:
-    """Return the turn, and whether its answer is unsure; slow for long turns."""
+    """Read a turn, and whether its answer is unsure; slow for long turns."""
     reading = read_generation(data)
     return reading, is_unsure(reading.envelope.payload)
 
 
 def is_unsure(turn: Generation) -> bool:
-    """Return whether the answer only says that an incomplete search found nothing."""
+    """Whether the answer only says that an incomplete search found nothing."""
     results = [call.content for call in turn.tool_calls]
     if not (any(map(incomplete_reason, results)) and all(map(is_nothing, results))):
         return False

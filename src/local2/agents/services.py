@@ -23,9 +23,8 @@ from local2.bus.connection import (
     BusMessage,
     Connection,
 )
+from local2.bus.dead_letters import drop_letter, letter_at, next_letter, shortened
 from local2.bus.participant import Participant
-from local2.bus.stream_messages import drop_letter, letter_at, next_letter
-from local2.bus.streams import shortened
 from local2.errors import BadRequestError, Local2Error, TooLargeError
 from local2.memory.service import MemoryService
 from local2.memory.tenant import Memories
@@ -73,7 +72,7 @@ class PartialLines:
     def __init__(self) -> None:
         self._pieces_by_transfer = BoundedDict[tuple[object, str], list[bytes]](MAX_TRANSFERS)
 
-    def add(self, ask: ImportRequest, caller: Caller) -> bytes | None:
+    def add_piece(self, ask: ImportRequest, caller: Caller) -> bytes | None:
         """Add the next piece of a line; return the line once it is whole.
 
         Raises:
@@ -167,26 +166,21 @@ class ServiceHost(Participant):
         super().__init__(parts.bus, name=group.name, description=group.description)
         self._group = group
         self._parts = parts
-        for service in group.services:
-            self._add(service)
-
-    def _add(
-        self, service: Service[Any, Any] | OperatorService[Any, Any] | Announcement[Any]
-    ) -> None:
-        subject, group = service.subject, self._group
         limit = None if group.slots else CONCURRENT_MESSAGES
-        match service:
-            case Announcement():
-                self.serve(subject, partial(self._receive, service), inner=True)
-            case OperatorService():
-                answer = partial(self._answer_operator, service)
-                self.answer(subject, answer, type=group.type, tenant=None)
-            case Service() if group.type == "result":
-                acknowledge = partial(self._acknowledge, service)
-                self.serve(subject, acknowledge, queue=group.name, limit=limit)
-            case Service():
-                answer = partial(self._answer, service)
-                self.answer(subject, answer, type=group.type, limit=limit)
+        for service in group.services:
+            subject = service.subject
+            match service:
+                case Announcement():
+                    self.serve(subject, partial(self._receive, service), inner=True)
+                case OperatorService():
+                    answer = partial(self._answer_operator, service)
+                    self.answer(subject, answer, type=group.type, tenant=None)
+                case Service() if group.type == "result":
+                    acknowledge = partial(self._acknowledge, service)
+                    self.serve(subject, acknowledge, queue=group.name, limit=limit)
+                case Service():
+                    answer = partial(self._answer, service)
+                    self.answer(subject, answer, type=group.type, limit=limit)
 
     async def _answer(self, service: Service[P, A], message: BusMessage) -> A:
         parts = self._parts
@@ -248,7 +242,7 @@ async def import_lines(request: Request[ImportRequest]) -> ImportReport:
     ask, memory = request.payload, request.memory
     lines = [bytes(line) for line in ask.lines]
     if ask.transfer:
-        line = request.parts.partial_lines.add(ask, memory.caller)
+        line = request.parts.partial_lines.add_piece(ask, memory.caller)
         if line is None:
             return ImportReport()
         lines = [line]
@@ -296,7 +290,10 @@ async def find_letter(request: Request[LetterRequest]) -> LetterFound:
     answer = LetterFound(found=await _read_letter(bus, request.payload, request.tenant))
     limit = bus.client.max_payload - HEADER_OVERHEAD
     # How much a shorter letter takes in JSON depends on its characters.
-    while answer.found is not None and (size := _size_of(answer)) > limit:
+    while answer.found is not None:
+        size = len(encode(seal(answer, type="answer", source=LETTER_KEEPER)))
+        if size <= limit:
+            break
         letter = shortened(answer.found.letter, limit / size)
         answer = LetterFound(found=msgspec.structs.replace(answer.found, letter=letter))
     return answer
@@ -309,10 +306,6 @@ async def _read_letter(bus: Connection, ask: LetterRequest, tenant: str) -> Stor
     if ask.action == "drop":
         await drop_letter(bus, ask.number, tenant)
     return stored
-
-
-def _size_of(answer: LetterFound) -> int:
-    return len(encode(seal(answer, type="answer", source=LETTER_KEEPER)))
 
 
 async def begin_backup(ask: BackupRequest, parts: ServiceParts) -> BackupStatus:

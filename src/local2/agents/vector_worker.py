@@ -107,7 +107,13 @@ def exit_if_hanging() -> Iterator[None]:
 async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
     """Run the vector worker until standard input closes or SIGTERM arrives."""
     stop = _stop_event()
-    _overwrite_freed_memory()
+
+    # glibc overwrites freed memory from now on: Chroma writes memory that it never filled to its
+    # files, where forgotten or encrypted words would survive.
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_PERTURB, 1)
+
     async with AsyncExitStack() as resources:
         await resources.enter_async_context(tracing("local2.vector_worker", on=config.traces))
         index = await asyncio.to_thread(VectorIndex.open, config.chroma_path, config.collection)
@@ -129,17 +135,6 @@ async def work(config: WorkerConfig, guard: Guard = nullcontext) -> None:
                 await stop.wait()
 
 
-def _overwrite_freed_memory() -> None:
-    """Make glibc overwrite freed memory.
-
-    Chroma writes memory that it never filled to its files, where forgotten or encrypted words would
-    survive.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_PERTURB, 1)
-
-
 def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
     try:
         return choose_embedder(config, recorded)
@@ -149,7 +144,7 @@ def _choose_embedder(config: WorkerConfig, recorded: str | None) -> Embedder:
 
 
 def _embedder_named(config: WorkerConfig, name: str) -> Embedder:
-    """Return the embedder of this name, if the next start would choose it for an index of it."""
+    """Open the embedder of this name, if the next start would choose it for an index of it."""
     embedder = named_embedder(config, name)
     wanted = fixed_embedder(config)
     if wanted not in {None, embedder.name}:
@@ -163,7 +158,7 @@ def _embedder_named(config: WorkerConfig, name: str) -> Embedder:
 
 
 def _stop_event() -> asyncio.Event:
-    """Return an event set by SIGTERM or the parent's exit, so that an opening index is closed."""
+    """Make an event that SIGTERM or the parent's exit sets, so that an opening index is closed."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)

@@ -14,13 +14,12 @@ from pathlib import Path
 import msgspec
 
 from local2.backup.files import key_of_ledger, ledger_files, replace_ledgers
-from local2.backup.generations import BackupFolder, CopiedFile, Generation, Manifest
+from local2.backup.generations import BackupFolder, Generation, Manifest
 from local2.backup.sealing import Decrypter
 from local2.content_key import ContentKey, KeyOf
 from local2.errors import BackupError, LedgerKeyError, StorageError, UnwritableError
 from local2.home import folder_lock
 from local2.ledger.door import (
-    Contents,
     contents_of,
     forget_again,
     refuse_another_schema,
@@ -80,7 +79,15 @@ async def restore(request: RestoreRequest) -> Restored:
     """
     generation = await asyncio.to_thread(_chosen, request)
     manifest = await asyncio.to_thread(generation.manifest, request.opener)
-    keys, unread = _keys_of(manifest, request.key_of)
+    keys, unread = {}, []
+    for ledger in manifest.ledgers:
+        try:
+            keys[ledger.path] = key_of_ledger(ledger.path, request.key_of)
+        except LedgerKeyError as error:  # the key may be added later
+            unread.append(
+                f"{ledger.path} is unchanged, but its pages and records were not checked: "
+                f"{error.message}"
+            )
     with folder_lock(request.data_dir):
         former = ledger_files(request.data_dir)
         if former and not (request.replace or request.dry_run):
@@ -92,7 +99,13 @@ async def restore(request: RestoreRequest) -> Restored:
             new = await asyncio.to_thread(
                 _extract, generation, manifest, scratch, request.opener, keys
             )
-            forgotten, warnings = 0, [*_turns_warning(manifest), *unread]
+            forgotten, warnings = 0, list(unread)
+            if waiting := manifest.turns_waiting:
+                warnings.insert(
+                    0,
+                    f"{waiting} turns waited to be stored when the backup was made: they are not "
+                    "in it.",
+                )
             aside = None
             if not request.dry_run:
                 forgotten, missed = await _forget_again(new, former, keys, manifest.at)
@@ -112,7 +125,7 @@ async def restore(request: RestoreRequest) -> Restored:
 
 def _chosen(request: RestoreRequest) -> Generation:
     generations = BackupFolder(request.folder).generations()
-    names = [one.path.name for one in generations]
+    names = [generation.path.name for generation in generations]
     if not generations:
         raise BackupError(f"{request.folder} holds no complete backup.")
     if request.generation is None:
@@ -140,20 +153,6 @@ def _scratch_folder(data_dir: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _keys_of(manifest: Manifest, key_of: KeyOf) -> tuple[Keys, list[str]]:
-    """Return the keys of the ledgers, and warnings about missing ones, which may be added later."""
-    keys, unread = {}, []
-    for ledger in manifest.ledgers:
-        try:
-            keys[ledger.path] = key_of_ledger(ledger.path, key_of)
-        except LedgerKeyError as error:
-            unread.append(
-                f"{ledger.path} is unchanged, but its pages and records were not checked: "
-                f"{error.message}"
-            )
-    return keys, unread
-
-
 def _extract(
     generation: Generation, manifest: Manifest, scratch: Path, opener: Decrypter, keys: Keys
 ) -> dict[str, Path]:
@@ -165,16 +164,14 @@ def _extract(
         refuse_another_schema(file, ledger.schema)
         generation.extract(ledger, file, opener)
         if ledger.path in keys:
-            _compare(ledger, contents_of(file, keys[ledger.path]))
+            found = contents_of(file, keys[ledger.path])
+            if (found.schema, found.rows) != (ledger.schema, ledger.records):
+                raise BackupError(
+                    f"{ledger.path} has {found.rows} records, but the backup should have "
+                    f"{ledger.records}."
+                )
         files[ledger.path] = file
     return files
-
-
-def _compare(ledger: CopiedFile, found: Contents) -> None:
-    if (found.schema, found.rows) != (ledger.schema, ledger.records):
-        raise BackupError(
-            f"{ledger.path} has {found.rows} records, but the backup should have {ledger.records}."
-        )
 
 
 async def _forget_again(
@@ -199,10 +196,3 @@ async def _forget_again(
             f"again. {why}"
         )
     return forgotten, unknown
-
-
-def _turns_warning(manifest: Manifest) -> list[str]:
-    if not manifest.turns_waiting:
-        return []
-    waiting = f"{manifest.turns_waiting} turns waited to be stored when the backup was made"
-    return [f"{waiting}: they are not in it."]

@@ -56,10 +56,16 @@ class Backups:
             await asyncio.sleep(START_DELAY)
             while True:
                 if folder is not None and await self._is_due(folder):
-                    await self._run_scheduled(folder)
+                    try:
+                        self.begin(BackupRequest(folder=str(folder)))
+                    except OverloadedError:
+                        log.info("backup_delayed", reason="another one is in progress")
+                    else:
+                        await asyncio.wait([task for task in (self._task,) if task])
                 await asyncio.sleep(CHECK_INTERVAL)
         finally:
-            await self._stop()
+            if self._task is not None:
+                await stop(self._task)
 
     def begin(self, request: BackupRequest) -> None:
         """Start a backup; `status` reports its progress.
@@ -100,7 +106,7 @@ class Backups:
                 data_dir=self._settings.data_dir,
                 ledgers=await asyncio.to_thread(self._ledgers),
                 folder=folder,
-                seal=await asyncio.to_thread(Seal.of, recipient),
+                seal=await asyncio.to_thread(Seal.for_recipient, recipient),
                 keep=request.keep or self._settings.backup_keep,
                 turns_waiting=await self._wait_until_stored(),
                 at=self._clock(),
@@ -113,26 +119,26 @@ class Backups:
             self._problem = FAULT
             log.exception("backup_failed")
         else:
-            self._last = _report(plan, taken)
+            manifest = taken.manifest
+            self._last = BackupReport(
+                folder=str(plan.folder),
+                generation=taken.generation,
+                at=manifest.at,
+                ledgers=len(manifest.ledgers),
+                records=manifest.records,
+                size=manifest.size,
+                written=taken.written,
+                removed=taken.removed,
+                encrypted=plan.seal.encrypts,
+                turns_waiting=manifest.turns_waiting,
+            )
             log.info("backup_made", generation=taken.generation, written=taken.written)
-
-    async def _run_scheduled(self, folder: Path) -> None:
-        try:
-            self.begin(BackupRequest(folder=str(folder)))
-        except OverloadedError:
-            log.info("backup_delayed", reason="another one is in progress")
-        else:
-            await asyncio.wait([task for task in (self._task,) if task])
 
     async def _is_due(self, folder: Path) -> bool:
         """Return whether a backup is due; a newest backup dated in the future does not count."""
         newest = await asyncio.to_thread(_newest, folder)
         age = self._clock() - newest if newest else None
         return age is None or not timedelta() <= age < timedelta(hours=self._settings.backup_hours)
-
-    async def _stop(self) -> None:
-        if self._task is not None:
-            await stop(self._task)
 
 
 def _newest(folder: Path) -> datetime | None:
@@ -142,22 +148,6 @@ def _newest(folder: Path) -> datetime | None:
     except BackupError:
         return None
     return generations[-1].at if generations else None
-
-
-def _report(plan: BackupPlan, taken: FinishedBackup) -> BackupReport:
-    manifest = taken.manifest
-    return BackupReport(
-        folder=str(plan.folder),
-        generation=taken.generation,
-        at=manifest.at,
-        ledgers=len(manifest.ledgers),
-        records=manifest.records,
-        size=manifest.size,
-        written=taken.written,
-        removed=taken.removed,
-        encrypted=plan.seal.encrypts,
-        turns_waiting=manifest.turns_waiting,
-    )
 
 
 async def _make_in_thread(plan: BackupPlan, progress: Progress) -> FinishedBackup:

@@ -19,11 +19,11 @@ class Seal:
     def __init__(self, recipients: Sequence[str] = ()) -> None:
         self.recipients = tuple(sorted(set(recipients)))
         self._age = _age() if self.recipients else None
-        self._keys = [_parse_key(self._age, each) for each in self.recipients]
+        self._keys = [_parse_key(self._age, recipient) for recipient in self.recipients]
 
     @classmethod
-    def of(cls, recipient: str | None) -> "Seal":
-        """Return the seal for the key, or the file of keys, that a setting or an option names.
+    def for_recipient(cls, recipient: str | None) -> "Seal":
+        """Make the seal for the key, or the file of keys, that a setting or an option names.
 
         Raises:
             InvalidArgumentsError: `recipient` is neither a public key nor a file of public keys.
@@ -33,7 +33,10 @@ class Seal:
             return cls()
         age = _age()
         try:
-            keys = [recipient] if _is_key(recipient) else _read_keys(Path(recipient).expanduser())
+            keys = [recipient]
+            if not recipient.startswith(("age1", "ssh-")):
+                lines = Path(recipient).expanduser().read_text(encoding="utf-8").splitlines()
+                keys = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
             if not keys:
                 raise InvalidArgumentsError(f"{recipient} holds no key.", remedy=KEY_HELP)
             return cls(keys)
@@ -102,15 +105,6 @@ class Decrypter:
 
 
 OTHER_KEY = "It was encrypted to another key, or is damaged."
-
-
-def _is_key(text: str) -> bool:
-    return text.startswith(("age1", "ssh-"))
-
-
-def _read_keys(file: Path) -> list[str]:
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
 def _parse_key(age: Any, text: str) -> Any:

@@ -21,7 +21,6 @@ from local2.backup.generations import FORMAT, PIECES, BackupFolder, CopiedFile, 
 from local2.backup.sealing import Seal
 from local2.errors import BackupError, UnwritableError
 from local2.ledger.door import (
-    Contents,
     contents_of,
     copy,
     counts_of,
@@ -177,7 +176,13 @@ def _store_ledger(
     with _scratch(data_dir) as scratch:
         copied = scratch / "ledger.sqlite3"
         size = copy(ledger.path, copied, ledger.key, progress.advance)
-        contents = _check_copy(LedgerFile(copied, ledger.key), before)
+        contents = contents_of(copied, ledger.key)
+        if contents.rows < before.rows:
+            raise BackupError(
+                f"The copy has only {contents.rows} of {before.rows} records.",
+                remedy="Run `local2 doctor --deep` while no stack runs: "
+                "it reads all of the ledger.",
+            )
         with copied.open("rb") as file:
             names = []
             while piece := file.read(PIECE_BYTES):
@@ -192,16 +197,6 @@ def _store_ledger(
         key=key,
         pieces=names,
     )
-
-
-def _check_copy(copied: LedgerFile, before: Contents) -> Contents:
-    contents = contents_of(*copied)
-    if contents.rows < before.rows:
-        raise BackupError(
-            f"The copy has only {contents.rows} of {before.rows} records.",
-            remedy="Run `local2 doctor --deep` while no stack runs: it reads all of the ledger.",
-        )
-    return contents
 
 
 @contextmanager

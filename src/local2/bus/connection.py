@@ -194,7 +194,7 @@ class Connection:
         subscription.attach(source)
 
     async def flush(self) -> None:
-        """Return when the server has received everything sent so far."""
+        """Wait until the server has received everything sent so far."""
         try:
             for _ in range(2):  # the first ping overtakes the data in nats-py's buffer
                 await self.client.flush()
@@ -202,15 +202,15 @@ class Connection:
             raise BusError(f"The NATS server does not answer: {error}.") from error
 
     def incoming_subject(self, subject: str, tenant: str) -> str:
-        """Return the subject on which this connection receives a tenant's messages."""
+        """The subject on which this connection receives a tenant's messages."""
         return subjects.from_tenant(tenant, subject) if self.by_tenant else subject
 
     def outgoing_subject(self, subject: str, tenant: str) -> str:
-        """Return the subject on which this connection sends messages to a tenant."""
+        """The subject on which this connection sends messages to a tenant."""
         return subjects.to_tenant(tenant, subject) if self.by_tenant else subject
 
     def with_token(self, headers: Headers | None) -> Headers | None:
-        """Return the headers, plus the connected client's token unless they contain a token."""
+        """Add the connected client's token to the headers, unless they contain a token."""
         if self._token is None or (headers is not None and AUTHORIZATION in headers):
             return headers
         return {**(headers or {}), **self._token}

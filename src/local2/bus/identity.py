@@ -137,7 +137,7 @@ def user_of(
 
 
 def announcer_of(message: BusMessage) -> str:
-    """Return who announced a tool: the key that the server states, or else the claimed source."""
+    """Who announced a tool: the key that the server states, or else the claimed source."""
     if (info := (message.headers or {}).get(REQUEST_INFO)) is not None:
         with suppress(msgspec.MsgspecError):  # without accounts, anybody may have written it
             return msgspec.json.decode(info, type=RequestInfo).user or ""
@@ -167,17 +167,17 @@ def bearer(token: str | None) -> Headers | None:
 
 
 def new_secret() -> str:
-    """Return a secret for the processes of one stack, valid until it stops."""
+    """Make a secret for the processes of one stack, valid until it stops."""
     return secrets.token_hex(32)
 
 
 def signed(secret: str, subject: str, data: bytes) -> Headers:
-    """Return the headers with the signature of a message on an inner subject."""
+    """Sign a message on an inner subject, in its headers."""
     return {SIGNATURE: _digest(secret, subject, data)}
 
 
 def is_genuine(secret: str, message: BusMessage) -> bool:
-    """Return whether the sender of the message knows the secret."""
+    """Whether the sender of the message knows the secret."""
     claimed = (message.headers or {}).get(SIGNATURE)
     if claimed is None:
         return False

@@ -52,8 +52,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
 
     @classmethod
-    def of(cls, folder: Path) -> Self:
-        """Return this process as the holder, with its data folder."""
+    def for_folder(cls, folder: Path) -> Self:
+        """Name this process as the holder, with its data folder."""
         there = folder.stat()
         return cls(
             host=socket.gethostname(),
@@ -64,7 +64,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_same(self, other: Self) -> bool:
-        """Return whether both use the same data folder, even in different processes."""
+        """Whether both use the same data folder, even in different processes."""
         return msgspec.structs.replace(self, pid=0) == msgspec.structs.replace(other, pid=0)
 
 
@@ -85,7 +85,7 @@ class Lease:
         """Whether the lease may expire before another renewal succeeds."""
         return time.monotonic() > self._until - RENEWAL_INTERVAL - ANSWER_TIMEOUT
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Take the lease, or take it over from an earlier process with the same data folder.
 
         Raises:
@@ -111,7 +111,7 @@ class Lease:
                     KEY, msgspec.json.encode(self._holder), self._revision
                 )
         except _ChangedError:
-            await self.take()
+            await self.acquire()
         else:
             self._until = began + LEASE_SECONDS
 
@@ -127,20 +127,20 @@ class Lease:
             try:
                 self._revision = await bucket.create(KEY, msgspec.json.encode(self._holder))
             except nats.js.errors.KeyWrongLastSequenceError:
-                await self._take_over(bucket)
+                entry = await bucket.get(KEY)
+                holder = msgspec.json.decode(entry.value or b"", type=Holder)
+                if not holder.is_same(self._holder):
+                    raise LeaseHeldError(
+                        f"Another stack serves the bus at {self._bus.url}: "
+                        f"process {holder.pid} on {holder.host}, in {holder.folder}.",
+                        remedy="Use that stack, or give this one another bus: `url` in "
+                        "config/bus.yaml. If that stack was killed, its lease expires after "
+                        f"{LEASE_SECONDS:.0f} s.",
+                    ) from None
+                self._revision = await bucket.update(
+                    KEY, msgspec.json.encode(self._holder), entry.revision
+                )
         self._until = began + LEASE_SECONDS
-
-    async def _take_over(self, bucket: KeyValue) -> None:
-        entry = await bucket.get(KEY)
-        holder = msgspec.json.decode(entry.value or b"", type=Holder)
-        if not holder.is_same(self._holder):
-            raise LeaseHeldError(
-                f"Another stack serves the bus at {self._bus.url}: "
-                f"process {holder.pid} on {holder.host}, in {holder.folder}.",
-                remedy="Use that stack, or give this one another bus: `url` in config/bus.yaml. "
-                f"If that stack was killed, its lease expires after {LEASE_SECONDS:.0f} s.",
-            )
-        self._revision = await bucket.update(KEY, msgspec.json.encode(self._holder), entry.revision)
 
     async def _bucket(self) -> KeyValue:
         jetstream = self._bus.client.jetstream(timeout=self._patience)
@@ -198,7 +198,7 @@ class Serving:
         """Whether all participants have started and are not stopped."""
         return self._running is not None
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Renew the lease until cancelled; stop serving while it is lost, then resume.
 
         Nothing is at risk while nothing is served: each attempt to regain the lease is given twice
@@ -215,18 +215,17 @@ class Serving:
                     log.info("lease_regained")
                 patience = ANSWER_TIMEOUT
             except (BusError, TimeoutError) as error:
-                if isinstance(error, LeaseHeldError) or self._lease.is_ending:
-                    await self._suspend(error)
+                lost = isinstance(error, LeaseHeldError) or self._lease.is_ending
+                if lost and self._running is not None:
+                    reason = str(error) or "JetStream does not answer."
+                    log.error(  # noqa: TRY400 - the reason says enough
+                        "lease_lost", reason=reason, meanwhile="no tool is served"
+                    )
+                    await asyncio.gather(*(participant.leave() for participant in self._started))
+                    await self._stop()
                 if not self.serves:
                     longest = LEASE_SECONDS - RENEWAL_INTERVAL - ANSWER_TIMEOUT
                     patience = min(2 * patience, longest)
-
-    async def _suspend(self, error: Exception) -> None:
-        if self._running is not None:
-            reason = str(error) or "JetStream does not answer."
-            log.error("lease_lost", reason=reason, meanwhile="no tool is served")
-            await asyncio.gather(*(participant.leave() for participant in self._started))
-            await self._stop()
 
     async def _start(self) -> None:
         self._started = await self._participants()

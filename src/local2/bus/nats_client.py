@@ -25,7 +25,7 @@ from local2.logs import get_logger
 from local2.tenants.credentials import Credentials
 
 if TYPE_CHECKING:
-    from local2.telemetry.spans import Attributes, Tracer
+    from local2.telemetry.spans import Tracer
 
 REQUEST_INFO = b"Nats-Request-Info"
 """The header in which the server names the sender. If a client's headers are unterminated, it ends
@@ -134,7 +134,7 @@ class TolerantClient(Client):
 
 
 def new_client() -> TolerantClient:
-    """Return a NATS client, which carries traces if tracing is on."""
+    """Make a NATS client, which carries traces if tracing is on."""
     return TolerantClient() if telemetry.tracer is None else _TracedClient(telemetry.tracer)
 
 
@@ -153,7 +153,8 @@ class _TracedClient(TolerantClient):
         headers: dict[str, str] | None = None,
     ) -> None:
         trace_headers = self._spans.trace_headers()
-        if trace_headers and self._has_room(payload, headers):
+        size = len(payload) + sum(len(k) + len(v) + 4 for k, v in (headers or {}).items())
+        if trace_headers and size + TRACE_OVERHEAD <= self.max_payload:
             headers = {**(headers or {}), **trace_headers}
         await super().publish(subject, payload, reply, headers)
 
@@ -167,22 +168,14 @@ class _TracedClient(TolerantClient):
     ) -> Msg:
         if subject.startswith(SERVER_SUBJECT_PREFIX):
             return await super().request(subject, payload, timeout, old_style, headers)
-        with self._spans.request_span(*_span_of_request(subject)):
+        name = f"request {subject}"
+        attributes = message_attributes(subject, "send")
+        if subject.startswith(TOOL_REQUEST_PREFIX):
+            tool = subject.removeprefix(TOOL_REQUEST_PREFIX)
+            name = f"execute_tool {tool}"
+            attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+        with self._spans.request_span(name, attributes):
             return await super().request(subject, payload, timeout, old_style, headers)
-
-    def _has_room(self, payload: bytes, headers: dict[str, str] | None) -> bool:
-        size = len(payload) + sum(len(k) + len(v) + 4 for k, v in (headers or {}).items())
-        return size + TRACE_OVERHEAD <= self.max_payload
-
-
-def _span_of_request(subject: str) -> "tuple[str, Attributes]":
-    """Return the name and the attributes of the span for a request."""
-    attributes = message_attributes(subject, "send")
-    if not subject.startswith(TOOL_REQUEST_PREFIX):
-        return f"request {subject}", attributes
-    tool = subject.removeprefix(TOOL_REQUEST_PREFIX)
-    attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
-    return f"execute_tool {tool}", attributes
 
 
 class RefusedError(Exception):
@@ -277,7 +270,7 @@ async def _drain_and_close(client: Client) -> None:
 
 
 def connection_error(url: str, error: Exception) -> BusError | ForbiddenError:
-    """Return the error for a failed `open_client`; `url` must not contain a password."""
+    """Explain a failed `open_client`; `url` must not contain a password."""
     if isinstance(error, RefusedError):
         return ForbiddenError(
             f"The NATS server at {url} refuses the connection: {error}.",

@@ -36,7 +36,7 @@ log = get_logger()
 async def with_preview(
     bus: Connection, result: ToolResult, *, caller: Sender, limit: int
 ) -> ToolResult:
-    """Return the result, or a preview of it if it has more than `limit` characters.
+    """Replace a result of more than `limit` characters by a preview, and store the output.
 
     If no memory can store the output, the result is returned unchanged.
     """
@@ -48,7 +48,7 @@ async def with_preview(
 
 
 async def preview_of(result: ToolResult, store: Store, *, limit: int) -> ToolResult:
-    """Return the result, or a preview of it if it is too long and `store` stores the output."""
+    """Replace a result that is too long by a preview, if `store` stores the output."""
     if len(result.content) <= limit or result.tool_output_key is not None:
         return result
     try:
@@ -89,7 +89,7 @@ async def store_output(bus: Connection, content: str, *, caller: Sender) -> str:
 
 
 def preview(content: str, key: str, limit: int) -> str:
-    """Return the preview of a long output for a model: how to read on, the beginning, the end.
+    """Preview a long output for a model: how to read on, the beginning, the end.
 
     The first line names the key, so that a preview that is cut again still contains it.
     """
@@ -104,7 +104,7 @@ def preview(content: str, key: str, limit: int) -> str:
 async def fit_result(
     bus: Connection, result: ToolResult, *, caller: Sender, limit: int
 ) -> ToolResult:
-    """Return the result with text and data of at most `limit` characters each.
+    """Fit a result's text and data into `limit` characters each.
 
     The memory stores longer ones for the caller. If it cannot, the data is dropped and the text
     stays as it is.

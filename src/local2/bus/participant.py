@@ -6,7 +6,7 @@ micro` lists it like any other service. Decision 0003 explains why nats-py's ser
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Self
 
@@ -157,8 +157,13 @@ class Participant:
                         tenant=endpoint.tenant,
                     )
                 )
-            for subject, answer in self._discovery():
-                self._subscriptions.append(await self.bus.subscribe(subject, answer))
+            # The discovery of ADR-32: of all participants, of those of this name, of this one.
+            answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
+            for verb, answer in answers.items():
+                for address in ((), (self.name,), (self.name, self.id)):
+                    subject = subjects.discovery(verb, *address)
+                    handler = self._discovery_handler(answer)
+                    self._subscriptions.append(await self.bus.subscribe(subject, handler))
             await self.bus.flush()
             await self.started()
             undo.pop_all()
@@ -173,7 +178,9 @@ class Participant:
         await asyncio.gather(*(subscription.leave(STOP_GRACE) for subscription in leaving))
 
     async def _stop(self) -> None:
-        await asyncio.gather(*(one.stop(STOP_GRACE) for one in self._subscriptions))
+        await asyncio.gather(
+            *(subscription.stop(STOP_GRACE) for subscription in self._subscriptions)
+        )
         self._subscriptions.clear()
         await self.stopping()
 
@@ -182,7 +189,9 @@ class Participant:
             started_at_ns = time.perf_counter_ns()
             try:
                 if endpoint.inner and not is_genuine(self.bus.secret, message):
-                    await self._refuse(endpoint, message)
+                    error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
+                    data, headers = self._error_reply(endpoint, error)
+                    await self.bus.answer(message, data, headers)
                 else:
                     await endpoint.handler(message)
             finally:
@@ -191,24 +200,12 @@ class Participant:
 
         return handle
 
-    async def _refuse(self, endpoint: Endpoint, message: BusMessage) -> None:
-        error = ForbiddenError(f"{endpoint.subject} is for the stack's own processes.")
-        data, headers = self._error_reply(endpoint, error)
-        await self.bus.answer(message, data, headers)
-
     def _error_reply(self, endpoint: Endpoint, error: Local2Error) -> tuple[bytes, Headers]:
         """Count a failed request; return the data and headers of the answer."""
         endpoint.errors += 1
         endpoint.last_error = error.code
         reply = ErrorReply.of(error)
         return encode(seal(reply, type="error", source=self.name)), error_headers(reply)
-
-    def _discovery(self) -> Iterator[tuple[str, Handler]]:
-        """Yield the discovery subjects of ADR-32 with their handlers."""
-        answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
-        for verb, answer in answers.items():
-            for address in ((), (self.name,), (self.name, self.id)):
-                yield subjects.discovery(verb, *address), self._discovery_handler(answer)
 
     def _discovery_handler(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
         async def handle(message: BusMessage) -> None:

@@ -54,7 +54,7 @@ Handler = Callable[[BusMessage], Awaitable[None]]
 
 
 def is_redirected(message: BusMessage | Msg) -> bool:
-    """Return whether this is an answer that its requester had sent to a subject of its choice."""
+    """Whether this is an answer that its requester had sent to a subject of its choice."""
     return ANSWER in (message.headers or {}) and not is_inbox(message.subject)
 
 
@@ -120,21 +120,18 @@ class Subscription:
         await self._end_handlers(grace)
 
     def _detach(self) -> NatsSubscription | None:
-        """Return the NATS subscription to end; None if it has other receivers or is closed."""
+        """Choose the NATS subscription to end; None if it has other receivers or is closed."""
         source = self._source
         if isinstance(source, Fanout):
             source = source.leave(self)
         return None if source is None or source._closed else source  # noqa: SLF001
 
-    def _to_bus_message(self, message: Msg) -> BusMessage:
-        plain = BusMessage(message.subject, message.data, message.reply, message.headers)
-        if self._by_tenant and (address := address_of(message.subject)) is not None:
-            return plain._replace(subject=address.subject, tenant=address.tenant)
-        return plain
-
     async def _run(self, message: Msg) -> None:
         try:
-            await self._handler(self._to_bus_message(message))
+            incoming = BusMessage(message.subject, message.data, message.reply, message.headers)
+            if self._by_tenant and (address := address_of(message.subject)) is not None:
+                incoming = incoming._replace(subject=address.subject, tenant=address.tenant)
+            await self._handler(incoming)
         except Local2Error as error:  # its message says enough
             log.warning("message_failed", subject=message.subject, reason=error.message)
         except Exception:
@@ -198,7 +195,7 @@ class Fanouts:
 
 
 def instrument(participant: str, subject: str, handler: Handler) -> Handler:
-    """Return a participant's handler, wrapped for traces and metrics if they are on."""
+    """Wrap a participant's handler for traces and metrics, if they are on."""
     if telemetry.meter is not None:
         handler = _measure_handler(telemetry.meter, (participant, subject), handler)
     if telemetry.tracer is not None:

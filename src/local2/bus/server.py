@@ -127,6 +127,10 @@ class EmbeddedServer:
             self._refuse_another_key()
         except OSError as error:
             raise UnwritableError(self.folder, error) from error
+        environment = dict(os.environ)
+        if self._key is not None:
+            # With a letter first, because the server would parse some hexadecimal keys as numbers.
+            environment[KEY_VARIABLE] = f"key-{self._key.hex()}"
         self._process = await asyncio.create_subprocess_exec(
             self._executable,
             "-c",
@@ -134,7 +138,7 @@ class EmbeddedServer:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            env=self._environment(),
+            env=environment,
             pass_fds=self._inherit,
             start_new_session=True,  # Ctrl-C reaches only the stack, which stops the server last
             preexec_fn=_prepare_child if sys.platform == "linux" else None,
@@ -225,12 +229,6 @@ class EmbeddedServer:
         if ours is not None and known is None:
             file.touch(mode=0o600)
             file.write_text(ours, encoding="utf-8")
-
-    def _environment(self) -> dict[str, str]:
-        if self._key is None:
-            return dict(os.environ)
-        # With a letter first, because the server would parse some hexadecimal keys as numbers.
-        return {**os.environ, KEY_VARIABLE: f"key-{self._key.hex()}"}
 
     async def _wait_for_port(self, process: asyncio.subprocess.Process) -> int:
         ports_file = self.folder / f"nats-server_{process.pid}.ports"

@@ -1,35 +1,42 @@
 """The JetStream streams of a tenant: one for turns and ratings, one for dead letters.
 
 Turns and ratings must not be lost, so they stay in their stream until the MemoryAgent has committed
-them to the ledger. Dead letters are messages that could not be read; they stay until an admin
-drops them, or until they expire. Each tenant has its own streams, because deduplication by
+them to the ledger. Each tenant has its own streams, because deduplication by
 `Nats-Msg-Id` spans a whole stream (decision 0001).
 """
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
-import msgspec
 import nats.errors
 import nats.js.errors
 from nats.aio.msg import Msg
 from nats.js.api import (
     AckPolicy,
     ConsumerConfig,
+    RawStreamMsg,
     RetentionPolicy,
     StorageType,
     StreamConfig,
+    StreamState,
 )
 
 from local2.bus.connection import BusMessage, Connection, Headers
-from local2.errors import BusError, TooLargeError, abridged
+from local2.errors import BusError
 from local2.logs import get_logger
 from local2.protocol import subjects
-from local2.protocol.envelope import encode, seal
-from local2.protocol.payloads import DeadLetter
 
+TURNS_STORED_TIMEOUT = 30.0
+"""Seconds to wait for turns to be stored. One that takes longer keeps failing until something is
+repaired."""
+POLL_INTERVAL = 0.05
+"""Seconds between two reads of a stream's state."""
+RELOAD_TIMEOUT = 2.0
+"""Seconds to repeat a request for which there is no JetStream: a server that reads its accounts
+again has none for a moment."""
 DUPLICATE_WINDOW = 120.0
 """Seconds in which the server drops another message with the same id. It covers a sender that
 retries after a restart; the server keeps every id for that long."""
@@ -53,8 +60,6 @@ other people's text indefinitely."""
 DEAD_LETTER_BYTES = 64 * 1024 * 1024
 """Maximum bytes of a tenant's dead letters. JetStream reserves them when it creates the stream, so
 a higher value would raise MIN_FREE_MB."""
-WITHHELD_REASON = "Only those who run the memory may read the message and the reason."
-"""With accounts, all agents of a tenant are notified of a dead letter with this text."""
 MIN_FREE_MB = 100
 """Megabytes of free disk space that a start needs: JetStream uses at most three quarters of the
 free space, and DEAD_LETTER_BYTES must fit (decision 0002)."""
@@ -62,6 +67,9 @@ INSUFFICIENT_STORAGE = 10047
 """JetStream's error code when it cannot reserve the bytes of a stream."""
 
 log = get_logger()
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 
 
 def turns_stream(tenant: str) -> str:
@@ -72,8 +80,8 @@ def dead_letters_stream(tenant: str) -> str:
     return f"local2-dead-letters-{tenant}"
 
 
-def _dead_letters_subject(bus: Connection, tenant: str) -> str:
-    """Return the subject that stores dead letters; with accounts, one that no agent can receive."""
+def dead_letters_subject(bus: Connection, tenant: str) -> str:
+    """The subject that stores dead letters; with accounts, one that no agent can receive."""
     return subjects.dead_letters_of(tenant) if bus.by_tenant else subjects.MEMORY_DEAD_LETTER
 
 
@@ -87,7 +95,7 @@ class Delivery(NamedTuple):
 
 
 def delivery_subject(name: str) -> str:
-    """Return the subject to which the durable consumers of all tenants deliver turns.
+    """The subject to which the durable consumers of all tenants deliver turns.
 
     It has no wildcard, because a consumer does not notice subscriptions with one.
     """
@@ -100,22 +108,6 @@ async def ensure_streams(bus: Connection, tenant: str) -> None:
     Raises:
         BusError: The server has no JetStream, or refuses the streams.
     """
-    try:
-        for stream in _streams_of(bus, tenant):
-            await _ensure_stream(bus, stream)
-    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
-        if isinstance(error, nats.js.errors.APIError) and error.err_code == INSUFFICIENT_STORAGE:
-            raise BusError(
-                f"JetStream at {bus.url} does not have enough disk space for its streams.",
-                remedy=f"Free space on its disk: it needs at least {MIN_FREE_MB} MB.",
-            ) from error
-        raise BusError(
-            f"The NATS server at {bus.url} refuses JetStream: {error}.",
-            remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",
-        ) from error
-
-
-def _streams_of(bus: Connection, tenant: str) -> tuple[StreamConfig, StreamConfig]:
     stored = (*subjects.STORED, subjects.MEMORY_PROBE)
     turns = StreamConfig(
         name=turns_stream(tenant),
@@ -126,20 +118,28 @@ def _streams_of(bus: Connection, tenant: str) -> tuple[StreamConfig, StreamConfi
     )
     dead_letters = StreamConfig(
         name=dead_letters_stream(tenant),
-        subjects=[_dead_letters_subject(bus, tenant)],
+        subjects=[dead_letters_subject(bus, tenant)],
         storage=StorageType.FILE,
         max_age=DEAD_LETTER_AGE,
         max_bytes=DEAD_LETTER_BYTES,
     )
-    return turns, dead_letters
-
-
-async def _ensure_stream(bus: Connection, stream: StreamConfig) -> None:
     jetstream = bus.client.jetstream()
     try:
-        await jetstream.update_stream(stream)
-    except nats.js.errors.NotFoundError:
-        await jetstream.add_stream(stream)
+        for stream in (turns, dead_letters):
+            try:
+                await jetstream.update_stream(stream)
+            except nats.js.errors.NotFoundError:
+                await jetstream.add_stream(stream)
+    except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+        if isinstance(error, nats.js.errors.APIError) and error.err_code == INSUFFICIENT_STORAGE:
+            raise BusError(
+                f"JetStream at {bus.url} does not have enough disk space for its streams.",
+                remedy=f"Free space on its disk: it needs at least {MIN_FREE_MB} MB.",
+            ) from error
+        raise BusError(
+            f"The NATS server at {bus.url} refuses JetStream: {error}.",
+            remedy="Start it with `jetstream { … }`, or leave `url` empty for the embedded one.",
+        ) from error
 
 
 async def publish_durably(  # noqa: PLR0913 - the parts of a message
@@ -239,7 +239,7 @@ def _consumer_errors(name: str) -> Iterator[None]:
 
 
 def delivery_of(bus: Connection, message: BusMessage) -> Delivery | None:
-    """Return the stream's metadata of a message; None if no stream delivered it."""
+    """Read the stream's metadata of a message; None if no stream delivered it."""
     try:
         metadata = Msg(bus.client, reply=message.reply).metadata
     except nats.errors.NotJSMessageError:
@@ -261,48 +261,91 @@ async def redeliver(bus: Connection, message: BusMessage) -> None:
     await bus.publish(message.reply, b'-NAK {"delay": %d}' % int(RETRY_DELAY * 1e9))
 
 
-async def store_dead_letter(
-    bus: Connection, letter: DeadLetter, *, source: str, message_id: str | None, tenant: str
-) -> None:
-    """Store a message that cannot be read as a dead letter, shortened if it is too long.
-
-    Args:
-        bus: The connection to publish over.
-        letter: The message, and why it cannot be read.
-        source: The participant that could not read the message.
-        message_id: Identifies the message; the server drops a second letter with the same id.
-        tenant: The tenant that sent the message.
+async def count_turns(bus: Connection, tenant: str) -> int:
+    """Count the turns and ratings that are not in the ledger yet.
 
     Raises:
-        BusError: The stream did not store the letter.
+        BusError: The server does not answer.
     """
-    letter = msgspec.structs.replace(letter, reason=abridged(letter.reason))
+    return (await stream_state(bus, turns_stream(tenant))).messages
+
+
+async def count_undelivered(bus: Connection, consumer: str, tenant: str) -> int:
+    """Count the turns and ratings that wait for their delivery, or for another one.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    try:
+        found = await call_jetstream(bus.client.jsm().consumer_info, turns_stream(tenant), consumer)
+    except nats.js.errors.NotFoundError:
+        return await count_turns(bus, tenant)
+    return (found.num_pending or 0) + (found.num_redelivered or 0)
+
+
+async def stream_state(bus: Connection, stream: str) -> StreamState:
+    """Read a stream's message count and sequence numbers; zeros if it does not exist.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    try:
+        return (await call_jetstream(bus.client.jsm().stream_info, stream)).state
+    except nats.js.errors.NotFoundError:
+        return StreamState(messages=0, bytes=0, first_seq=0, last_seq=0, consumer_count=0)
+
+
+async def turns_stored(bus: Connection, *tenants: str, within: float = TURNS_STORED_TIMEOUT) -> int:
+    """Wait until the ledger has every turn now in the streams; return how many it still lacks.
+
+    It does not wait for later turns: under load a stream is never empty.
+
+    Raises:
+        BusError: The server does not answer.
+    """
+    states = [await stream_state(bus, turns_stream(tenant)) for tenant in tenants]
+    deadline = asyncio.get_running_loop().time() + within
+    left = 0
+    for tenant, before in zip(tenants, states, strict=True):
+        while True:
+            now = await stream_state(bus, turns_stream(tenant))
+            # An upper bound of the messages up to the one that was the last.
+            count = max(0, min(now.messages, before.last_seq - now.first_seq + 1))
+            if not count or asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(POLL_INTERVAL)
+        left += count
+    return left
+
+
+async def next_message(bus: Connection, stream: str, sequence: int) -> RawStreamMsg | None:
+    """Read the first message with this number or a higher one; None if there is none."""
+    get = bus.client.jsm().get_msg
+    try:
+        return await call_jetstream(get, stream, sequence, subject=">", next=True)
+    except nats.js.errors.NotFoundError:
+        return None
+
+
+async def call_jetstream(
+    method: Callable[Parameters, Awaitable[Answer]],
+    *args: Parameters.args,
+    **kwargs: Parameters.kwargs,
+) -> Answer:
+    """Call a method of JetStream's API, for up to RELOAD_TIMEOUT if there is no JetStream.
+
+    Raises:
+        NotFoundError: The server has no such stream or message.
+        BusError: The server does not answer, or refuses the request.
+    """
+    deadline = asyncio.get_running_loop().time() + RELOAD_TIMEOUT
     while True:
-        data = encode(seal(letter, type="dead_letter", source=source))
         try:
-            await publish_durably(
-                bus, _dead_letters_subject(bus, tenant), data, message_id=message_id
-            )
-        except TooLargeError:
-            if not letter.message:
-                raise
-            letter = shortened(letter, bus.client.max_payload / len(data))
-        else:
-            break
-    if bus.by_tenant:
-        await _announce_letter(bus, letter, source=source, tenant=tenant)
-
-
-async def _announce_letter(
-    bus: Connection, letter: DeadLetter, *, source: str, tenant: str
-) -> None:
-    """Notify a tenant's agents of a dead letter, without any text that a person wrote."""
-    announced = DeadLetter(subject=letter.subject, reason=WITHHELD_REASON, message="", cut=True)
-    data = encode(seal(announced, type="dead_letter", source=source))
-    await bus.publish(subjects.MEMORY_DEAD_LETTER, data, tenant=tenant)
-
-
-def shortened(letter: DeadLetter, share: float) -> DeadLetter:
-    """Return the letter with its message shortened to less than this share of its bytes."""
-    length = int(len(letter.message) * share * 0.9)
-    return msgspec.structs.replace(letter, message=letter.message[:length], cut=True)
+            return await method(*args, **kwargs)
+        except nats.js.errors.NotFoundError:
+            raise
+        except (nats.js.errors.Error, nats.errors.Error, TimeoutError) as error:
+            is_reloading = isinstance(error, nats.js.errors.ServiceUnavailableError)
+            if not is_reloading or asyncio.get_running_loop().time() > deadline:
+                raise BusError(f"JetStream failed: {error!r}.") from error
+        await asyncio.sleep(POLL_INTERVAL)

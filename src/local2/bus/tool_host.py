@@ -96,7 +96,7 @@ class ToolHost(Participant):
         await self.bus.publish(subject, self._schema, headers=headers, tenant=tenant)
 
     def _signature(self, subject: str) -> Headers:
-        """Return what proves to the stack that the schema is that of one of its own tools."""
+        """Prove to the stack that the schema is that of one of its own tools."""
         return signed(self.bus.secret, subject, self._schema)
 
     async def _answer(self, message: BusMessage) -> None:
@@ -124,7 +124,19 @@ class ToolHost(Participant):
         result = await self._reply(message, request, result)
         elapsed = time.perf_counter() - started_at
         await asyncio.sleep(0)  # send the reply before making the log line
-        self._log_request(request, result, elapsed)
+        if result.error is not None:
+            self._requests.errors += 1
+            self._requests.last_error = result.outcome
+            telemetry.tool_failed(self.name, result.error.code)
+        self._log.info(
+            "request",
+            outcome=result.outcome,
+            ms=round(elapsed * 1000, 2),
+            caller=request.source if request else None,
+            id=request.id if request else None,
+            session_id=request.session_id if request else None,
+            query_id=request.query_id if request else None,
+        )
 
     async def _cancel(self, message: BusMessage) -> None:
         """Cancel a call. Every host of the tool receives this; the one that runs the call acts."""
@@ -135,7 +147,7 @@ class ToolHost(Participant):
     def _caller_of_refused(
         self, message: BusMessage, request: Envelope[Any] | None
     ) -> Caller | None:
-        """Return the caller of a refused request, if it can be determined."""
+        """Find out who made a refused request, if that can be determined."""
         try:
             return self.bus.identity.caller_of(message, request) if request else None
         except Local2Error:
@@ -188,10 +200,28 @@ class ToolHost(Participant):
     ) -> ToolResult:
         """Send the result, or as much of it as fits on the bus; return the result that was sent."""
         try:
-            data, headers = self._encode_result(message, request, result)
+            envelope = seal(
+                result,
+                type="result",
+                source=self.name,
+                user=request.user if request else None,
+                session_id=request.session_id if request else None,
+                query_id=request.query_id if request else None,
+                correlation_id=(request.id or None) if request else None,
+            )
+            marks: Headers = {}
+            if message.headers and "traceparent" in message.headers:
+                marks["traceparent"] = header_value(message.headers["traceparent"])
+            if result.error is not None:
+                marks |= error_headers(result.error)
+            data, headers = encode(envelope), marks or None
             self.bus.check_answer(message, data, headers)
         except TooLargeError as error:
-            return await self._reply(message, request, _reduced_result(result, error))
+            if result.data is None:
+                return await self._reply(message, request, ToolResult.failed(error))
+            content = f"{result.content}\n{DATA_OMITTED}"
+            reduced = msgspec.structs.replace(result, content=content, data=None)
+            return await self._reply(message, request, reduced)
         except InvalidArgumentsError as error:
             self._log.warning("result_not_sent", reason=error.logged)
             return await self._reply(message, request, ToolResult.failed(error))
@@ -203,51 +233,6 @@ class ToolHost(Participant):
         if not self.bus.by_tenant:  # with accounts, all agents of the tenant would receive it
             await self.bus.publish(self._result_subject, data, headers=headers)
         return result
-
-    def _encode_result(
-        self, message: BusMessage, request: Envelope[Any] | None, result: ToolResult
-    ) -> tuple[bytes, Headers | None]:
-        envelope = seal(
-            result,
-            type="result",
-            source=self.name,
-            user=request.user if request else None,
-            session_id=request.session_id if request else None,
-            query_id=request.query_id if request else None,
-            correlation_id=(request.id or None) if request else None,
-        )
-        headers: Headers = {}
-        if message.headers and "traceparent" in message.headers:
-            headers["traceparent"] = header_value(message.headers["traceparent"])
-        if result.error is not None:
-            headers |= error_headers(result.error)
-        return encode(envelope), headers or None
-
-    def _log_request(
-        self, request: Envelope[Any] | None, result: ToolResult, seconds: float
-    ) -> None:
-        """Log the request, and count it if it failed."""
-        if result.error is not None:
-            self._requests.errors += 1
-            self._requests.last_error = result.outcome
-            telemetry.tool_failed(self.name, result.error.code)
-        self._log.info(
-            "request",
-            outcome=result.outcome,
-            ms=round(seconds * 1000, 2),
-            caller=request.source if request else None,
-            id=request.id if request else None,
-            session_id=request.session_id if request else None,
-            query_id=request.query_id if request else None,
-        )
-
-
-def _reduced_result(result: ToolResult, error: TooLargeError) -> ToolResult:
-    """Return the replacement for a result that is too large: without data, else the error."""
-    if result.data is None:
-        return ToolResult.failed(error)
-    content = f"{result.content}\n{DATA_OMITTED}"
-    return msgspec.structs.replace(result, content=content, data=None)
 
 
 class RunningCalls:

@@ -70,7 +70,9 @@ class _ToolListener(msgspec.Struct, eq=False):
         if published.correlation_id is not None:
             call = self.calls.get(published.correlation_id)
         else:
-            candidates = [one for one in self.calls.values() if _may_answer(published, one.request)]
+            candidates = [
+                call for call in self.calls.values() if _may_answer(published, call.request)
+            ]
             call = candidates[0] if len(candidates) == 1 else None
             self._note_unaddressed(call)
         if call is not None and not call.result.done():
@@ -107,7 +109,15 @@ class ToolResults:
         """
         if self._replies.get(tool):
             try:
-                return await self._reply_after_interruption(tool, request, timeout, headers)
+                loop = asyncio.get_running_loop()
+                deadline = loop.time() + min(timeout, INTERRUPTION)
+                while True:
+                    try:
+                        return await self._reply(tool, request, timeout, headers)
+                    except NoRespondersError:  # nobody has received it, so it may be sent again
+                        if loop.time() >= deadline:
+                            raise
+                    await asyncio.sleep(RETRY_INTERVAL)
             except BusTimeoutError:
                 self._replies[tool] = False
                 raise
@@ -123,24 +133,17 @@ class ToolResults:
                 result = reply.result()
                 self._replies.setdefault(tool, True)
             except BusTimeoutError as error:
-                raise _timeout_error(error, tool, call) from error
+                if not call.saw_unaddressed:
+                    raise
+                raise BusTimeoutError(  # results arrived that may have been meant for this call
+                    error.message,
+                    remedy=f"Results on {subjects.tool_result(tool)} did not name the request that "
+                    "they answer: the tool should set correlation_id to the request's id.",
+                ) from error
             finally:
                 reply.cancel()
                 await asyncio.gather(reply, return_exceptions=True)
         return result
-
-    async def _reply_after_interruption(
-        self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
-    ) -> ToolResult:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(seconds, INTERRUPTION)
-        while True:
-            try:
-                return await self._reply(tool, request, seconds, headers)
-            except NoRespondersError:  # nobody has received it, so it may be sent again
-                if loop.time() >= deadline:
-                    raise
-            await asyncio.sleep(RETRY_INTERVAL)
 
     async def _reply(
         self, tool: str, request: Envelope[Any], seconds: float, headers: Headers | None
@@ -171,21 +174,10 @@ class ToolResults:
 
 
 def _may_answer(published: Envelope[ToolResult], request: Envelope[Any]) -> bool:
-    """Return whether a result without `correlation_id` names the same turn as this request."""
+    """Whether a result without `correlation_id` names the same turn as this request."""
     turn = (request.session_id, request.query_id)
     return (
         any(turn)
         and (published.session_id, published.query_id) == turn
         and published.user in {None, request.user}
-    )
-
-
-def _timeout_error(error: BusTimeoutError, tool: str, call: _Call) -> BusTimeoutError:
-    """Return the error, with a remedy if results arrived that may have been meant for this call."""
-    if not call.saw_unaddressed:
-        return error
-    return BusTimeoutError(
-        error.message,
-        remedy=f"Results on {subjects.tool_result(tool)} did not name the request that they "
-        "answer: the tool should set correlation_id to the request's id.",
     )

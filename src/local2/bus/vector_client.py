@@ -90,17 +90,17 @@ class VectorClient:
     async def ids(
         self, offset: int, limit: int, *, tenant: str, of_next: bool = False
     ) -> list[str]:
-        """Return a page of the ids in the index, or in the next one."""
+        """Read a page of the ids in the index, or in the next one."""
         request = VectorIds(offset=offset, limit=limit, tenant=tenant, of_next=of_next)
         return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def held(self, ids: list[str], *, tenant: str) -> list[str]:
-        """Return those of the given ids that are in the index."""
+        """Find out which of these ids are in the index."""
         request = VectorIds(offset=0, limit=len(ids), tenant=tenant, among=ids)
         return (await self._ask(subjects.VECTOR_IDS, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
     async def lost(self, items: list[VectorItem], *, tenant: str) -> list[str]:
-        """Return the ids of those items whose vectors a search does not find."""
+        """Find the ids of those items whose vectors a search does not find."""
         request = VectorCheck(items=items, tenant=tenant)
         return (await self._ask(subjects.VECTOR_LOST, request, VectorIdPage, BATCH_TIMEOUT)).ids
 
@@ -138,7 +138,11 @@ class VectorClient:
             await asyncio.wait((request, ended, lost), return_when=asyncio.FIRST_COMPLETED)
             if not request.done():
                 raise VectorError(WORKER_ENDED if ended.done() else NO_CONNECTION)
-            return _decode_answer(request.result(), into)
+            answer = request.result()
+            if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
+                return decode(answer.data, into).payload
+            problem = decode(answer.data, ErrorReply).payload.message
+            raise ERRORS_BY_CODE.get(code, VectorError)(problem)
         except BusError as error:
             raise VectorError(f"The vector worker does not answer: {error}") from error
         finally:
@@ -150,10 +154,3 @@ def _mark_as_retrieved(request: asyncio.Task[BusMessage]) -> None:
     """Retrieve the exception of an abandoned request, so that asyncio does not warn about it."""
     if not request.cancelled():
         request.exception()
-
-
-def _decode_answer(answer: BusMessage, into: type[R]) -> R:
-    if (code := (answer.headers or {}).get(ERROR_CODE)) is None:
-        return decode(answer.data, into).payload
-    problem = decode(answer.data, ErrorReply).payload.message
-    raise ERRORS_BY_CODE.get(code, VectorError)(problem)

@@ -7,8 +7,8 @@ from local2.backup.restoring import restore as restore_backup
 from local2.backup.sealing import Decrypter
 from local2.cli.output import Output, run_async
 from local2.logs import logging_to
-from local2.opening import content_keys
 from local2.settings import Settings
+from local2.stack.ledgers import content_keys
 
 
 def restore(  # noqa: PLR0913 - one parameter an option

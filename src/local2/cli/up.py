@@ -15,7 +15,6 @@ from contextlib import AsyncExitStack, suppress
 
 from rich.markup import escape
 
-from local2.app import Stack, open_stack
 from local2.cli.output import Output, run_async, shown
 from local2.client.embedded import Usage
 from local2.errors import FolderLockedError
@@ -23,6 +22,7 @@ from local2.examination.installation import check_minilm
 from local2.home import asking_user, exposed_memories, is_running, other_homes
 from local2.logs import logging_to
 from local2.settings import MemorySettings, Settings
+from local2.stack.app import Stack, open_stack
 
 SWITCH_INTERVAL = 0.0005
 """Seconds that a thread may keep the interpreter while the loop waits for it. Python's default is

@@ -232,7 +232,7 @@ async def stack_bus(
             )
             await probe(bus)
         except (StackNotRunningError, NoRespondersError):
-            from local2.app import open_stack  # noqa: PLC0415 - needed without a stack only
+            from local2.stack.app import open_stack  # noqa: PLC0415 - needed without a stack only
 
             output.text(f"No stack is running; {doing} offline.")
             logs = settings.memory.data_dir / "logs"

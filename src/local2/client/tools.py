@@ -247,8 +247,8 @@ class Toolbox:
         signed = bool(self._bus.secret) and is_genuine(self._bus.secret, message)
         try:
             if not signed:  # too many announcements delay others: some are skipped
-                self._rates_of_agents.take(announcer)
-                self._rate.take(self._tenant)
+                self._rates_of_agents.take_token(announcer)
+                self._rate.take_token(self._tenant)
             self._learn(read_schema(message.data), announcer, signed=signed)
         except (BadRequestError, OverloadedError) as error:
             refusal = (announcer, error.logged)

@@ -96,9 +96,12 @@ async def summarize(
     """
     config = job.config.active_context.summarization
     system = prefix[:1] if prefix and prefix[0].role == "system" else []
-    first, last = _instruction_and_question(
-        prefix, tail, instruction=config.include_original_instruction
-    )
+    questions = [message for message in prefix if is_from_user(message)]
+    # If the first message is also the newest of all, it is the question, not the instruction.
+    is_newest = questions[:1] == list((tail or prefix)[-1:])
+    first = questions[:1] if config.include_original_instruction and not is_newest else []
+    answered = any(map(is_from_user, tail)) or questions[-1:] == first
+    last = [] if answered else questions[-1:]
     kept_ids = {message.message_id for message in (*system, *first, *last)}
     rest = [message for message in prefix if message.message_id not in kept_ids]
     target = job.target_tokens
@@ -111,31 +114,17 @@ async def summarize(
         [shorten(with_images(m, images), room // ROOM_FRACTION, job.count) for m in some]
         for some in (first, last)
     )
-    moved = [image for image in images if not _contains_image(image, (*first, *last))]
+    moved = [
+        image
+        for image in images
+        if not any(image in images_of(message) for message in (*first, *last))
+    ]
     left = room - job.tokens((*first, *last)) - len(moved) * image_tokens
     replaced = job.tokens(with_images(message, ()) for message in rest)
     share_limit = int(replaced * limits.text_share) + heading_tokens(job)
     max_tokens = min(config.output_max_tokens, max(left, room // ROOM_FRACTION), share_limit)
     summary = await summary_of(rest, max_tokens, job)
     return [*system, *first, msgspec.structs.replace(summary, images=moved or None), *last]
-
-
-def _instruction_and_question(
-    prefix: Sequence[Message], tail: Sequence[Message], *, instruction: bool
-) -> tuple[list[Message], list[Message]]:
-    """Return the user's first message and the open question, each in a list that may be empty.
-
-    If the first message is also the newest of all, it is the question, and there is no instruction.
-    """
-    questions = [message for message in prefix if is_from_user(message)]
-    is_newest = questions[:1] == list((tail or prefix)[-1:])
-    first = questions[:1] if instruction and not is_newest else []
-    answered = any(map(is_from_user, tail)) or questions[-1:] == first
-    return first, [] if answered else questions[-1:]
-
-
-def _contains_image(image: str, messages: Iterable[Message]) -> bool:
-    return any(image in images_of(message) for message in messages)
 
 
 def _newest_images(

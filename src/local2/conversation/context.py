@@ -119,7 +119,7 @@ class Context:
             self.append(message)
         else:
             self.replace_all(
-                message if each.message_id == message_id else each for each in self.messages
+                message if known.message_id == message_id else known for known in self.messages
             )
 
     def remove(self, message_id: str) -> None:
@@ -174,7 +174,14 @@ class Cache:
             self._messages = make()
         else:
             self.hits += 1
-        return [_copy(message) for message in self._messages]
+        # Deep copies that share strings, since most of a conversation is immutable text.
+        return [
+            {
+                name: value if isinstance(value, str) else deepcopy(value)
+                for name, value in message.items()
+            }
+            for message in self._messages
+        ]
 
     def append(self, message: Message) -> None:
         """Append a message to the dicts, if there are any."""
@@ -183,11 +190,3 @@ class Cache:
 
     def invalidate(self) -> None:
         self._messages = None
-
-
-def _copy(message: Json) -> Json:
-    """Return a deep copy that shares strings, since most of a conversation is immutable text."""
-    return {
-        name: value if isinstance(value, str) else deepcopy(value)
-        for name, value in message.items()
-    }

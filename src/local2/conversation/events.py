@@ -160,7 +160,9 @@ class EventBus:
         except RuntimeError:
             return False
         self._listeners = [
-            each for each in self._listeners if each.waiting or not each.unsubscribed
+            listener
+            for listener in self._listeners
+            if listener.waiting or not listener.unsubscribed
         ]
         for listener in self._listeners:
             listener.deliver(self._loop)

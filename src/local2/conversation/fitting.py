@@ -88,7 +88,12 @@ def pack_rounds(
     these exceed the budget, their tool results are cut. `prepare` may shorten every other message.
     """
     pieces = rounds(messages)
-    included = _required_rounds(pieces)
+    # These always stay; summaries stay if they fit.
+    system = [0] if pieces and pieces[0][0].role == "system" else []
+    questions = [i for i, piece in enumerate(pieces) if any(map(is_from_user, piece))]
+    waiting_index = open_round(pieces)
+    waiting = [] if waiting_index is None else [waiting_index]
+    included = {*system, *questions[-1:], *waiting, *range(len(pieces))[-1:]}
     _include_summaries(pieces, included, budget, count)
     required = [message for index in sorted(included) for message in pieces[index]]
     cut = {m.message_id: m for m in shorten_tool_results(required, budget, count)}
@@ -132,14 +137,19 @@ def shorten(message: Message, tokens: int, count: TokenCounter) -> Message:
     room = len(text)
     while counted > tokens and room > MIN_TEXT_CHARACTERS:
         room = max(MIN_TEXT_CHARACTERS, min(room * max(tokens, 1) // counted, room * 9 // 10))
-        cut = _cut_middle(text, room)
+        beginning = int(room * BEGINNING_SHARE)
+        end = len(text) - (room - beginning)
+        left_out = end - beginning
+        for earlier in _EARLIER_CUT.finditer(text, beginning, end):
+            left_out += int(earlier[1].replace(",", "")) - len(earlier[0])
+        cut = f"{text[:beginning]} [… {left_out:,} characters left out …] {text[end:]}"
         content: Content = [{"type": "text", "text": cut}, *others] if others else cut
         shorter = msgspec.structs.replace(message, content=content)
         counted = count(shorter)
     return shorter if counted < whole else message
 
 
-def share_out(
+def distribute_tokens(
     messages: Sequence[Message], budget: int, count: TokenCounter, cut: Shorten = shorten
 ) -> list[Message]:
     """Divide a token budget among messages, cut each to its share, and return them in order.
@@ -178,7 +188,7 @@ def _cut_texts(messages: Sequence[Message], limit: int, count: TokenCounter) -> 
     """Cut the longest texts, except that of a leading system message."""
     system = messages[:1] if messages and messages[0].role == "system" else ()
     rest = messages[len(system) :]
-    return [*system, *share_out(rest, limit - sum(map(count, system)), count)]
+    return [*system, *distribute_tokens(rest, limit - sum(map(count, system)), count)]
 
 
 def _drop_all_but_text(
@@ -197,7 +207,7 @@ def _keep_essential(messages: Sequence[Message], limit: int, count: TokenCounter
 
 
 def _clip_all(messages: Sequence[Message], limit: int, count: TokenCounter) -> list[Message]:
-    return share_out(messages, limit, count, _clip)
+    return distribute_tokens(messages, limit, count, _clip)
 
 
 def _clip(message: Message, tokens: int, count: TokenCounter) -> Message:
@@ -244,42 +254,18 @@ def _short_request(request: object) -> object:
     return f"{text[:MAX_ARGUMENT_CHARACTERS]} [… {left_out:,} characters left out …]"
 
 
-def _required_rounds(pieces: Sequence[Sequence[Message]]) -> set[int]:
-    """Return the indexes of the rounds that always stay, except summaries."""
-    system = [0] if pieces and pieces[0][0].role == "system" else []
-    questions = [i for i, piece in enumerate(pieces) if any(map(is_from_user, piece))]
-    waiting_index = open_round(pieces)
-    waiting = [] if waiting_index is None else [waiting_index]
-    return {*system, *questions[-1:], *waiting, *range(len(pieces))[-1:]}
-
-
 def _include_summaries(
     pieces: list[Sequence[Message]], included: set[int], budget: int, count: TokenCounter
 ) -> None:
     """Cut each summary to the tokens left for it, and include it if it then fits."""
     for index, piece in enumerate(pieces):
         if index not in included and is_summary(piece[0]):
-            room = _summary_room([m for i in included for m in pieces[i]], budget, count)
+            others = [m for i in included for m in pieces[i]]
+            results = sum(count(message) for message in others if message.role == "tool")
+            rest = budget - sum(map(count, others)) + results
+            # At least a quarter of the budget, if cutting tool results can free that many.
+            room = min(max(rest - results, budget // SUMMARY_FRACTION), rest)
             summary = shorten(piece[0], room, count)
             if count(summary) <= room:
                 pieces[index] = [summary]
                 included.add(index)
-
-
-def _summary_room(others: Sequence[Message], budget: int, count: TokenCounter) -> int:
-    """Return the number of tokens that the other messages leave for a summary.
-
-    It is at least a quarter of the budget if cutting tool results can free that many.
-    """
-    results = sum(count(message) for message in others if message.role == "tool")
-    rest = budget - sum(map(count, others)) + results
-    return min(max(rest - results, budget // SUMMARY_FRACTION), rest)
-
-
-def _cut_middle(text: str, room: int) -> str:
-    beginning = int(room * BEGINNING_SHARE)
-    end = len(text) - (room - beginning)
-    left_out = end - beginning
-    for earlier in _EARLIER_CUT.finditer(text, beginning, end):
-        left_out += int(earlier[1].replace(",", "")) - len(earlier[0])
-    return f"{text[:beginning]} [… {left_out:,} characters left out …] {text[end:]}"

@@ -203,7 +203,20 @@ class Message(msgspec.Struct, frozen=True):
         try:
             whole = "choices" in response_dict
             reply = response_dict["choices"][0]["message"] if whole else response_dict
-            fields = _reply_fields(reply)
+            content = reply.get("content")
+            calls = [ToolCallMsg.from_dict(call) for call in reply.get("tool_calls") or ()]
+            requests = [
+                {"agent_name": call["agent_name"], "request": call.get("request")}
+                for call in reply.get("agent_calls") or ()
+            ]
+            fields = {
+                "content": reply.get("refusal") if content is None else content,
+                "tool_calls": calls or None,
+                "agent_calls": requests or None,
+                "structured_data": reply.get("structured_data"),
+                "images": urls_of(reply.get("images")) or None,
+                "reasoning_details": reasoning_of(reply),
+            }
             identity = {
                 "role": reply.get("role") or "assistant",
                 "message_id": message_id or new_id(),
@@ -255,24 +268,6 @@ def text_of(message: Message) -> str:
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls or ()]
     requests = [f"asks {call.agent_name}: {call.request}" for call in message.agent_calls or ()]
     return "\n".join(filter(None, [text, *calls, *requests]))
-
-
-def _reply_fields(reply: Json) -> Json:
-    """Return a reply's fields for a message; those that it does not set are None."""
-    content = reply.get("content")
-    calls = [ToolCallMsg.from_dict(call) for call in reply.get("tool_calls") or ()]
-    requests = [
-        {"agent_name": call["agent_name"], "request": call.get("request")}
-        for call in reply.get("agent_calls") or ()
-    ]
-    return {
-        "content": reply.get("refusal") if content is None else content,
-        "tool_calls": calls or None,
-        "agent_calls": requests or None,
-        "structured_data": reply.get("structured_data"),
-        "images": urls_of(reply.get("images")) or None,
-        "reasoning_details": reasoning_of(reply),
-    }
 
 
 def _converted(fields: Json, type_: type[T]) -> T:

@@ -220,7 +220,18 @@ def _portions(messages: Sequence[Message], job: Job) -> Iterator[list[SourceMess
     portion: list[SourceMessage] = []
     room = limit
     for message in messages:
-        source, size = _source_message(message, limit, job)
+        role = "earlier summary" if is_summary(message) else message.role
+        images = images_of(message)
+        without_bytes = [
+            (image.partition(",")[0] if image.startswith("data:") else image) for image in images
+        ]
+        with_bytes = job.config.active_context.summarization.include_image_payload_bytes
+        text = _shorten_text(text_of(message), limit, job)
+        source = SourceMessage(role, message.name, text, images if with_bytes else without_bytes)
+        size = _tokens(user_prompt(source), job)
+        if with_bytes and size > limit:  # images that do not fit lose their bytes
+            source = msgspec.structs.replace(source, images=without_bytes)
+            size = _tokens(user_prompt(source), job)
         if portion and size > room:
             yield portion
             portion, room = [], limit
@@ -228,22 +239,3 @@ def _portions(messages: Sequence[Message], job: Job) -> Iterator[list[SourceMess
         portion.append(source)
     if portion:
         yield portion
-
-
-def _source_message(message: Message, limit: int, job: Job) -> tuple[SourceMessage, int]:
-    """Return the message for the model with its tokens; images that do not fit lose their bytes."""
-    role = "earlier summary" if is_summary(message) else message.role
-    images = images_of(message)
-    without_bytes = [_without_bytes(image) for image in images]
-    with_bytes = job.config.active_context.summarization.include_image_payload_bytes
-    text = _shorten_text(text_of(message), limit, job)
-    source = SourceMessage(role, message.name, text, images if with_bytes else without_bytes)
-    size = _tokens(user_prompt(source), job)
-    if with_bytes and size > limit:
-        source = msgspec.structs.replace(source, images=without_bytes)
-        size = _tokens(user_prompt(source), job)
-    return source, size
-
-
-def _without_bytes(image: str) -> str:
-    return image.partition(",")[0] if image.startswith("data:") else image

@@ -215,10 +215,32 @@ def status_error(endpoint: Endpoint, status: int, content: bytes, model: str) ->
     """Return the error for an answer with an error status."""
     reply = endpoint.without_key(_reply_text(content))
     refused = httpx.codes.is_client_error(status) and status not in TEMPORARY
-    if status in KEY_REFUSED:
-        return _key_error(endpoint, status, model)
+    if status in KEY_REFUSED:  # without the endpoint's text, which may quote the key
+        if endpoint.key is None:
+            return EndpointError(
+                "key",
+                f"{endpoint.shown} requires a key ({status}).",
+                remedy=f"Set openai_key in {endpoint.settings}.",
+            )
+        return EndpointError(
+            "key",
+            f"{endpoint.shown} refused the key ({status}).",
+            remedy=f"Correct the key that openai_key in {endpoint.settings} names, or give it "
+            f"access to {model or 'its models'}; then start the stack again.",
+        )
     if status == httpx.codes.NOT_FOUND or (refused and _MISSING_MODEL.search(reply)):
-        return _missing_model_error(endpoint, status, reply, model)
+        if _MISSING_MODEL.search(reply):
+            return EndpointError(
+                "model",
+                f"{endpoint.shown} does not have the model {model} ({status}).",
+                remedy=f"Name one that it has in {endpoint.settings}.",
+            )
+        return EndpointError(
+            "model",
+            f"{endpoint.shown} does not have the model {model}, or the address is wrong "
+            f"({status}).",
+            remedy=f"Name a model that it has in {endpoint.settings}; {BASE_URL}.",
+        )
     if refused:
         message = f"{model} at {endpoint.shown} refused the request ({status})."
         return EndpointError("refused", message, reply=reply)
@@ -250,36 +272,6 @@ def _temporary_error(endpoint: Endpoint, status: int, reply: str) -> EndpointErr
         )
     message = f"{endpoint.shown} failed ({status})."
     return EndpointError("failed", message, reply=reply, retryable=True, remedy="Try again later.")
-
-
-def _key_error(endpoint: Endpoint, status: int, model: str) -> EndpointError:
-    """Return the error for a refused key, without the endpoint's text, which may quote the key."""
-    if endpoint.key is None:
-        return EndpointError(
-            "key",
-            f"{endpoint.shown} requires a key ({status}).",
-            remedy=f"Set openai_key in {endpoint.settings}.",
-        )
-    return EndpointError(
-        "key",
-        f"{endpoint.shown} refused the key ({status}).",
-        remedy=f"Correct the key that openai_key in {endpoint.settings} names, or give it access "
-        f"to {model or 'its models'}; then start the stack again.",
-    )
-
-
-def _missing_model_error(endpoint: Endpoint, status: int, reply: str, model: str) -> EndpointError:
-    if _MISSING_MODEL.search(reply):
-        return EndpointError(
-            "model",
-            f"{endpoint.shown} does not have the model {model} ({status}).",
-            remedy=f"Name one that it has in {endpoint.settings}.",
-        )
-    return EndpointError(
-        "model",
-        f"{endpoint.shown} does not have the model {model}, or the address is wrong ({status}).",
-        remedy=f"Name a model that it has in {endpoint.settings}; {BASE_URL}.",
-    )
 
 
 def _reply_text(content: bytes) -> str:

@@ -45,7 +45,12 @@ class RateLimit:
 
     def update(self, status: int, headers: Mapping[str, str]) -> None:
         """Update the limit from an answer's headers: a requested delay, or an exhausted limit."""
-        pause = _seconds_until_reset(headers)
+        resets = (
+            _seconds(headers.get(f"x-ratelimit-reset-{what}", ""))
+            for what in ("requests", "tokens")
+            if headers.get(f"x-ratelimit-remaining-{what}") == "0"
+        )
+        pause = max(resets, default=0.0)
         if status in LIMITING_STATUSES:
             pause = _requested_delay(headers) or pause
         if pause:
@@ -131,16 +136,6 @@ def _requested_delay(headers: Mapping[str, str]) -> float:
         return max(parsedate_to_datetime(wanted).timestamp() - time.time(), 0.0)
     except (ValueError, OverflowError):
         return 0.0
-
-
-def _seconds_until_reset(headers: Mapping[str, str]) -> float:
-    """Return the seconds until exhausted requests or tokens are available again; 0 if some are."""
-    resets = (
-        _seconds(headers.get(f"x-ratelimit-reset-{what}", ""))
-        for what in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{what}") == "0"
-    )
-    return max(resets, default=0.0)
 
 
 def _number(text: str) -> float:

@@ -39,7 +39,10 @@ async def run_checks(settings: Settings, *, deep: bool = False) -> list[CheckRes
 def _say_once(remedy: str, findings: Sequence[CheckResult]) -> Iterator[CheckResult]:
     """Yield the findings with this remedy in only one of them, preferably a broken one."""
     having = [finding for finding in findings if finding.remedy == remedy]
-    kept = next((one for one in having if one.verdict == "broken"), having[0] if having else None)
+    kept = next(
+        (finding for finding in having if finding.verdict == "broken"),
+        having[0] if having else None,
+    )
     for finding in findings:
         drop = finding in having and finding is not kept
         yield msgspec.structs.replace(finding, remedy=None) if drop else finding

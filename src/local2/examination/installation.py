@@ -18,10 +18,10 @@ from local2.bus.server import find_server
 from local2.bus.streams import MIN_FREE_MB
 from local2.errors import BusError, LedgerKeyError
 from local2.home import PRIVATE_UMASK, asking_user, exposed_memories, other_homes
-from local2.opening import configured_key
 from local2.prompt_counts import counted_prompts
 from local2.protocol.maintenance import CheckResult
 from local2.settings import MemorySettings, Settings
+from local2.stack.ledgers import configured_key
 from local2.vectors import weights
 
 NAME = "local2"
@@ -30,7 +30,8 @@ MEGABYTE = 1_000_000
 
 def check_package() -> CheckResult:
     """Report which installation of local2 this is, since there may be several."""
-    folder, installer = source_folder(), _installer()
+    folder = source_folder()
+    installer = (distribution(NAME).read_text("INSTALLER") or "an unknown installer").strip()
     how = f"from {folder}" if folder else f"installed by {installer} in {sys.prefix}"
     detail = f"{__version__}, {how}; Python {platform.python_version()}"
     return CheckResult(NAME, "ok", detail)
@@ -92,10 +93,6 @@ def source_folder() -> Path | None:
     if not origin.get("dir_info", {}).get("editable"):
         return None
     return Path(unquote(urlsplit(origin["url"]).path))
-
-
-def _installer() -> str:
-    return (distribution(NAME).read_text("INSTALLER") or "an unknown installer").strip()
 
 
 def _install_command() -> str:

@@ -20,7 +20,6 @@ from local2.errors import (
 from local2.examination.models import embedding_server
 from local2.home import folder_lock
 from local2.ledger.records import Counts, TaskCounts
-from local2.opening import Ledgers, content_keys, open_ledgers, tenants_of
 from local2.protocol.answers import ConsolidationStatus
 from local2.protocol.envelope import DEFAULT_TENANT, utc_now
 from local2.protocol.maintenance import (
@@ -32,6 +31,7 @@ from local2.protocol.maintenance import (
     Verdict,
 )
 from local2.settings import MemorySettings, Settings
+from local2.stack.ledgers import Ledgers, content_keys, open_ledgers, tenants_of
 from local2.vectors.config import collection_name, count_vectors
 
 PATIENCE = 2.0
@@ -86,7 +86,11 @@ async def _ledgers(settings: Settings, *, deep: bool) -> AsyncIterator[CheckResu
             async with open_ledgers(memory, content_keys(settings)) as ledgers:
                 for tenant in tenants_of(settings):
                     async for finding in _ledger(memory, ledgers, tenant, whole if deep else None):
-                        yield _of_tenant(tenant, finding)
+                        if tenant != DEFAULT_TENANT:
+                            name = f"{finding.name} of {tenant}"
+                            yield msgspec.structs.replace(finding, name=name)
+                        else:
+                            yield finding
     except FolderLockedError as error:
         detail = f"Not read: process {error.holder} works on it, and does not answer on the bus."
         yield CheckResult("ledger", "broken", detail, remedy=SILENT_STACK)
@@ -121,11 +125,6 @@ async def _ledger(
         yield CheckResult.broken("ledger", error)
 
 
-def _of_tenant(tenant: str, finding: CheckResult) -> CheckResult:
-    name = finding.name if tenant == DEFAULT_TENANT else f"{finding.name} of {tenant}"
-    return msgspec.structs.replace(finding, name=name)
-
-
 def _check_whole(problems: list[str]) -> CheckResult:
     if not problems:
         return CheckResult(WHOLE_LEDGER, "ok", "every page, record and word is intact")
@@ -141,27 +140,25 @@ def _compare_index(counts: Counts, vectors: int) -> CheckResult:
 
 def index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
     counts = describe_counts(status)
-    stalled = _stalled_seconds(status)
+    stalled = 0.0  # seconds for which records have been waiting while none was indexed
+    if status.waiting and status.waiting_since is not None:
+        stalled = (utc_now() - status.waiting_since).total_seconds()
     if stalled > STALLED_SECONDS:
         counts += f", none of them indexed for {stalled:.0f} s"
     if status.problem is not None:
         return CheckResult("index", "broken", counts, remedy=status.problem)
     if stalled > STALLED_SECONDS:
-        remedy = _hanging_part(status, memory)
+        # The worker has just answered, so a batch waits for the embedder's server, if it has one.
+        server = embedding_server(status.embedder, memory)
+        remedy = "The vector worker is slow or hangs: see its log, then restart the stack."
+        if server is not None:
+            remedy = f"{server} is slow to embed a batch, or hangs: see its log, and restart it."
         return CheckResult("index", "broken", counts, remedy=remedy)
     if status.in_index != status.indexed:
         detail = f"{counts}; the index holds {status.in_index}"
         verdict: Verdict = "note" if status.waiting else "broken"
         return CheckResult("index", verdict, detail, remedy="`local2 reindex`")
     return CheckResult("index", "ok", f"{counts} ({status.embedder})")
-
-
-def _hanging_part(status: MemoryStatus, memory: MemorySettings) -> str:
-    """Return which server a batch waits for: the embedder's, since the worker has just answered."""
-    server = embedding_server(status.embedder, memory)
-    if server is None:
-        return "The vector worker is slow or hangs: see its log, then restart the stack."
-    return f"{server} is slow to embed a batch, or hangs: see its log, and restart it."
 
 
 def next_index(indexed: int, next_: NextIndex) -> CheckResult:
@@ -240,10 +237,3 @@ def dead_letters(status: MemoryStatus) -> CheckResult:
 
 def describe_counts(counts: Counts | MemoryStatus) -> str:
     return f"{counts.records} records, {counts.indexed} indexed, {counts.waiting} waiting"
-
-
-def _stalled_seconds(status: MemoryStatus) -> float:
-    """Return the seconds for which records have been waiting while none was indexed."""
-    if not status.waiting or status.waiting_since is None:
-        return 0.0
-    return (utc_now() - status.waiting_since).total_seconds()

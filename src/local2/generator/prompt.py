@@ -10,7 +10,7 @@ from itertools import pairwise
 import msgspec
 
 from local2.conversation.context import TokenCounter
-from local2.conversation.fitting import pack_rounds, share_out, shorten_tool_results
+from local2.conversation.fitting import distribute_tokens, pack_rounds, shorten_tool_results
 from local2.conversation.message import Message, is_from_user, text_of
 from local2.conversation.parts import text_and_parts
 from local2.llm.framing import fact_line, note_line, section
@@ -145,4 +145,4 @@ def _exchanges(messages: Sequence[Message]) -> list[Sequence[Message]]:
 def _fit_lines(lines: Sequence[str], budget: int, count: TokenCounter) -> list[str]:
     """Cut the longest lines, so that all lines together fit the budget."""
     messages = [Message(role="system", content=line) for line in lines]
-    return [text_of(message) for message in share_out(messages, budget, count)]
+    return [text_of(message) for message in distribute_tokens(messages, budget, count)]

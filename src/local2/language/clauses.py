@@ -101,7 +101,7 @@ def clauses_of(sentence: str) -> list[str]:
     explained = _EXPLAINED.match(sentence)
     parts = [explained[1], sentence[explained.end() :]] if explained else [sentence]
     split = (clause for part in parts for clause in _CLAUSES.split(part))
-    return [clause for each in split if (clause := each.strip(" ,."))]
+    return [clause for part in split if (clause := part.strip(" ,."))]
 
 
 def without_lead_in(sentence: str) -> str:

@@ -78,13 +78,15 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
     day = [str(at.day), MONTHS[at.month - 1].lower(), str(at.year)]
     head = words(content[:HEAD], characters_and_pairs)
     beginning = sentences(content[:STATEMENT_CHARACTERS])
-    statements = words("\n".join(one for one in beginning if not is_question(one)))
+    statements = words("\n".join(sentence for sentence in beginning if not is_question(sentence)))
     return Features(
         stems=_counted([*names, *head, *day], words(content[HEAD:], characters_and_pairs)),
         length=len(content),
         density=density(head),
         firsthand=min(sum(map(FIRST_PERSON.__contains__, statements)), MAX_FIRSTHAND),
-        timed=_names_a_time(statements),
+        timed=not (
+            _MOMENTS.isdisjoint(statements) and _TIME_PAIRS.isdisjoint(pairwise(statements))
+        ),
         wish=any(map(_WISH.match, beginning)),
     )
 
@@ -102,10 +104,6 @@ def pairs_of(stems: str) -> str | None:
     if stems.isascii():
         return None
     return " ".join(_PAIR.findall(unicodedata.normalize("NFC", stems))) or None
-
-
-def _names_a_time(statements: Sequence[str]) -> bool:
-    return not (_MOMENTS.isdisjoint(statements) and _TIME_PAIRS.isdisjoint(pairwise(statements)))
 
 
 def _counted(head: Sequence[str], rest: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ def asks(sentence: str) -> bool:
 
 def without_questions(text: str) -> str:
     """Return the sentences of a text that ask nothing."""
-    return " ".join(one for one in sentences(text) if not asks(one))
+    return " ".join(sentence for sentence in sentences(text) if not asks(sentence))
 
 
 def stating(text: str) -> float:

@@ -180,13 +180,12 @@ def stems(words_: Iterable[str]) -> list[str]:
     for begin in range(0, len(all_words), PIECE):
         piece = all_words[begin : begin + PIECE]
         if not all(map(str.isascii, piece)):
-            piece = [_without_accents(word) for word in piece]
+            piece = [
+                (word if word.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", word)))
+                for word in piece
+            ]
         found += stemmer.stemWords(piece)
     return found
-
-
-def _without_accents(word: str) -> str:
-    return word if word.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", word))
 
 
 def density(words_: Sequence[str]) -> float:

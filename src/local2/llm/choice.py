@@ -46,19 +46,15 @@ async def choose_chat_model(settings: GeneratorSettings) -> ChatModel:
         case "rules":
             return _log_choice(RulesModel(), reason="asked for")
         case "openai":
-            return await _open_endpoint_model(settings)
+            endpoint = chat_endpoint(settings)
+            model = await OpenAIModel.open(
+                settings.model, temperature=settings.temperature, endpoint=endpoint
+            )
+            if problem := await _problem_of(model):
+                log.warning("chat_model_unavailable", model=model.name, reason=problem)
+            return _log_choice(model, reason=f"of the endpoint {endpoint.shown}")
         case "ollama":
             return await _open_ollama_model(settings)
-
-
-async def _open_endpoint_model(settings: GeneratorSettings) -> ChatModel:
-    endpoint = chat_endpoint(settings)
-    model = await OpenAIModel.open(
-        settings.model, temperature=settings.temperature, endpoint=endpoint
-    )
-    if problem := await _problem_of(model):
-        log.warning("chat_model_unavailable", model=model.name, reason=problem)
-    return _log_choice(model, reason=f"of the endpoint {endpoint.shown}")
 
 
 async def _open_ollama_model(settings: GeneratorSettings) -> ChatModel:

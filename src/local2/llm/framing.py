@@ -48,7 +48,13 @@ def visible(text: str) -> str:
     """Remove control characters, and characters that reverse or hide other text."""
     if text.isprintable():
         return text
-    return "".join(c for c in text if c in JOINERS or c == "\t" or not _is_hidden(c))
+    return "".join(
+        c
+        for c in text
+        if c in JOINERS
+        or c == "\t"
+        or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    )
 
 
 def inset(text: str) -> str:
@@ -131,7 +137,3 @@ def decoded_answer(content: str, into: type[T]) -> T | None:
         return msgspec.json.decode(json, type=into)
     except (msgspec.DecodeError, RecursionError):
         return None
-
-
-def _is_hidden(character: str) -> bool:
-    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}

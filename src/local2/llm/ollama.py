@@ -25,7 +25,7 @@ from local2.errors import (
 )
 from local2.llm.framing import decoded_answer, schema_of, system_prompt, user_prompt
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition, Usage
-from local2.telemetry import CountTokens, model_call
+from local2.telemetry import model_call
 
 PROVIDER = "ollama"
 PROBE_SECONDS = 2.0
@@ -89,7 +89,11 @@ class OllamaModel:
             with _as_model_errors(model, url):
                 async with asyncio.timeout(PROBE_SECONDS):
                     capabilities = (await client.show(model)).capabilities or []
-            _check_capability(model, needs, capabilities)
+            if needs not in capabilities:
+                raise ModelError(
+                    f"The model {model} {_LACKING[needs]}.",
+                    remedy=f"Choose a model for which `ollama show` lists the capability {needs}.",
+                )
             on_failure.pop_all()
         options = {"temperature": temperature, "num_ctx": context_size}
         return cls(client, model, url=url, options=options, thinks="thinking" in capabilities)
@@ -120,7 +124,12 @@ class OllamaModel:
                         used(part.prompt_eval_count or 0, part.eval_count or 0)
                     if chunk := _from_ollama(part):
                         yield chunk
-            self._check_end(done_reason)
+            if done_reason is None:
+                raise ModelError(f"Ollama at {self._url} broke off in the middle of an answer.")
+            if done_reason == "length":
+                log.warning(
+                    "answer_cut_off", model=self.name, context_size=self._options["num_ctx"]
+                )
 
     async def answer_as(
         self, into: type[T], *, instruction: str, material: msgspec.Struct, within: float
@@ -132,42 +141,28 @@ class OllamaModel:
         with model_call("chat", self.name, PROVIDER) as used:
             try:
                 async with asyncio.timeout(within):
-                    return await self._decoded_answer(into, messages, used)
+                    # Thinking is slower, but without it Ollama ignores the schema for some models
+                    # (ollama/ollama#15260), and returns nothing for others (#17823).
+                    for think in (False, True) if self._thinks else (None,):
+                        with _as_model_errors(self.name, self._url):
+                            answer = await self._client.chat(
+                                self.name,
+                                messages=messages,
+                                format=schema_of(into),
+                                think=think,
+                                options={**self._options, "temperature": 0},
+                            )
+                        used(answer.prompt_eval_count or 0, answer.eval_count or 0)
+                        decoded = decoded_answer(answer.message.content or "", into)
+                        if decoded is not None:
+                            return decoded
+                        log.info("answer_of_another_shape", model=self.name, think=think)
+                    raise ModelRefusedError(
+                        f"{self.name} did not answer in the requested form.",
+                        remedy="If it happens often, update Ollama or choose another model.",
+                    )
             except TimeoutError as error:
                 raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
-
-    async def _decoded_answer(
-        self, into: type[T], messages: Sequence[Message], used: CountTokens
-    ) -> T:
-        """Request an answer without thinking, which is faster, then with it if unusable.
-
-        Without thinking Ollama ignores the schema for some models (ollama/ollama#15260), and
-        returns nothing for others (#17823).
-        """
-        for think in (False, True) if self._thinks else (None,):
-            with _as_model_errors(self.name, self._url):
-                answer = await self._client.chat(
-                    self.name,
-                    messages=messages,
-                    format=schema_of(into),
-                    think=think,
-                    options={**self._options, "temperature": 0},
-                )
-            used(answer.prompt_eval_count or 0, answer.eval_count or 0)
-            decoded = decoded_answer(answer.message.content or "", into)
-            if decoded is not None:
-                return decoded
-            log.info("answer_of_another_shape", model=self.name, think=think)
-        raise ModelRefusedError(
-            f"{self.name} did not answer in the requested form.",
-            remedy="If it happens often, update Ollama or choose another model.",
-        )
-
-    def _check_end(self, done_reason: str | None) -> None:
-        if done_reason is None:
-            raise ModelError(f"Ollama at {self._url} broke off in the middle of an answer.")
-        if done_reason == "length":
-            log.warning("answer_cut_off", model=self.name, context_size=self._options["num_ctx"])
 
     async def close(self) -> None:
         await self._client.close()  # type: ignore[no-untyped-call]
@@ -199,14 +194,6 @@ async def _connect(url: str) -> AsyncClient:
             f"The address of Ollama, {without_credentials(url)!r}, is not a URL.",
             remedy="Set ollama_url in config/generator.yaml or LOCAL2_GENERATOR__OLLAMA_URL.",
         ) from error
-
-
-def _check_capability(model: str, needs: Capability, capabilities: Sequence[str]) -> None:
-    if needs not in capabilities:
-        raise ModelError(
-            f"The model {model} {_LACKING[needs]}.",
-            remedy=f"Choose a model for which `ollama show` lists the capability {needs}.",
-        )
 
 
 def _to_ollama(message: ChatMessage) -> Message:

@@ -37,7 +37,7 @@ from local2.llm.openai_messages import (
     to_openai,
     to_tools,
 )
-from local2.telemetry import CountTokens, model_call
+from local2.telemetry import model_call
 
 PROVIDER = "openai"
 """Provider in traces: the API of the endpoint, since the actual provider is unknown."""
@@ -93,7 +93,7 @@ class OpenAIModel:
         """
         try:
             answer = await self._client.get("models", within=within)
-            return [each.id for each in msgspec.json.decode(answer, type=_List).data]
+            return [model.id for model in msgspec.json.decode(answer, type=_List).data]
         except EndpointError as error:
             if error.kind not in {"model", "refused"}:
                 raise _model_error(error) from error
@@ -147,12 +147,18 @@ class OpenAIModel:
                 aclosing(pieces_of(response.aiter_bytes())) as pieces,
             ):
                 while (piece := await self._next_piece(pieces)) is not None:
-                    ended = ended or calls.add(piece)
+                    ended = ended or calls.add_piece(piece)
                     if piece.usage:
                         used(piece.usage.prompt_tokens, piece.usage.completion_tokens)
                     if chunk := to_chunk(piece):
                         yield chunk
-            self._check_end(ended)
+            if not ended:
+                shown = self._client.endpoint.shown
+                raise ModelError(
+                    f"{shown} broke off in the middle of an answer.", remedy="Ask again."
+                )
+            if ended == "length":
+                log.warning("answer_cut_off", model=self.name)
             if whole := calls.assembled():
                 yield ChatChunk(tool_calls=whole)
 
@@ -166,7 +172,20 @@ class OpenAIModel:
         with model_call("chat", self.name, PROVIDER) as used:
             try:
                 async with asyncio.timeout(within):
-                    return await self._decoded_answer(into, messages, used, within)
+                    for _ in range(FORM_ATTEMPTS):
+                        with self._as_model_errors():
+                            answer = await self._answer(into, messages, within)
+                        if answer.usage:
+                            used(answer.usage.prompt_tokens, answer.usage.completion_tokens)
+                        message = answer.choices[0].message if answer.choices else Message()
+                        decoded = decoded_answer(message.content or "", into)
+                        if decoded is not None:
+                            return decoded
+                        log.info("answer_of_another_shape", model=self.name, form=FORMS[self._form])
+                    raise ModelRefusedError(
+                        f"{self.name} did not answer in the requested form.",
+                        remedy="If it happens often, choose another model.",
+                    )
             except TimeoutError as error:
                 raise ModelError(f"{self.name} did not answer within {within:g} s.") from error
 
@@ -185,27 +204,16 @@ class OpenAIModel:
                 raise
             return None
 
-    async def _decoded_answer(
-        self, into: type[T], messages: list[Json], used: CountTokens, within: float
-    ) -> T:
-        for _ in range(FORM_ATTEMPTS):
-            with self._as_model_errors():
-                answer = await self._answer(into, messages, within)
-            if answer.usage:
-                used(answer.usage.prompt_tokens, answer.usage.completion_tokens)
-            message = answer.choices[0].message if answer.choices else Message()
-            decoded = decoded_answer(message.content or "", into)
-            if decoded is not None:
-                return decoded
-            log.info("answer_of_another_shape", model=self.name, form=FORMS[self._form])
-        raise ModelRefusedError(
-            f"{self.name} did not answer in the requested form.",
-            remedy="If it happens often, choose another model.",
-        )
-
     async def _answer(self, into: type[T], messages: list[Json], within: float) -> Completion:
         """Request the strictest form that the endpoint has not refused."""
-        body = {"messages": messages, "temperature": 0, **self._response_format(into)}
+        form = FORMS[self._form]
+        body: Json = {"messages": messages, "temperature": 0}
+        if form == "json_object":
+            body["response_format"] = {"type": form}
+        elif form != "text":
+            schema = strict_schema(schema_of(into))
+            named = {"name": into.__name__.strip("_"), "strict": True, "schema": schema}
+            body["response_format"] = {"type": form, form: named}
         try:
             answer = await self._send(partial(self._client.post, CHAT, within=within), body)
         except EndpointError as error:
@@ -216,16 +224,6 @@ class OpenAIModel:
         self._form += 1
         log.info("answer_form_refused", model=self.name, instead=FORMS[self._form])
         return await self._answer(into, messages, within)
-
-    def _response_format(self, into: type[T]) -> Json:
-        form = FORMS[self._form]
-        if form == "text":
-            return {}
-        if form == "json_object":
-            return {"response_format": {"type": form}}
-        schema = strict_schema(schema_of(into))
-        named = {"name": into.__name__.strip("_"), "strict": True, "schema": schema}
-        return {"response_format": {"type": form, form: named}}
 
     async def _send(self, send: Callable[[Json], Awaitable[R]], body: Json) -> R:
         """Send a body without refused parameters; retry without those that are refused now."""
@@ -255,13 +253,6 @@ class OpenAIModel:
             message = f"{endpoint.shown} broke off with an error."
             raise EndpointError("failed", message, reply=reply, remedy="Ask again.")
         return piece
-
-    def _check_end(self, reason: str) -> None:
-        if not reason:
-            shown = self._client.endpoint.shown
-            raise ModelError(f"{shown} broke off in the middle of an answer.", remedy="Ask again.")
-        if reason == "length":
-            log.warning("answer_cut_off", model=self.name)
 
     @contextmanager
     def _as_model_errors(self) -> Iterator[None]:

@@ -67,26 +67,23 @@ class CallsInPieces:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
 
-    def add(self, piece: Completion) -> str:
+    def add_piece(self, piece: Completion) -> str:
         """Add the calls in a piece of the stream; return why the answer ended, empty if not."""
         reason = ""
         for choice in piece.choices[:1]:
             reason = choice.finish_reason or ""
-            for call in choice.delta.tool_calls or ():
-                self._add(call)
+            for part in choice.delta.tool_calls or ():
+                call = self._started_call(part)
+                if call is None:
+                    call = _Call(index=part.index, id=part.id or uuid4().hex)
+                    self._calls.append(call)
+                call.name = call.name or part.function.name or ""
+                arguments = part.function.arguments
+                if isinstance(arguments, dict):
+                    call.arguments = msgspec.json.encode(arguments).decode()
+                else:
+                    call.arguments += arguments or ""
         return reason
-
-    def _add(self, piece: CallPiece) -> None:
-        call = self._started_call(piece)
-        if call is None:
-            call = _Call(index=piece.index, id=piece.id or uuid4().hex)
-            self._calls.append(call)
-        call.name = call.name or piece.function.name or ""
-        arguments = piece.function.arguments
-        if isinstance(arguments, dict):
-            call.arguments = msgspec.json.encode(arguments).decode()
-        else:
-            call.arguments += arguments or ""
 
     def assembled(self) -> tuple[ToolCall, ...]:
         """Return the assembled calls.
@@ -129,7 +126,17 @@ def to_openai(message: ChatMessage) -> Json:
     if message.content or not message.tool_calls:
         sent["content"] = message.content
     if message.tool_calls:
-        sent["tool_calls"] = [_to_call(call) for call in message.tool_calls]
+        sent["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.name,
+                    "arguments": msgspec.json.encode(call.arguments).decode(),
+                },
+            }
+            for call in message.tool_calls
+        ]
     if message.tool_call_id is not None:
         sent["tool_call_id"] = message.tool_call_id
     return sent
@@ -207,12 +214,3 @@ def strict_schema(schema: Mapping[str, Any]) -> Json:
 
     as_sent: Json = stricter(dict(schema))
     return as_sent
-
-
-def _to_call(call: ToolCall) -> Json:
-    arguments = msgspec.json.encode(call.arguments).decode()
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
-    }

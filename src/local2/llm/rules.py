@@ -158,7 +158,7 @@ def answer_to(
 def _introduced(answer: str, messages: Sequence[ChatMessage]) -> str:
     """Return the answer, with the hint if the session has no earlier one with it or the help."""
     said = (m.content for m in messages if m.role == "assistant")
-    return answer if any(HINT in one or one == HELP for one in said) else f"{answer}\n{HINT}"
+    return answer if any(HINT in text or text == HELP for text in said) else f"{answer}\n{HINT}"
 
 
 def _standing_facts(messages: Sequence[ChatMessage]) -> str:

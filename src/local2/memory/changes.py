@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from local2.ledger.records import NewRecord, TaskKind, Written, sources_of
 from local2.ledger.upkeep import AuditRow, Change
-from local2.memory.upkeep.backlog import Backlog
+from local2.memory.backlog import Backlog
 from local2.protocol import subjects
 from local2.protocol.memories import Kind
 from local2.protocol.payloads import MemoryChange
@@ -26,12 +26,12 @@ class Changes:
     @property
     def tasks_of_messages(self) -> tuple[TaskKind, ...]:
         """The tasks for a user's message."""
-        return ("extract",) if self._backlog.takes("extract") else ()
+        return ("extract",) if self._backlog.handles("extract") else ()
 
     @property
     def tasks_of_facts(self) -> tuple[TaskKind, ...]:
         """The tasks for a stated fact."""
-        return ("judge",) if self._backlog.takes("judge") else ()
+        return ("judge",) if self._backlog.handles("judge") else ()
 
     def written(self, written: Sequence[Written], records: Sequence[NewRecord]) -> None:
         """Announce those of the written records that are new, and the records they replaced."""

@@ -17,10 +17,10 @@ from local2.language.statements import forget_compared
 from local2.ledger.door import Ledger
 from local2.ledger.records import TENANT_OWNED, Task
 from local2.ledger.transfer import Erased, ErasureOptions, Selection, combined
+from local2.memory.backlog import Backlog
+from local2.memory.indexing import STARTING, Indexer
 from local2.memory.recall.recaller import Recaller, RecallRequest
 from local2.memory.scopes import check_may_write, how_to_send
-from local2.memory.upkeep.backlog import Backlog
-from local2.memory.upkeep.indexing import STARTING, Indexer
 from local2.memory.vectors import Vectors
 from local2.protocol.answers import ErasureCheck, Receipt
 from local2.protocol.envelope import Caller, Clock, Sender

@@ -10,8 +10,8 @@ from typing import get_args
 from local2.ledger.door import Ledger
 from local2.ledger.search import Place
 from local2.ledger.transfer import ExportCursor, ExportFilter, Importing
+from local2.memory.backlog import Backlog
 from local2.memory.scopes import owner_in
-from local2.memory.upkeep.backlog import Backlog
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.maintenance import ExportPage, ExportRequest, ImportReport
 from local2.protocol.memories import Kind, OwnerScope

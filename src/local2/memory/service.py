@@ -16,6 +16,7 @@ from local2.ledger.records import TENANT_OWNED, source_class_of
 from local2.ledger.upkeep import Actor
 from local2.llm.framing import fact_line, section
 from local2.memory.audit import Audit
+from local2.memory.backlog import Backlog
 from local2.memory.changes import Changes
 from local2.memory.erasure import Erasure, Outside
 from local2.memory.facts import Facts, Relations
@@ -31,7 +32,6 @@ from local2.memory.scopes import EQUAL_WEIGHTS, places_of_facts, stated_by
 from local2.memory.sessions import Sessions, TopMemories
 from local2.memory.shown import AccessLog
 from local2.memory.tool_outputs import ToolOutputs
-from local2.memory.upkeep.backlog import Backlog
 from local2.memory.upkeep.consolidation import Consolidated, Consolidation
 from local2.protocol.answers import Hit
 from local2.protocol.envelope import Caller, Clock, new_id
@@ -209,7 +209,7 @@ class MemoryService:
         caller = self.caller
         actor = Actor(agent=caller.agent, user=caller.user or TENANT_OWNED, run=new_id())
         places = places_of_facts(caller)
-        return await self._shared.consolidation.of_places(places, actor, dry_run=dry_run)
+        return await self._shared.consolidation.consolidate_places(places, actor, dry_run=dry_run)
 
     async def search_tenant(self, query: str, top_k: int = DEFAULT_TOP_K) -> RecallResult:
         """Search the documents and facts that everybody in the tenant may see."""

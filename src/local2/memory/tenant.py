@@ -11,9 +11,11 @@ from local2.admission import FairSlots
 from local2.errors import ForbiddenError, InvalidArgumentsError
 from local2.ledger.door import Ledger
 from local2.llm.models import StructuredModel
+from local2.memory.backlog import Backlog
 from local2.memory.changes import Announce, Changes
 from local2.memory.erasure import NoStreams, Outside, Streams
 from local2.memory.extraction.items import Extractor
+from local2.memory.indexing import Indexer
 from local2.memory.intake.echoes import Announced, Echoes, KnownTools
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.model import Synthesis
@@ -21,10 +23,8 @@ from local2.memory.recall.recaller import Closeness, Recaller, RecallModels, Ret
 from local2.memory.scopes import Weights
 from local2.memory.service import MemoryService, Shared
 from local2.memory.shown import AccessLog, AnswerLog
-from local2.memory.upkeep.backlog import Backlog
 from local2.memory.upkeep.consolidation import Consolidation
 from local2.memory.upkeep.extraction import Extraction
-from local2.memory.upkeep.indexing import Indexer
 from local2.memory.upkeep.reembedding import Reembedding
 from local2.memory.upkeep.retention import Retention
 from local2.memory.upkeep.supersession import Judge, Supersession
@@ -86,10 +86,10 @@ class Memory:
         self.consolidation = self._consolidation(models.judge)
         self.synthesis = Synthesis(models.synthesizer, within=settings.synthesis_timeout)
         if models.extractor is not None:
-            self.backlog.add(Extraction(ledger, self.changes, models.extractor))
+            self.backlog.add_job(Extraction(ledger, self.changes, models.extractor))
         retrieval = Retrieval(ledger, self.indexer, vectors)
         if models.judge is not None:
-            self.backlog.add(self._supersession(retrieval, models.judge))
+            self.backlog.add_job(self._supersession(retrieval, models.judge))
         self.recaller = self._recaller(retrieval, models.recall, searches)
         self.retention = Retention(ledger, settings, announce, self._now)
         self.outside = Outside(

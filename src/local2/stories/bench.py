@@ -12,7 +12,6 @@ import msgspec
 from msgspec.structs import replace
 
 from local2._version import __version__
-from local2.app import open_stack
 from local2.bus.tool_host import ToolHost
 from local2.client import BusMessage, Connection, connect
 from local2.client.queries import QueryClient
@@ -21,6 +20,7 @@ from local2.protocol.envelope import Caller, encode, header_of, seal
 from local2.protocol.payloads import Function, FunctionSchema
 from local2.protocol.tool import Tool, ToolOutput
 from local2.settings import BusSettings, ChatChoice, Settings
+from local2.stack.app import open_stack
 from local2.stories.checks import Text
 
 GRACE = 1.0

@@ -78,14 +78,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 def problems(expected: Sequence[Check], outcome: Outcome) -> tuple[Problem, ...]:
     """Return the expectations that an outcome does not meet."""
-    answers = ((check, _mismatch(check, outcome)) for check in expected)
+    answers = ((check, CHECKS[check.kind](check.value, outcome)) for check in expected)
     return tuple(
         Problem(expected=str(check), came=came) for check, came in answers if came is not None
     )
-
-
-def _mismatch(check: Check, outcome: Outcome) -> str | None:
-    return CHECKS[check.kind](check.value, outcome)
 
 
 def matches(expected: Any, actual: Any) -> bool:
@@ -204,11 +200,11 @@ def _compile_patterns(value: Any) -> None:
             except re.error as error:
                 raise ValueError(f"{value!r} is not a regular expression: {error}") from error
         case dict():
-            for each in value.values():
-                _compile_patterns(each)
+            for inner in value.values():
+                _compile_patterns(inner)
         case list():
-            for each in value:
-                _compile_patterns(each)
+            for inner in value:
+                _compile_patterns(inner)
 
 
 def text_of(value: Any) -> str:
@@ -221,11 +217,11 @@ def names_in(value: Any) -> Iterator[str]:
         case str() if match := _REFERENCE.fullmatch(value):
             yield match[1]
         case dict():
-            for each in value.values():
-                yield from names_in(each)
+            for inner in value.values():
+                yield from names_in(inner)
         case list() | tuple():
-            for each in value:
-                yield from names_in(each)
+            for inner in value:
+                yield from names_in(inner)
 
 
 def filled(value: Any, stored: Mapping[str, Any]) -> Any:
@@ -234,7 +230,7 @@ def filled(value: Any, stored: Mapping[str, Any]) -> Any:
         case str() if match := _REFERENCE.fullmatch(value):
             return stored[match[1]]
         case dict():
-            return {key: filled(each, stored) for key, each in value.items()}
+            return {key: filled(inner, stored) for key, inner in value.items()}
         case list():
-            return [filled(each, stored) for each in value]
+            return [filled(inner, stored) for inner in value]
     return value

@@ -61,7 +61,7 @@ class StoryResult(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepResult, ...]
 
     @classmethod
-    def of(cls, name: str, steps: Sequence[StepResult]) -> Self:
+    def from_steps(cls, name: str, steps: Sequence[StepResult]) -> Self:
         return cls(
             name=name,
             passed=all(step.status != "failed" for step in steps),
@@ -91,7 +91,7 @@ async def run_story(
                 result = await run.play(session, step)
                 on_step(result)
                 results.append(result)
-    return StoryResult.of(story.name, results)
+    return StoryResult.from_steps(story.name, results)
 
 
 class _Run:
@@ -144,7 +144,10 @@ class _Run:
     async def _do(self, session: StorySession, step: Step) -> Problems:
         match step:
             case Say():
-                return await self._say(session, step)
+                for text in step.texts():
+                    if unmet := problems(step.expected, await self._ask(session, step, text)):
+                        return unmet
+                return ()
             case Call():
                 return await self._call(session, step)
             case Raw():
@@ -152,19 +155,24 @@ class _Run:
             case Discover():
                 return await self._discover(step)
             case Publish():
-                await self._publish(session, step)
+                message = filled(step.publish, self._values(self._caller(session, "story")))
+                await publish_durably(self._bench.bus, step.to, msgspec.json.encode(message))
             case Rate():
-                await self._rate(session, step)
+                query_id = self._labelled[step.of] if step.of else self._latest[session.id]
+                caller = self._caller(session, "story")
+                rating = seal(
+                    Feedback(query_id=query_id, score=step.rate),
+                    type="feedback",
+                    source="story",
+                    user=caller.user,
+                    session_id=caller.session_id,
+                    query_id=query_id,
+                )
+                await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
             case Restart(generator=generator) if isinstance(self._bench, FreshBench):
                 await self._hosts.aclose()
                 await self._bench.restart(with_generator=generator)
                 await self.__aenter__()
-        return ()
-
-    async def _say(self, session: StorySession, step: Say) -> Problems:
-        for text in step.texts():
-            if unmet := problems(step.expected, await self._ask(session, step, text)):
-                return unmet
         return ()
 
     async def _ask(self, session: StorySession, step: Say, text: str) -> Generation:
@@ -208,10 +216,6 @@ class _Run:
         answer = await self._bench.bus.request(subject, text.encode(), timeout=step.within)
         return decode(answer.data, ToolResult).payload
 
-    async def _publish(self, session: StorySession, step: Publish) -> None:
-        message = filled(step.publish, self._values(self._caller(session, "story")))
-        await publish_durably(self._bench.bus, step.to, msgspec.json.encode(message))
-
     async def _discover(self, step: Discover) -> Problems:
         """Discover the tools as a new client, until the checks hold."""
         async with (
@@ -224,19 +228,6 @@ class _Run:
 
             _, unmet = await _until_met(step.expected, announced, seconds=step.within)
             return unmet
-
-    async def _rate(self, session: StorySession, step: Rate) -> None:
-        query_id = self._labelled[step.of] if step.of else self._latest[session.id]
-        caller = self._caller(session, "story")
-        rating = seal(
-            Feedback(query_id=query_id, score=step.rate),
-            type="feedback",
-            source="story",
-            user=caller.user,
-            session_id=caller.session_id,
-            query_id=query_id,
-        )
-        await publish_durably(self._bench.bus, subjects.RESPONSE_FEEDBACK, encode(rating))
 
     def _values(self, caller: Sender) -> dict[str, Any]:
         """Return the values by their names, for `$name` in a step of this caller."""

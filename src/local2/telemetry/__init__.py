@@ -105,7 +105,9 @@ def _needing_the_extra(what: str) -> Iterator[None]:
 
 def watching_lane(name: str) -> tuple[Watch, ...]:
     """Return functions to call with the future of each piece of work on a lane of the ledger."""
-    return tuple(partial(each.lane, name) for each in (tracer, meter) if each is not None)
+    return tuple(
+        partial(instrument.lane, name) for instrument in (tracer, meter) if instrument is not None
+    )
 
 
 @contextmanager

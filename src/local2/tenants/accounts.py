@@ -79,7 +79,7 @@ def _tenant_account(name: str, entries: Entries, own_tools: Sequence[str]) -> st
         *(_stream_import(subject, subject) for subject in subjects.SENT_TO_ALL),
         *_imports_of_shared_tools(name, entries),
     ]
-    users = [_user(agent, one, own_tools) for agent, one in entry.agents.items()]
+    users = [_user(agent, details, own_tools) for agent, details in entry.agents.items()]
     return _account(
         name, users, _exports_of_shared_tools(entry), imports, more=[_mappings(own_tools)]
     )

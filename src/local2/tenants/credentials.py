@@ -184,7 +184,7 @@ class OwnTokens:
         now = time.monotonic()
         token, until = self._made.get(user, (None, now))
         if until <= now:
-            self._made = {one: made for one, made in self._made.items() if made[1] > now}
+            self._made = {owner: made for owner, made in self._made.items() if made[1] > now}
             token = await asyncio.to_thread(_own_token, self._bus, user)
             self._made[user] = token, now + TOKEN_LIFETIME.total_seconds() / 2
         return token

@@ -83,43 +83,37 @@ class Verifier:
 
     def _verify(self, token: str) -> Person:
         problem = f"the tenant {self._tenant} has no key for tokens"
-        for key in self._candidates(token):
-            try:
-                return self._decode(token, key)
-            except (jwt.InvalidTokenError, ValueError, OverflowError, RecursionError) as error:
-                problem = f"{error}".rstrip(".") or type(error).__name__
-        raise _refusal(problem)
-
-    def _candidates(self, token: str) -> Sequence[TokenKey]:
-        """Return the keys that the token may be signed with: the one it names, else all."""
         try:
             named = jwt.get_unverified_header(token).get("kid")
         except (jwt.InvalidTokenError, RecursionError):
             raise _refusal("it is not a JWT") from None
-        return [key for key in self._keys if key.id == named] if named else self._keys
-
-    def _decode(self, token: str, key: TokenKey) -> Person:
-        claims: dict[str, Any] = jwt.decode(
-            token,
-            key.key,
-            algorithms=[key.algorithm],
-            audience=self._tenant,
-            # `person` checks the times at every use; for a turn, as of when it was stored.
-            options={
-                "require": REQUIRED_CLAIMS,
-                "verify_exp": False,
-                "verify_nbf": False,
-                "verify_iat": False,
-            },
-        )
-        read = msgspec.convert(claims, _Claims)
-        return Person(
-            user=read.sub,
-            until=datetime.fromtimestamp(read.exp, UTC),
-            since=None if read.nbf is None else datetime.fromtimestamp(read.nbf, UTC),
-            role=read.role,
-            agent=read.agent,
-        )
+        candidates = [key for key in self._keys if key.id == named] if named else self._keys
+        for key in candidates:
+            try:
+                claims: dict[str, Any] = jwt.decode(
+                    token,
+                    key.key,
+                    algorithms=[key.algorithm],
+                    audience=self._tenant,
+                    # `person` checks the times at every use; for a turn, as of when it was stored.
+                    options={
+                        "require": REQUIRED_CLAIMS,
+                        "verify_exp": False,
+                        "verify_nbf": False,
+                        "verify_iat": False,
+                    },
+                )
+                read = msgspec.convert(claims, _Claims)
+                return Person(
+                    user=read.sub,
+                    until=datetime.fromtimestamp(read.exp, UTC),
+                    since=None if read.nbf is None else datetime.fromtimestamp(read.nbf, UTC),
+                    role=read.role,
+                    agent=read.agent,
+                )
+            except (jwt.InvalidTokenError, ValueError, OverflowError, RecursionError) as error:
+                problem = f"{error}".rstrip(".") or type(error).__name__
+        raise _refusal(problem)
 
 
 def _refusal(why: str) -> ForbiddenError:

@@ -57,9 +57,9 @@ def own_collections(client: Any, collection: str) -> list[Any]:
     """Return the collections of local2; other programs may have theirs in the same folder."""
     names = (collection, _next_name(collection))
     return [
-        each
-        for each in client.list_collections()
-        if any(each.name == name or each.name.startswith(f"{name}.") for name in names)
+        collection
+        for collection in client.list_collections()
+        if any(collection.name == name or collection.name.startswith(f"{name}.") for name in names)
     ]
 
 
@@ -89,7 +89,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     log_file: Path | None = None
 
     @classmethod
-    def of(
+    def from_settings(
         cls,
         settings: Settings,
         bus_url: str,

@@ -136,7 +136,16 @@ class VectorIndex:
         except IndexDamagedError:
             whole = True
         if whole:
-            self._start_over()
+            self._collections.clear()
+            if self._client is not None:
+                close_client(self._client)
+                self._client = None
+            try:
+                self._folder.restore()
+                self._folder.wipe()
+                self._client = ready_client(self._folder, self._collection)
+            except (OSError, StorageError, VectorError) as error:
+                raise IndexDamagedError(f"An empty index cannot be created: {error}") from error
         self._create(tenant, embedder_name, dimensions)
 
     def swap(self, tenant: str) -> None:
@@ -243,21 +252,11 @@ class VectorIndex:
             if self._name(tenant, "next") in names and self._name(tenant) not in names:
                 self.swap(tenant)
 
-    def _start_over(self) -> None:
-        self._collections.clear()
-        if self._client is not None:
-            close_client(self._client)
-            self._client = None
-        try:
-            self._folder.restore()
-            self._folder.wipe()
-            self._client = ready_client(self._folder, self._collection)
-        except (OSError, StorageError, VectorError) as error:
-            raise IndexDamagedError(f"An empty index cannot be created: {error}") from error
-
     def _names(self) -> set[str]:
         with translated("list its collections"):
-            return {each.name for each in own_collections(self._client, self._collection)}
+            return {
+                collection.name for collection in own_collections(self._client, self._collection)
+            }
 
     def _name(self, tenant: str, slot: Slot = "serving") -> str:
         return collection_name(self._collection, tenant, slot)

@@ -86,8 +86,11 @@ class SentenceEncoder:
         options.add_external_initializers(
             list(self._initializers), list(self._initializers.values())
         )
+        layers = "".join(_LAYER.format(i=i, next=i + 1) for i in range(LAYERS))
+        model = onnx.parser.parse_model(_GRAPH.format(layers=layers, last=LAYERS))
+        model.graph.initializer.extend(_placeholder(name, array) for name, array in arrays.items())
         self._session = onnxruntime.InferenceSession(
-            _model(arrays).SerializeToString(), options, providers=["CPUExecutionProvider"]
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
 
     def __call__(self, ids: TokenMatrix, mask: TokenMatrix) -> FloatMatrix:
@@ -103,13 +106,6 @@ def session_options() -> onnxruntime.SessionOptions:
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
-
-
-def _model(arrays: Mapping[str, FloatMatrix]) -> onnx.ModelProto:
-    layers = "".join(_LAYER.format(i=i, next=i + 1) for i in range(LAYERS))
-    model = onnx.parser.parse_model(_GRAPH.format(layers=layers, last=LAYERS))
-    model.graph.initializer.extend(_placeholder(name, array) for name, array in arrays.items())
-    return model
 
 
 def _placeholder(name: str, array: FloatMatrix) -> onnx.TensorProto:

@@ -184,7 +184,9 @@ class OpenAIEmbedder(ServedEmbedder):
                 attempts=QUERY_ATTEMPTS if query else DOCUMENT_ATTEMPTS,
             )
         except EndpointError as error:
-            if not (self._base64 and error.kind == "refused" and _names_encoding(error.reply)):
+            reply = error.reply.lower()
+            about_encoding = "encoding" in reply or "base64" in reply
+            if not (self._base64 and error.kind == "refused" and about_encoding):
                 raise
         self._base64 = False
         return self._request(inputs, query=query)
@@ -206,19 +208,15 @@ def _counted(texts: int) -> str:
     return "1 text" if texts == 1 else f"{texts} texts"
 
 
-def _names_encoding(reply: str) -> bool:
-    return "encoding" in reply.lower() or "base64" in reply.lower()
-
-
 def _matrix(embeddings: list[_Embedding]) -> FloatMatrix:
     """Return one vector per row, in the order of the texts."""
-    if all(each.index is not None for each in embeddings):
+    if all(embedding.index is not None for embedding in embeddings):
         embeddings = sorted(embeddings, key=lambda each: each.index or 0)
     rows = [
-        np.frombuffer(base64.b64decode(each.embedding, validate=True), "<f4")
-        if isinstance(each.embedding, str)
-        else np.array(each.embedding, np.float32)
-        for each in embeddings
+        np.frombuffer(base64.b64decode(embedding.embedding, validate=True), "<f4")
+        if isinstance(embedding.embedding, str)
+        else np.array(embedding.embedding, np.float32)
+        for embedding in embeddings
     ]
     return np.stack(rows).astype(np.float32, copy=False) if rows else np.empty((0, 0), np.float32)
 

@@ -128,26 +128,22 @@ class Batcher(Generic[Q, A]):
         return await self._thread.run(self._answer, request, then, urgent=True)
 
     def _answer(self, request: _Request[Q, A], then: Callable[[A], T]) -> T:
-        self._answer_waiting(request)
+        while request.answer is None and request.error is None:
+            count = min(len(self._waiting), self._limit)
+            taken = [self._waiting.popleft() for _ in range(count)]
+            batch = [asked for asked in taken if not self._refuse_if_late(asked)]
+            try:
+                answers = self._answer_all([asked.question for asked in batch]) if batch else []
+            except Exception as error:  # noqa: BLE001 - each request raises it
+                for asked in batch:
+                    asked.error = error
+            else:
+                for asked, answer in zip(batch, answers, strict=True):
+                    asked.answer = answer
         if request.error is not None:
             raise request.error
         assert request.answer is not None  # noqa: S101 - `_answer_waiting` has set it
         return then(request.answer)
-
-    def _answer_waiting(self, request: _Request[Q, A]) -> None:
-        """Answer batches of waiting questions until this one is answered."""
-        while request.answer is None and request.error is None:
-            count = min(len(self._waiting), self._limit)
-            taken = [self._waiting.popleft() for _ in range(count)]
-            batch = [one for one in taken if not self._refuse_if_late(one)]
-            try:
-                answers = self._answer_all([one.question for one in batch]) if batch else []
-            except Exception as error:  # noqa: BLE001 - each request raises it
-                for one in batch:
-                    one.error = error
-            else:
-                for one, answer in zip(batch, answers, strict=True):
-                    one.answer = answer
 
     def _refuse_if_late(self, request: _Request[Q, A]) -> bool:
         """Refuse a question that nobody waits for any more, so that the thread catches up."""

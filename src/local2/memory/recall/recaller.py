@@ -25,13 +25,13 @@ from local2.ledger.search import (
     Search,
     VectorResult,
 )
+from local2.memory.indexing import Indexer
 from local2.memory.intake.waiting_turns import WaitingTurns, why_incomplete
 from local2.memory.recall.items import RecallItem, first_items, labelled_text, with_relations
 from local2.memory.recall.query import Expander, Query, analyse
 from local2.memory.recall.ranking import Draft, rank
 from local2.memory.recall.reranker import Reranker, RerankError
 from local2.memory.scopes import Reach, Weights, own_places, reach
-from local2.memory.upkeep.indexing import Indexer
 from local2.memory.vectors import Vectors
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.memories import Kind, Scope, SourceKind

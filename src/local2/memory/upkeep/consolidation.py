@@ -1,32 +1,66 @@
 """Consolidate facts: archive stale ones, merge duplicates, resolve contradictions.
 
-It also raises the importance of facts that are recalled. `decisions` decides on every change. Each
-is made in one transaction with its row of the audit trail, and a run can be undone. Reads and
-writes are small, with pauses between them, so that others can use the ledger meanwhile.
+It also raises the importance of facts that are recalled. Pure functions decide on every change; in
+doubt, a fact stays as it is. Each change is made in one transaction with its row of the audit
+trail, and a run can be undone. Reads and writes are small, with pauses between them, so that others
+can use the ledger meanwhile.
 """
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from heapq import nlargest, nsmallest
 
+import msgspec
 import structlog
 
-from local2.errors import Local2Error, OverloadedError, StorageError
+from local2.errors import Local2Error, ModelError, OverloadedError, StorageError
+from local2.language.statements import differ_in_one_value
+from local2.language.words import bare_words
 from local2.ledger.door import Ledger
+from local2.ledger.records import SOURCE_STRENGTH
 from local2.ledger.search import Place
-from local2.ledger.upkeep import Actor, Change
+from local2.ledger.upkeep import ActiveFact, Actor, Change
 from local2.memory.changes import Changes
+from local2.memory.recall.tuning import FADING
 from local2.memory.shown import AccessLog
-from local2.memory.upkeep.planning import Planner, rest
 from local2.memory.upkeep.supersession import Judge
 from local2.protocol.answers import ConsolidationStatus, LeftAlone, NotDone
 from local2.protocol.envelope import Clock, new_id
+from local2.protocol.memories import ACCUMULATING
 from local2.protocol.tool import report
 from local2.settings import MemorySettings
 
 NAME = "consolidation"
 """The agent in the audit trail."""
+
+MAX_STALE_IMPORTANCE = 0.5
+"""Maximum importance of a fact that may be archived."""
+STALE_VIVIDNESS = 0.1
+"""Vividness below which a fact is stale."""
+LASTING = frozenset({"instruction", "preference"})
+"""Types of facts that stay valid until they are replaced, regardless of their age."""
+FILLERS = frozenset({"a", "an", "the", "that", "also", "just", "really", "please", "do", "does"})
+"""Words that add no meaning."""
+EQUAL_COSINE = 0.97
+"""Minimum cosine of two equal texts whose words differ in fillers only."""
+RECALL_GAIN, MAX_RECALLS = 0.02, 5
+"""What each recall adds to the importance, and how many recalls count per run."""
+MAX_RAISED = 0.75
+"""Maximum importance through recalls, so that no fact becomes a top memory by being recalled."""
+DAY = 86_400.0
+
+PAGE = 200
+"""Number of facts that are read and compared in one step. Reading and comparing take about 3 ms
+each."""
+PAUSE_FACTOR = 2.0
+"""Length of the pause after a step, as a multiple of the step's duration."""
+MAX_PAIRS = 1_000
+"""Maximum number of contradictions that are examined, the newest ones."""
+MAX_JUDGED = 20
+"""Maximum number of contradictions that a model judges, the newest ones."""
 CHANGES_PER_TRANSACTION = 100
 """Number of changes per transaction."""
 MAX_RETIRED = 1_000
@@ -45,6 +79,219 @@ used."""
 
 log = structlog.get_logger()
 
+Pair = tuple[ActiveFact, ActiveFact]
+
+
+def vividness(fact: ActiveFact, now: datetime) -> float:
+    """The importance, halved per half-life since the fact was stated or last recalled."""
+    if fact.durability not in FADING:
+        return 1.0
+    _, half_life = FADING[fact.durability]
+    since = max(fact.event_time, fact.recalled_at or fact.event_time)
+    days = max((now - since).total_seconds() / DAY, 0.0)
+    return fact.importance * math.exp2(-days / half_life)
+
+
+def is_stale(fact: ActiveFact, now: datetime) -> bool:
+    """Whether a fact was extracted or meant to be short-lived, and has faded.
+
+    Instructions and preferences are never stale, nor are facts that somebody stored with a key.
+    """
+    short_lived = fact.extracted or (fact.durability == "ephemeral" and fact.topic is None)
+    return (
+        short_lived
+        and fact.memory_type not in LASTING
+        and fact.importance <= MAX_STALE_IMPORTANCE
+        and vividness(fact, now) < STALE_VIVIDNESS
+    )
+
+
+def raised_importance(fact: ActiveFact) -> float | None:
+    """The importance of a fact after its recalls, or None if it does not change."""
+    if fact.durability == "core" or not fact.recalls or fact.importance >= MAX_RAISED:
+        return None
+    return min(round(fact.importance + RECALL_GAIN * min(fact.recalls, MAX_RECALLS), 4), MAX_RAISED)
+
+
+def principal(fact: ActiveFact) -> tuple[str, str] | None:
+    """Who stated a fact: the user if there is one, else the agent; None if unknown."""
+    if fact.stated_by is None:
+        return None
+    return fact.stated_by, "" if fact.stated_by else fact.agent or ""
+
+
+MergeKey = tuple[object, ...]
+
+
+def merge_key(fact: ActiveFact) -> MergeKey | None:
+    """A key that is equal for facts of one place, principal, type and wording.
+
+    Filler words are ignored. None for facts that are never merged: core facts, those that
+    accumulate, and those without words or a known principal.
+    """
+    who = principal(fact)
+    words = tuple(word for word in bare_words(fact.content) if word and word not in FILLERS)
+    if who is None or not words or fact.durability == "core" or fact.memory_type in ACCUMULATING:
+        return None
+    session = fact.session_id if fact.scope == "session" else None
+    asks = fact.content.rstrip().endswith("?")
+    return (fact.place, who, fact.memory_type, session, asks, words)
+
+
+def best_first(facts: Iterable[ActiveFact]) -> list[ActiveFact]:
+    """Order equal facts: the one that stays, then those that may be merged into it."""
+    best, *others = sorted(
+        facts,
+        key=lambda f: (f.topic is not None, SOURCE_STRENGTH[f.source_class], f.row),
+        reverse=True,
+    )
+    strength = SOURCE_STRENGTH[best.source_class]
+    return [
+        best,
+        *(
+            fact
+            for fact in others
+            if fact.topic is None and SOURCE_STRENGTH[fact.source_class] <= strength
+        ),
+    ]
+
+
+def newer_first(one: ActiveFact, other: ActiveFact) -> tuple[ActiveFact, ActiveFact]:
+    """Order two facts by when they were stated: the newer, the older."""
+    newer, older = sorted((one, other), key=lambda f: (f.event_time, f.row), reverse=True)
+    return newer, older
+
+
+def reason_to_keep(newer: ActiveFact, older: ActiveFact) -> str | None:
+    """Say why a fact must not retire one that it contradicts; None if it may."""
+    reasons = {
+        "they belong to different scopes": newer.place != older.place
+        or (newer.scope == "session" and newer.session_id != older.session_id),
+        "it is core": older.durability == "core",
+        "they were not stated by the same user": principal(newer) is None
+        or principal(newer) != principal(older),
+        "the newer one comes from a weaker source": SOURCE_STRENGTH[newer.source_class]
+        < SOURCE_STRENGTH[older.source_class],
+        "neither is clearly the newer one": newer.event_time <= older.event_time
+        or newer.row <= older.row,
+        "what happened remains true": {newer.memory_type, older.memory_type} & ACCUMULATING,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def is_certain(newer: ActiveFact, older: ActiveFact) -> bool:
+    """Whether two facts have the same key, or are one sentence with different values."""
+    if newer.topic is not None and newer.topic == older.topic:
+        return True
+    return differ_in_one_value(newer.content, older.content)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The maximum number of facts in a place that a run may retire, and archive.
+
+    Archiving leaves nothing behind, so in small places nothing is archived; one fact may always be
+    merged or replaced. The number of changed importances has the same limit as `retired`.
+    """
+
+    retired: int
+    archived: int
+
+    @classmethod
+    def for_facts(cls, facts: int, share: float, room: int) -> "Limits":
+        """Compute the limits for a fraction of the facts. `room`: the run's remaining changes."""
+        allowed = int(facts * share)
+        minimum = 1 if share else 0
+        return cls(retired=min(max(allowed, minimum), room), archived=min(allowed, room))
+
+
+class Survey:
+    """Collects what may change in a place, in one pass and with little memory per fact."""
+
+    def __init__(self, limits: Limits, now: datetime) -> None:
+        self._limits = limits
+        self._now = now
+        self._rows_by_key: dict[int, int | list[int]] = {}
+        """The rows of possibly equal facts. Most are alone, which needs no list and less memory."""
+        self.stale: list[ActiveFact] = []
+        self.recalled: list[ActiveFact] = []
+
+    def add_page(self, page: Sequence[ActiveFact]) -> None:
+        stale = [fact for fact in page if is_stale(fact, self._now)]
+        self.stale = nsmallest(
+            self._limits.archived, [*self.stale, *stale], key=lambda f: vividness(f, self._now)
+        )
+        recalled = [fact for fact in page if raised_importance(fact) is not None]
+        self.recalled = nlargest(
+            self._limits.retired, [*self.recalled, *recalled], key=lambda f: f.recalls
+        )
+        for fact in page:
+            if (merging := merge_key(fact)) is not None:
+                key = hash(merging)
+                known = self._rows_by_key.setdefault(key, fact.row)
+                if isinstance(known, list):
+                    known.append(fact.row)
+                elif known != fact.row:
+                    self._rows_by_key[key] = [known, fact.row]
+
+    def equal_groups(self, together: int) -> Iterator[list[int]]:
+        """Yield the newest rows of groups of possibly equal facts, about `together` at a time."""
+        batch: list[int] = []
+        for rows in self._rows_by_key.values():
+            if isinstance(rows, list):
+                batch += rows[-together:]
+            if len(batch) >= together:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+
+def select_changes(
+    survey: Survey, replaced: Sequence[Change], limits: Limits, now: datetime
+) -> list[Change]:
+    """Select the changes of one run: replaced facts first, then archived ones, then importances.
+
+    A fact is changed once at most, and never retired if another one was merged into it or replaced
+    by it.
+    """
+    selected: list[Change] = []
+    changed: set[str] = set()
+    stays: set[str] = set()
+
+    def select(changes: Iterable[Change], limit: int) -> None:
+        for change in changes:
+            if limit <= 0:
+                return
+            must_stay = change.action != "importance" and change.fact.id in stays
+            if not must_stay and not {change.fact.id, change.superseded_by} & changed:
+                selected.append(change)
+                changed.add(change.fact.id)
+                stays.add(change.superseded_by)
+                limit -= 1
+
+    def archive(fact: ActiveFact) -> Change:
+        since = max(fact.event_time, fact.recalled_at or fact.event_time)
+        event = "recalled" if fact.recalled_at == since else "stated"
+        reason = (
+            f"its importance is {fact.importance:.2f}, and it was last {event} "
+            f"{(now - since).days} days ago"
+        )
+        return Change(action="archived", fact=fact, reason=reason)
+
+    def raise_importance(fact: ActiveFact) -> Change:
+        times = "once" if fact.recalls == 1 else f"{fact.recalls} times"
+        return Change(
+            action="importance",
+            fact=fact,
+            reason=f"it was recalled {times} since",
+            importance=raised_importance(fact),
+        )
+
+    select(replaced, limits.retired)
+    select(map(archive, survey.stale), min(limits.archived, limits.retired - len(selected)))
+    select(map(raise_importance, survey.recalled), limits.retired)
+    return selected
+
 
 class Consolidated:
     """The changes that a run made or planned."""
@@ -59,13 +306,13 @@ class Consolidated:
         self.not_done: list[NotDone] = []
         self._refused = 0
 
-    def add(self, changes: Sequence[Change], *, reported: bool) -> None:
+    def add_changes(self, changes: Sequence[Change], *, reported: bool) -> None:
         self._refused = 0 if changes else self._refused
         self.changed += len(changes)
         if reported:
             self.changes += changes
 
-    def refused(self, error: StorageError) -> None:
+    def count_refusal(self, error: StorageError) -> None:
         """Record a refusal of the ledger; raise it if there were several in a row."""
         self._refused += 1
         if self._refused == MAX_REFUSALS:
@@ -97,10 +344,12 @@ class Consolidation:
         self._changes = changes
         self._accesses = accesses
         self._every = timedelta(hours=settings.consolidation_hours)
+        self._share = settings.consolidation_share
         self._clock = clock
-        self._planner = Planner(ledger, settings.consolidation_share, clock, judge)
+        self._judge = judge
         self._one_at_a_time = asyncio.Lock()
-        self._looked_at = 0
+        self._current = Consolidated(None)
+        """The run in progress, else the last one."""
         self._problem: str | None = None
 
     async def run(self) -> None:
@@ -110,8 +359,12 @@ class Consolidation:
         await asyncio.sleep(START_DELAY)
         while True:
             try:
-                if await self._is_due():
-                    await self.everything()
+                last = await self._ledger.upkeep.last_run(self._clock())
+                if last is not None and last.ended_at is not None:
+                    self._problem = None
+                # Failed runs count, since they may have made changes.
+                if last is None or last.began_at + self._every <= self._clock():
+                    await self.consolidate_everything()
                     self._problem = None
             except Local2Error as error:
                 self._problem = str(error)
@@ -121,15 +374,8 @@ class Consolidation:
                 log.exception("consolidation_failed")
             await asyncio.sleep(CHECK_SECONDS)
 
-    async def _is_due(self) -> bool:
-        """Return whether a run is due. Failed runs count, since they may have made changes."""
-        last = await self._ledger.upkeep.last_run(self._clock())
-        if last is not None and last.ended_at is not None:
-            self._problem = None
-        return last is None or last.began_at + self._every <= self._clock()
-
     async def status(self) -> ConsolidationStatus | None:
-        """Return the state of the last run and of one in progress; None if there was no run."""
+        """Tell the state of the last run and of one in progress; None if there was no run."""
         last = await self._ledger.upkeep.last_run(self._clock())
         under_way = self._one_at_a_time.locked()
         if last is None and not under_way and self._problem is None:
@@ -141,28 +387,34 @@ class Consolidation:
             changed=last.changed if last else 0,
             failed=last.failed if last else 0,
             under_way=under_way,
-            looked_at=self._looked_at if under_way else 0,
+            looked_at=self._current.facts if under_way else 0,
             problem=self._problem,
         )
 
-    async def everything(self) -> Consolidated:
+    async def consolidate_everything(self) -> Consolidated:
         """Consolidate every place that has facts.
 
         Raises:
             StorageError: The ledger cannot be read or written; changes made so far remain.
         """
-        actor = Actor(agent=NAME, run=new_id())
+        run = new_id()
+        actor = Actor(agent=NAME, run=run)
         async with self._one_at_a_time:
-            await self._ledger.upkeep.begin(str(actor.run), self._clock())
-            done = Consolidated(actor.run)
-            await self._consolidate(self._every_place(), done, actor, reported=False)
+            done = self._current = Consolidated(run)
+            await self._ledger.upkeep.begin(run, self._clock())
+            await self._accesses.write()
+            place = await self._ledger.upkeep.next_place(None)
+            while place is not None:
+                await self._consolidate_place(place, done, actor, reported=False)
+                await report(done.facts)
+                place = await self._ledger.upkeep.next_place(place)
             await self._ledger.upkeep.end(
-                str(actor.run), self._clock(), changed=done.changed, failed=done.failed
+                run, self._clock(), changed=done.changed, failed=done.failed
             )
         log.info("consolidated", run=done.run, changed=done.changed, failed=done.failed)
         return done
 
-    async def of_places(
+    async def consolidate_places(
         self, places: Sequence[Place], actor: Actor, *, dry_run: bool
     ) -> Consolidated:
         """Consolidate the facts of some places, or only return the changes of a dry run.
@@ -174,64 +426,132 @@ class Consolidation:
         if self._one_at_a_time.locked():
             raise OverloadedError
         async with self._one_at_a_time:
-            done = Consolidated(None if dry_run else actor.run)
-            await self._consolidate(_each(places), done, actor, reported=True)
+            done = self._current = Consolidated(None if dry_run else actor.run)
+            await self._accesses.write()
+            for place in places:
+                await self._consolidate_place(place, done, actor, reported=True)
+                await report(done.facts)
         return done
 
-    async def _consolidate(
-        self, places: AsyncIterator[Place], done: Consolidated, actor: Actor, *, reported: bool
-    ) -> None:
-        self._looked_at = 0
-        await self._accesses.write()
-        async for place in places:
-            await self._place(place, done, actor, reported=reported)
-            await report(self._looked_at)
-        done.facts = self._looked_at
-
-    def _count_facts(self, facts: int) -> None:
-        self._looked_at += facts
-
-    async def _every_place(self) -> AsyncIterator[Place]:
-        place = await self._ledger.upkeep.next_place(None)
-        while place is not None:
-            yield place
-            place = await self._ledger.upkeep.next_place(place)
-
-    async def _place(
+    async def _consolidate_place(
         self, place: Place, done: Consolidated, actor: Actor, *, reported: bool
     ) -> None:
         """Plan the changes of one place, and make them. A place that fails is skipped."""
         retired = sum(change.action != "importance" for change in done.changes)
+        left: list[LeftAlone] = []
         try:
-            plan = await self._planner.plan(place, MAX_RETIRED - retired, self._count_facts)
+            changes = await self._plan(place, MAX_RETIRED - retired, done, left)
         except Exception as error:
             log.exception("place_not_consolidated", scope=place.scope)
             done.fail("", f"The facts of scope {place.scope} could not be looked at.")
             if isinstance(error, StorageError):
-                done.refused(error)
+                done.count_refusal(error)
             return
-        done.left = [*done.left, *plan.left][:MAX_REPORTED]
+        done.left = [*done.left, *left][:MAX_REPORTED]
         if done.run is None:
-            done.add(plan.changes, reported=reported)
+            done.add_changes(changes, reported=reported)
             return
-        for start in range(0, len(plan.changes), CHANGES_PER_TRANSACTION):
-            batch = plan.changes[start : start + CHANGES_PER_TRANSACTION]
-            done.add(await self._carry_out(batch, done, actor), reported=reported)
+        for start in range(0, len(changes), CHANGES_PER_TRANSACTION):
+            batch = changes[start : start + CHANGES_PER_TRANSACTION]
+            begun = time.monotonic()
+            failures: list[Exception] = []
+            made = await self._make_changes(batch, done, actor, failures)
+            self._changes.retired([change for change in made if change.action != "importance"])
+            if len(failures) == len(batch) and isinstance(failures[0], StorageError):
+                done.count_refusal(failures[0])
+            await rest(begun)
+            done.add_changes(made, reported=reported)
 
-    async def _carry_out(
-        self, batch: Sequence[Change], done: Consolidated, actor: Actor
+    async def _plan(
+        self, place: Place, room: int, done: Consolidated, left: list[LeftAlone]
     ) -> list[Change]:
-        """Make and announce the changes of a batch; return those that were made."""
-        begun = time.monotonic()
-        failures: list[Exception] = []
-        made = await self._attempt(batch, done, actor, failures)
-        self._changes.retired([change for change in made if change.action != "importance"])
-        if len(failures) == len(batch) and isinstance(failures[0], StorageError):
-            done.refused(failures[0])
-        await rest(begun)
-        return made
+        """Plan the changes in a place, reading its facts page by page; nothing is changed yet.
 
-    async def _attempt(
+        `room`: the number of facts that the run may still retire. `left` receives the
+        contradictions that stay.
+        """
+        now = self._clock()
+        limits = Limits.for_facts(await self._ledger.upkeep.count(place), self._share, room)
+        survey = Survey(limits, now)
+        pairs: list[Pair] = []
+        after = 0
+        while page := await self._ledger.upkeep.facts(place, after, PAGE):
+            begun = time.monotonic()
+            after = page[-1].row
+            survey.add_page(page)
+            done.facts += len(page)
+            pairs = [*pairs, *await self._ledger.upkeep.contradictions(page)][-MAX_PAIRS:]
+            await rest(begun)
+        replaced = await self._resolve_contradictions(pairs[::-1], left)
+        replaced += await self._merge_duplicates(survey, limits.retired)
+        return select_changes(survey, replaced, limits, now)
+
+    async def _resolve_contradictions(
+        self, pairs: Sequence[Pair], left: list[LeftAlone]
+    ) -> list[Change]:
+        """Retire the older fact of each contradiction, unless there is a doubt; see `left`."""
+        replaced, judged = [], 0
+        for pair in pairs:
+            newer, older = newer_first(*pair)
+            reason = reason_to_keep(newer, older)
+            if reason is None and not is_certain(newer, older):
+                judged += 1
+                reason = (
+                    await self._doubt(newer, older) if judged <= MAX_JUDGED else "it was not judged"
+                )
+            if reason is not None:
+                left.append(LeftAlone(id=newer.id, contradicts=older.id, reason=reason))
+                continue
+            replaced.append(
+                Change(
+                    action="contradicted",
+                    fact=older,
+                    reason="the same user stated another value later",
+                    superseded_by=newer.id,
+                )
+            )
+        return replaced
+
+    async def _doubt(self, newer: ActiveFact, older: ActiveFact) -> str | None:
+        """Say why a model does not retire the older fact; None if it does."""
+        if self._judge is None:
+            return "it is not certain, and no model is configured to judge"
+        rows = [newer.row, older.row]
+        records = {record.row: record for record in await self._ledger.records.at(rows)}
+        try:
+            verdicts = await self._judge.verdicts(records[newer.row], [records[older.row]])
+        except ModelError as error:
+            log.warning("contradiction_not_judged", id=newer.id, reason=error.logged)
+            return "no model could judge"
+        return None if verdicts == ["replaces"] else "a model judged that both may hold"
+
+    async def _merge_duplicates(self, survey: Survey, limit: int) -> list[Change]:
+        """Merge facts that are equal to another one."""
+        changes: list[Change] = []
+        for rows in survey.equal_groups(PAGE):
+            if len(changes) >= limit:
+                break
+            begun = time.monotonic()
+            groups: dict[MergeKey | None, list[ActiveFact]] = {}
+            for fact in await self._ledger.upkeep.facts_at(rows):
+                groups.setdefault(merge_key(fact), []).append(fact)
+            groups.pop(None, None)  # never merged
+            for group in groups.values():
+                best, *others = best_first(group)
+                for fact in others:
+                    equal = bare_words(fact.content) == bare_words(best.content)
+                    if not equal:  # they differ in fillers
+                        cosine = await self._ledger.upkeep.cosine(fact.row, best.row)
+                        equal = cosine is not None and cosine >= EQUAL_COSINE
+                    if equal:
+                        reason = "it says the same as the fact that stays"
+                        changes.append(
+                            Change(action="merged", fact=fact, reason=reason, superseded_by=best.id)
+                        )
+            await rest(begun)
+        return changes
+
+    async def _make_changes(
         self,
         batch: Sequence[Change],
         done: Consolidated,
@@ -244,8 +564,8 @@ class Consolidation:
         except Exception as error:
             if len(batch) > 1:
                 half = len(batch) // 2
-                first = await self._attempt(batch[:half], done, actor, failures)
-                return first + await self._attempt(batch[half:], done, actor, failures)
+                first = await self._make_changes(batch[:half], done, actor, failures)
+                return first + await self._make_changes(batch[half:], done, actor, failures)
             failures.append(error)
             trace = None if isinstance(error, Local2Error) else error
             reason = error.logged if isinstance(error, Local2Error) else type(error).__name__
@@ -258,6 +578,6 @@ class Consolidation:
         return [change for change, was_made in outcomes if was_made]
 
 
-async def _each(places: Sequence[Place]) -> AsyncIterator[Place]:
-    for place in places:
-        yield place
+async def rest(begun: float) -> None:
+    """Pause longer than the work since `begun` took, so that others can use the ledger."""
+    await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - begun))

@@ -10,7 +10,7 @@ documents and tools retire nothing that a user stated. In doubt, both facts stay
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -31,10 +31,10 @@ from local2.ledger.records import (
     source_class_of,
 )
 from local2.ledger.upkeep import ExtractedFact, FactRelation, MessageGroup
+from local2.memory.backlog import Job
 from local2.memory.changes import Changes
 from local2.memory.extraction.items import Extractor, Item, Passage, Utterance
 from local2.memory.scopes import may_retire
-from local2.memory.upkeep.backlog import Job
 from local2.protocol.envelope import content_id
 from local2.protocol.memories import ACCUMULATING, OwnerScope
 
@@ -56,44 +56,35 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(new: NewRecord, known: Sequence[NewRecord]) -> list[Comparison]:
-    """Return the known facts that are not unrelated; if there is a duplicate, only that."""
+    """Find the known facts that are related to a new one; if there is a duplicate, only that."""
     compared = [Comparison(known=old, verdict=verdict_on(new, old)) for old in known]
-    related = [one for one in compared if one.verdict != "unrelated"]
-    duplicates = [one for one in related if one.verdict == "duplicate"]
+    related = [comparison for comparison in compared if comparison.verdict != "unrelated"]
+    duplicates = [comparison for comparison in related if comparison.verdict == "duplicate"]
     return duplicates[:1] or related
 
 
 def verdict_on(new: NewRecord, old: NewRecord) -> Verdict:
-    """Return the verdict on a new fact and an old one of the same scope and owner."""
+    """Decide what a new fact does to an old one of the same scope and owner."""
     if new.memory_type == "task" and new.session_id != old.session_id:
         return "unrelated"
     if _contains(old, new):
         return "duplicate"
-    if _same_key(new, old):
-        return _verdict_on_same_key(new, old)
-    if _contains(new, old) and may_retire(new, old) and new.topic is None is old.topic:
-        return "enriches" if new.event_time >= old.event_time else "unrelated"
-    return "unrelated"
-
-
-def _verdict_on_same_key(new: NewRecord, old: NewRecord) -> Verdict:
-    if source_class_of(old) == "asserted" and _contains(new, old):
-        return "duplicate"  # the old one may be just "Elixir", the new one a sentence with it
-    if not may_retire(new, old):
-        return "contradicts"
-    return "supersedes" if new.event_time >= old.event_time else "outdated"
-
-
-def _same_key(new: NewRecord, old: NewRecord) -> bool:
-    return (
+    if (
         new.topic is not None
         and old.topic is not None
         and fold_topic(new.topic) == fold_topic(old.topic)
-    )
+    ):
+        if source_class_of(old) == "asserted" and _contains(new, old):
+            return "duplicate"  # the old one may be just "Elixir", the new one a sentence with it
+        if not may_retire(new, old):
+            return "contradicts"
+        return "supersedes" if new.event_time >= old.event_time else "outdated"
+    adds = _contains(new, old) and may_retire(new, old) and new.topic is None is old.topic
+    return "enriches" if adds and new.event_time >= old.event_time else "unrelated"
 
 
 def _contains(one: NewRecord, other: NewRecord) -> bool:
-    """Return whether one fact contains everything that the other one states."""
+    """Whether one fact contains everything that the other one states."""
     if (ACCUMULATING | {"task"}) & {one.memory_type, other.memory_type}:
         return one.content.casefold().split() == other.content.casefold().split()
     return contains(one.content, other.content)
@@ -127,7 +118,7 @@ class Extraction(Job):
         facts = await self._compare(records)
         sources = [task.id for task in tasks]
         written = await self._ledger.extraction.store(facts, tasks, sources=sources)
-        new = sum(one.was_new for one in written)
+        new = sum(fact.was_new for fact in written)
         if new:
             log.info("facts_extracted", messages=len(sources), found=len(facts), new=new)
         self._changes.written(written, [fact.record for fact in facts])
@@ -153,26 +144,29 @@ class Extraction(Job):
             records, await self._ledger.extraction.similar(records), strict=True
         ):
             replaced = {id_ for fact in found for id_ in fact.replaces}
-            remaining = [one for one in known if one.id not in replaced]
-            earlier = _same_place(record, found)
+            remaining = [fact for fact in known if fact.id not in replaced]
+            place = (record.scope, record.owner)
+            earlier = [  # of this batch, and stored in the same place
+                fact.record
+                for fact in found
+                if fact.same_as is None
+                and fact.outdated_by is None
+                and (fact.record.scope, fact.record.owner) == place
+            ]
             found.append(_extracted_fact(record, compare(record, [*remaining, *earlier])))
         forget_compared()  # erased content must not stay in memory
         return found
 
 
 def _utterance(message: Record) -> Utterance:
+    speaks_for_self = (message.label or "").casefold() == message.owner.casefold()
     return Utterance(
         id=message.id,
         role=message.role or "",
         content=message.content,
         at=message.event_time,
-        speaker=None if _is_owner(message) else message.label,
+        speaker=None if speaks_for_self else message.label,
     )
-
-
-def _is_owner(message: Record) -> bool:
-    """Return whether the speaker's name is the user's own."""
-    return (message.label or "").casefold() == message.owner.casefold()
 
 
 def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
@@ -180,7 +174,9 @@ def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
     last = messages[-1]
     for scope, owner in _places(item, last):
         yield NewRecord(
-            id=content_id("extracted", scope, owner, [one.id for one in messages], item.content),
+            id=content_id(
+                "extracted", scope, owner, [message.id for message in messages], item.content
+            ),
             kind="fact",
             content=item.content,
             event_time=last.newness,
@@ -190,7 +186,7 @@ def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
             memory_type=item.memory_type,
             durability=item.durability,
             importance=item.importance,
-            metadata={EXTRACTED_FROM: [one.id for one in messages]},
+            metadata={EXTRACTED_FROM: [message.id for message in messages]},
             agent=last.agent,
             session_id=last.session_id,
             source_class="stated",
@@ -203,7 +199,7 @@ def _records(item: Item, messages: Sequence[Record]) -> Iterator[NewRecord]:
 
 
 def _places(item: Item, message: Record) -> list[tuple[OwnerScope, str]]:
-    """Return the scopes and owners of an item. Facts of the tenant also belong to the agent."""
+    """Choose the scopes and owners of an item. Facts of the tenant also belong to the agent."""
     if item.memory_type == "task":
         return [("session", message.owner)]
     if item.topic is None:
@@ -215,21 +211,9 @@ def _places(item: Item, message: Record) -> list[tuple[OwnerScope, str]]:
     return [place, ("agent", message.agent)] if is_tenants and message.agent else [place]
 
 
-def _same_place(record: NewRecord, found: Iterable[ExtractedFact]) -> list[NewRecord]:
-    """Return the facts of the same batch that will be stored in the place of the record."""
-    place = (record.scope, record.owner)
-    return [
-        fact.record
-        for fact in found
-        if fact.same_as is None
-        and fact.outdated_by is None
-        and (fact.record.scope, fact.record.owner) == place
-    ]
-
-
 def _extracted_fact(record: NewRecord, compared: Sequence[Comparison]) -> ExtractedFact:
     known = {
-        verdict: [one.known for one in compared if one.verdict == verdict]
+        verdict: [comparison.known for comparison in compared if comparison.verdict == verdict]
         for verdict in ("duplicate", "supersedes", "enriches", "outdated", "contradicts")
     }
     same, later = known["duplicate"], known["outdated"]
@@ -237,7 +221,9 @@ def _extracted_fact(record: NewRecord, compared: Sequence[Comparison]) -> Extrac
         record=record,
         sources=record.metadata[EXTRACTED_FROM],
         same_as=same[0].id if same else None,
-        replaces=[one.id for one in (*known["supersedes"], *known["enriches"])],
+        replaces=[fact.id for fact in (*known["supersedes"], *known["enriches"])],
         outdated_by=later[0].id if later else None,
-        relations=[FactRelation(type="contradicts", target=one.id) for one in known["contradicts"]],
+        relations=[
+            FactRelation(type="contradicts", target=fact.id) for fact in known["contradicts"]
+        ],
     )

@@ -15,8 +15,8 @@ import structlog
 from local2.errors import VectorError
 from local2.ledger.door import Ledger
 from local2.ledger.records import Task, TaskKind
-from local2.memory.upkeep.backlog import Backlog, Job
-from local2.memory.upkeep.indexing import Indexer
+from local2.memory.backlog import Backlog, Job
+from local2.memory.indexing import Indexer
 from local2.memory.vectors import (
     MIN_BATCH_RECORDS,
     Vectors,
@@ -45,7 +45,7 @@ class Reembedding(Job):
         self._vectors = vectors
         self._indexer = indexer
         self._backlog = backlog
-        self._runner = backlog.add(self)
+        self._runner = backlog.add_job(self)
         self._filling: VectorStatus | None = None
         self._compared: VectorStatus | None = None
         """The status of the worker when the next index was compared with the ledger."""

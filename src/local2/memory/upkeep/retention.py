@@ -58,15 +58,18 @@ class Retention:
     async def run_once(self) -> int:
         """Anonymise due records and return their number; unless switched on, only log it."""
         if self._settings.anonymise != "on":
-            await self._report()
+            due = await self.due()
+            if due != self._reported:
+                log.info("would_anonymise", records=due, remedy="set `anonymise: on` to do so")
+            self._reported = due
             return 0
         done = 0
         while changed := await self._ledger.erasures.anonymise(
             before=self._due_before(), limit=RECORDS_PER_TRANSACTION, agent=AGENT, at=self._clock()
         ):
             done += len(changed)
-            for one in changed:
-                change = MemoryChange(id=one.id, kind=one.kind)
+            for record in changed:
+                change = MemoryChange(id=record.id, kind=record.kind)
                 self._announce(subjects.MEMORY_ANONYMIZED, change)
         if done:
             forget_compared()
@@ -74,16 +77,10 @@ class Retention:
         return done
 
     async def due(self) -> int:
-        """Return the number of records that are due, also in a dry run."""
+        """Count the records that are due, also in a dry run."""
         if self._settings.anonymise == "off":
             return 0
         return await self._ledger.erasures.count_to_anonymise(self._due_before())
 
     def _due_before(self) -> datetime:
         return self._clock() - timedelta(days=self._settings.anonymise_after_days)
-
-    async def _report(self) -> None:
-        due = await self.due()
-        if due != self._reported:
-            log.info("would_anonymise", records=due, remedy="set `anonymise: on` to do so")
-        self._reported = due

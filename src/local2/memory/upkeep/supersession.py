@@ -16,11 +16,11 @@ from local2.ledger.door import Ledger
 from local2.ledger.records import Record, Task
 from local2.ledger.search import Place, Search
 from local2.llm.models import StructuredModel
+from local2.memory.backlog import Job
 from local2.memory.changes import Changes
 from local2.memory.recall.query import analyse
 from local2.memory.recall.recaller import Closeness, Retrieval
 from local2.memory.scopes import may_retire
-from local2.memory.upkeep.backlog import Job
 
 AGENT = "contradiction_judge"
 """The agent in the audit trail."""
@@ -67,12 +67,14 @@ class Supersession(Job):
             older = await self._nearest(fact)
             verdicts = await self._verdicts(fact, older)
             judged = list(zip(older, verdicts, strict=True))
-            outdated = [one for one, verdict in judged if verdict == "replaces"]
+            outdated = [older_fact for older_fact, verdict in judged if verdict == "replaces"]
             replaced = await self._ledger.facts.judge(
                 fact,
-                supports=[one for one, verdict in judged if verdict == "supports"],
-                replaces=[one for one in outdated if may_retire(fact, one)],
-                contradicts=[one for one in outdated if not may_retire(fact, one)],
+                supports=[older_fact for older_fact, verdict in judged if verdict == "supports"],
+                replaces=[older_fact for older_fact in outdated if may_retire(fact, older_fact)],
+                contradicts=[
+                    older_fact for older_fact in outdated if not may_retire(fact, older_fact)
+                ],
                 agent=AGENT,
             )
             for record in replaced:
@@ -87,7 +89,7 @@ class Supersession(Job):
             return ["unrelated"] * len(older)
 
     async def _nearest(self, fact: Record) -> list[Record]:
-        """Return the nearest older facts of the same owner.
+        """Find the nearest older facts of the same owner.
 
         Raises:
             VectorError: Some of them have no vector yet, or the vectors cannot be searched.
@@ -136,7 +138,7 @@ class Judge:
         self._within = within
 
     async def verdicts(self, fact: Record, older: Sequence[Record]) -> list[Verdict]:
-        """Return a verdict for each older fact, in their order.
+        """Judge each older fact, in their order.
 
         Facts that are too long to be judged are unrelated.
 
@@ -147,14 +149,17 @@ class Judge:
         asked = {
             number: record
             for number, record in enumerate(older, start=1)
-            if _is_comparable(fact, record)
+            if max(len(fact.content), len(record.content)) <= MAX_FACT
         }
         findings = await self._findings(fact, asked) if asked else []
         given: dict[int, set[Verdict]] = {number: set() for number in range(1, len(older) + 1)}
         for finding in findings:
             if finding.number in asked:
                 given[finding.number].add(finding.verdict)
-        return [_only_verdict(verdicts) for verdicts in given.values()]
+        return [  # two verdicts on one fact are none
+            next(iter(verdicts)) if len(verdicts) == 1 else "unrelated"
+            for verdicts in given.values()
+        ]
 
     async def _findings(self, fact: Record, older: Mapping[int, Record]) -> list[_Finding]:
         comparison = _Comparison(
@@ -168,12 +173,3 @@ class Judge:
             _Findings, instruction=INSTRUCTION, material=comparison, within=self._within
         )
         return answer.verdicts
-
-
-def _is_comparable(fact: Record, older: Record) -> bool:
-    return max(len(fact.content), len(older.content)) <= MAX_FACT
-
-
-def _only_verdict(verdicts: set[Verdict]) -> Verdict:
-    """Return the only verdict; "unrelated" if there is none or more than one."""
-    return next(iter(verdicts)) if len(verdicts) == 1 else "unrelated"

@@ -18,9 +18,9 @@ from local2.bus.server import EmbeddedServer, embedded_server
 from local2.content_key import ContentKey
 from local2.errors import ConfigError, FolderLockedError
 from local2.home import folder_lock, is_alive, read_runtime
-from local2.opening import usable_key
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.settings import Settings
+from local2.stack.ledgers import usable_key
 from local2.tenants.accounts import MEMORY, accounts
 from local2.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
 from local2.tenants.directory import Register, Roles
@@ -82,9 +82,17 @@ async def join(resources: AsyncExitStack, settings: Settings, lock: int) -> Join
         )
     )
     if register is not None:
-        await _check_account(bus)
-    lease = Lease(bus, Holder.of(settings.memory.data_dir), in_memory=server is not None)
-    await lease.take()
+        # A server without the accounts would let anybody be any tenant.
+        answer = await bus.request(USER_INFO, b"")
+        account = msgspec.json.decode(answer.data, type=_UserInfo).data.account
+        if account != MEMORY:
+            raise ConfigError(
+                f"The NATS server at {bus.url} does not have the accounts: it connects the memory "
+                f"to the account {account}, not {MEMORY}.",
+                remedy="Add the output of `local2 tenants server-config` to its configuration.",
+            )
+    lease = Lease(bus, Holder.for_folder(settings.memory.data_dir), in_memory=server is not None)
+    await lease.acquire()
     resources.push_async_callback(lease.release)
     return Joined(
         bus=bus, url=url, lease=lease, register=register, server=server, credentials=credentials
@@ -136,24 +144,8 @@ class _UserInfo(msgspec.Struct, frozen=True):
     data: _User
 
 
-async def _check_account(bus: Connection) -> None:
-    """Check that the server has the accounts; without them anybody could be any tenant.
-
-    Raises:
-        ConfigError: The memory is connected to another account than its own.
-    """
-    answer = await bus.request(USER_INFO, b"")
-    account = msgspec.json.decode(answer.data, type=_UserInfo).data.account
-    if account != MEMORY:
-        raise ConfigError(
-            f"The NATS server at {bus.url} does not have the accounts: it connects the memory to "
-            f"the account {account}, not {MEMORY}.",
-            remedy="Add the output of `local2 tenants server-config` to its configuration.",
-        )
-
-
 def _open_register(settings: Settings) -> Register | None:
-    """Return the tenants if there are accounts; otherwise, require a server on loopback.
+    """Read the tenants if there are accounts; otherwise, require a server on loopback.
 
     Raises:
         ConfigError: The server would listen beyond loopback without accounts.
@@ -170,7 +162,7 @@ def _open_register(settings: Settings) -> Register | None:
 
 
 def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
-    """Return the key that encrypts JetStream's files, if any; without accounts, check it first."""
+    """Read the key that encrypts JetStream's files, if any; without accounts, check it first."""
     if register is None:
         return usable_key(settings.memory, DEFAULT_TENANT)
     file = register.folder / JETSTREAM_KEY

@@ -17,37 +17,31 @@ from local2.agents.health import GAUGES, HealthAgent
 from local2.agents.listener import Listener
 from local2.agents.memory_agent import MemoryAgent, deliver_turns
 from local2.agents.services import SERVICES, ServiceHost, ServiceParts
-from local2.agents.stream_keeper import StreamKeeper
+from local2.agents.stream_monitor import StreamMonitor
 from local2.background import in_background
 from local2.backup.files import with_keys
 from local2.backup.schedule import Backups
 from local2.bus.connection import Connection
 from local2.bus.lease import Serving
 from local2.bus.participant import Participant
-from local2.bus.stream_messages import turns_stored
+from local2.bus.streams import turns_stored
 from local2.bus.tool_host import ToolHost
 from local2.bus.vector_client import VectorClient
 from local2.config_files import load_settings
 from local2.home import runtime_file
-from local2.joining import Joined, join, lock_data_folder
 from local2.ledger.records import Quota
-from local2.llm.choice import choose_chat_model, open_structured_model
-from local2.llm.models import ChatModel, StructuredModel
+from local2.llm.choice import choose_chat_model
+from local2.llm.models import ChatModel
 from local2.logs import is_configured, logging_to
-from local2.memory.extraction.items import Extractor
-from local2.memory.extraction.model import ModelExtractor
-from local2.memory.extraction.rules import RulesExtractor
-from local2.memory.recall.model import ModelReranker
-from local2.memory.recall.query import Expander
-from local2.memory.recall.recaller import RecallModels
-from local2.memory.recall.reranker import HttpReranker, Reranker
 from local2.memory.tenant import Memories, Models
-from local2.memory.upkeep.supersession import Judge
-from local2.opening import content_keys, open_ledgers
 from local2.protocol.envelope import utc_now
-from local2.settings import MemorySettings, Settings, TelemetrySettings
-from local2.supervisor import Child, vector_worker
-from local2.tenancy import Parts, SharedTools, Tenancy
+from local2.settings import Settings
+from local2.stack.joining import Joined, join, lock_data_folder
+from local2.stack.ledgers import content_keys, open_ledgers
+from local2.stack.memory_models import open_models
+from local2.stack.shared_tools import SharedTools
+from local2.stack.supervisor import Child, start_vector_worker
+from local2.stack.tenancy import Parts, Tenancy
 from local2.tools.catalog import memory_tools
 from local2.vectors.config import WorkerConfig
 
@@ -96,7 +90,10 @@ async def open_stack(
     async with AsyncExitStack() as resources:
         locked = lock_data_folder(data_dir, for_clients=for_clients)
         lock = await resources.enter_async_context(locked)
-        await _open_telemetry(resources, settings.telemetry)
+        # Before anything that reports traces or metrics exists.
+        tracing = telemetry.tracing("local2", on=settings.telemetry.traces)
+        await resources.enter_async_context(tracing)
+        resources.enter_context(telemetry.metering(on=settings.telemetry.metrics_port > 0))
         joined = await join(resources, settings, lock)
         bus, register = joined.bus, joined.register
         parts = await _open_parts(
@@ -105,8 +102,12 @@ async def open_stack(
         memories = Memories(roles=register.directory.roles if register else None)
         tenancy = Tenancy(parts, memories)
         await resources.enter_async_context(tenancy.opened())
-        config = WorkerConfig.of(settings, joined.url, bus.secret, log_folder, joined.credentials)
-        worker = await vector_worker(resources, memories, parts.vectors, config.to_line(), lock)
+        config = WorkerConfig.from_settings(
+            settings, joined.url, bus.secret, log_folder, joined.credentials
+        )
+        worker = await start_vector_worker(
+            resources, memories, parts.vectors, config.to_line(), lock
+        )
         await _start_serving(resources, parts, memories, tenancy)
         resources.enter_context(runtime_file(data_dir, joined.url, for_clients=for_clients))
         log.info("stack_ready", url=bus.url, data=str(data_dir))
@@ -141,32 +142,6 @@ async def open_memory(folder: Path | str = ".") -> AsyncIterator[Memories]:
         yield stack.memories
 
 
-async def open_models(resources: AsyncExitStack, settings: Settings) -> Models:
-    """Open the configured models that rerank, extract, judge, synthesize and analyse queries."""
-    memory = settings.memory
-    extraction_model = memory.extraction_model if memory.extractor == "model" else ""
-    opened: dict[str, StructuredModel | None] = {}
-    recalling = memory.query_model, memory.reranker_chat_model
-    for name in (memory.judge_model, memory.synthesis_model, *recalling, extraction_model):
-        if name not in opened:
-            opened[name] = await _open_structured_model(resources, settings, name)
-    judge, query = opened[memory.judge_model], opened[memory.query_model]
-    expander = Expander(query, within=memory.query_timeout) if query else None
-    reranker = await _open_reranker(resources, memory, opened[memory.reranker_chat_model])
-    return Models(
-        recall=RecallModels(reranker=reranker, expander=expander),
-        extractor=_make_extractor(memory, opened[extraction_model]),
-        judge=Judge(judge, within=memory.judge_timeout) if judge else None,
-        synthesizer=opened[memory.synthesis_model],
-    )
-
-
-async def _open_telemetry(resources: AsyncExitStack, settings: TelemetrySettings) -> None:
-    """Switch on the configured traces and metrics, before anything that reports to them exists."""
-    await resources.enter_async_context(telemetry.tracing("local2", on=settings.traces))
-    resources.enter_context(telemetry.metering(on=settings.metrics_port > 0))
-
-
 async def _open_parts(
     resources: AsyncExitStack,
     joined: Joined,
@@ -180,12 +155,16 @@ async def _open_parts(
     opened = open_ledgers(settings.memory, content_keys(settings), quota)
     ledgers = await resources.enter_async_context(opened)
     await ledgers.prepare(joined.tenants)
+    chat: ChatModel | None = None
+    if with_generator:
+        chat = await choose_chat_model(settings.generator)
+        resources.push_async_callback(chat.close)
     return Parts(
         joined=joined,
         settings=settings,
         ledgers=ledgers,
         vectors=VectorClient(joined.bus, search_timeout=settings.memory.vector_timeout),
-        chat=await _open_chat_model(resources, settings) if with_generator else None,
+        chat=chat,
         models=await open_models(resources, settings) if with_models else Models(),
     )
 
@@ -195,40 +174,35 @@ async def _start_serving(
 ) -> None:
     """Put all participants on the bus, and start the background tasks."""
     joined, settings = parts.joined, parts.settings
-    keeper = StreamKeeper(joined.bus, joined.server, lambda: joined.tenants)
-    await resources.enter_async_context(keeper)
-    backups = _make_backups(settings, joined.bus, memories)
-    serving = Serving(joined.lease, partial(_make_participants, parts, memories, keeper, backups))
+    monitor = StreamMonitor(joined.bus, joined.server, lambda: joined.tenants)
+    await resources.enter_async_context(monitor)
+
+    async def wait_for_turns() -> int:
+        return await turns_stored(joined.bus, *(memory.tenant for memory in memories))
+
+    ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
+    backups = Backups(settings.memory, ledgers, wait_for_turns, utc_now)
+    serving = Serving(joined.lease, partial(_make_participants, parts, memories, monitor, backups))
     health = HealthAgent(
-        joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: keeper.problem
+        joined.bus, memories, serves=lambda: serving.serves, turns_problem=lambda: monitor.problem
     )
     await resources.enter_async_context(health)
     await resources.enter_async_context(serving)
     await in_background(
-        resources, stream_keeper=keeper.run(), lease=serving.keep(), backups=backups.run()
+        resources, stream_monitor=monitor.run(), lease=serving.run(), backups=backups.run()
     )
     await resources.enter_async_context(tenancy.running())
-    await in_background(resources, tenants=tenancy.follow())
+    await in_background(resources, tenants=tenancy.follow_directory())
     if telemetry.meter is not None:
         await resources.enter_async_context(
             telemetry.meter.serve(settings.telemetry, GAUGES, health.gauges)
         )
 
 
-def _make_backups(settings: Settings, bus: Connection, memories: Memories) -> Backups:
-    """Return the backups, which cover every tenant's memories."""
-
-    async def wait_for_turns() -> int:
-        return await turns_stored(bus, *(memory.tenant for memory in memories))
-
-    ledgers = partial(with_keys, settings.memory.data_dir, content_keys(settings))
-    return Backups(settings.memory, ledgers, wait_for_turns, utc_now)
-
-
 async def _make_participants(
-    parts: Parts, memories: Memories, keeper: StreamKeeper, backups: Backups
+    parts: Parts, memories: Memories, monitor: StreamMonitor, backups: Backups
 ) -> list[Participant]:
-    """Return the participants that serve the memory on the bus."""
+    """Make the participants that serve the memory on the bus."""
     bus, register = parts.joined.bus, parts.joined.register
     admission = Admission(parts.settings.limits)
     tools = [ToolHost(bus, tool, admission=admission) for tool in memory_tools(memories)]
@@ -240,7 +214,7 @@ async def _make_participants(
         memories=memories,
         backups=backups,
         admission=admission,
-        turns_problem=lambda: keeper.problem,
+        turns_problem=lambda: monitor.problem,
     )
     return [
         *tools,
@@ -249,43 +223,3 @@ async def _make_participants(
         Listener(bus, memories),
         MemoryAgent(bus, memories, turn_timeout=parts.settings.memory.turn_timeout),
     ]
-
-
-async def _open_chat_model(resources: AsyncExitStack, settings: Settings) -> ChatModel:
-    model = await choose_chat_model(settings.generator)
-    resources.push_async_callback(model.close)
-    return model
-
-
-async def _open_reranker(
-    resources: AsyncExitStack, settings: MemorySettings, model: StructuredModel | None
-) -> Reranker | None:
-    """Return the configured cross-encoder, else a reranker based on the chat model, else None."""
-    if settings.reranker_url:
-        reranker = await HttpReranker.open(
-            settings.reranker_url,
-            key=settings.reranker_key,
-            model=settings.reranker_model,
-            timeout=settings.reranker_timeout,
-        )
-        resources.push_async_callback(reranker.close)
-        return reranker
-    return ModelReranker(model, within=settings.reranker_chat_timeout) if model else None
-
-
-def _make_extractor(settings: MemorySettings, model: StructuredModel | None) -> Extractor | None:
-    """Return the extractor of facts: a model if one is configured, else the rules, or None."""
-    if settings.extractor == "none":
-        return None
-    if model is None:
-        return RulesExtractor()
-    return ModelExtractor(model, within=settings.extraction_timeout)
-
-
-async def _open_structured_model(
-    resources: AsyncExitStack, settings: Settings, name: str
-) -> StructuredModel | None:
-    model = await open_structured_model(settings.generator, name)
-    if model is not None:
-        resources.push_async_callback(model.close)
-    return model

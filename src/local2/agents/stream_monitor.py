@@ -1,8 +1,8 @@
-"""The StreamKeeper detects that JetStream no longer stores turns, reports it, and repairs it.
+"""The StreamMonitor detects that JetStream no longer stores turns, reports it, and repairs it.
 
 Once its disk was full, a stream refuses every message until its server restarts. The sender gets no
 error: subscribers receive the turn, but it is not stored. So after every turn on the bus, the
-StreamKeeper publishes a probe to the same stream. If that fails while the server is reachable, the
+StreamMonitor publishes a probe to the same stream. If that fails while the server is reachable, the
 embedded server is restarted as soon as there is disk space. See decision 0002.
 """
 
@@ -21,7 +21,7 @@ from local2.home import why_unwritable
 from local2.protocol import subjects
 from local2.protocol.envelope import DEFAULT_TENANT
 
-NAME = "stream_keeper"
+NAME = "stream_keeper"  # on the bus, where others may know it
 PROBE_INTERVAL = 1.0
 """Seconds between two probes: each costs a sync of the disk; failures are still noticed soon."""
 PROBE_PATIENCE = 3.0
@@ -34,7 +34,7 @@ MAX_PAUSE = 10.0
 log = structlog.get_logger()
 
 
-class StreamKeeper(Participant):
+class StreamMonitor(Participant):
     """Probes the stream of turns while `run` runs; `problem` says why turns are not stored."""
 
     def __init__(
@@ -61,22 +61,31 @@ class StreamKeeper(Participant):
         while True:
             await self._published.wait()
             self._published.clear()
-            await self._probe_until_stored()
+            failures, backoff = 0, Backoff(PROBE_INTERVAL, MAX_PAUSE)
+            while (failure := await self._probe()) is not None:
+                if not self.bus.lost.is_set():  # a lost connection recovers by itself
+                    failures += 1
+                    if self._server is None:
+                        self._report(
+                            f"{failure} Free space on its disk, and restart the NATS server."
+                        )
+                    elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):
+                        self._report(
+                            f"{unwritable} Turns are stored afterwards, without a restart."
+                        )
+                    elif failures < FAILURES_BEFORE_RESTART:
+                        self._report(str(failure))
+                    else:
+                        self._report(f"{failure} The NATS server is restarted.")
+                        await self._server.restart()
+                await asyncio.sleep(backoff.next_pause())
+            if self.problem is not None:
+                log.info("turns_stored_again")
+                self.problem = None
             await asyncio.sleep(PROBE_INTERVAL)
 
     async def _receive(self, _: BusMessage) -> None:
         self._published.set()
-
-    async def _probe_until_stored(self) -> None:
-        failures, backoff = 0, Backoff(PROBE_INTERVAL, MAX_PAUSE)
-        while (failure := await self._probe()) is not None:
-            if not self.bus.lost.is_set():  # a lost connection recovers by itself
-                failures += 1
-                await self._repair(failure, patient=failures < FAILURES_BEFORE_RESTART)
-            await asyncio.sleep(backoff.next_pause())
-        if self.problem is not None:
-            log.info("turns_stored_again")
-            self.problem = None
 
     async def _probe(self) -> BusError | None:
         if (tenant := next(iter(self._tenants()), None)) is None:
@@ -87,17 +96,6 @@ class StreamKeeper(Participant):
         except BusError as failure:
             return failure
         return None
-
-    async def _repair(self, failure: BusError, *, patient: bool) -> None:
-        if self._server is None:
-            self._report(f"{failure} Free space on its disk, and restart the NATS server.")
-        elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):
-            self._report(f"{unwritable} Turns are stored afterwards, without a restart.")
-        elif patient:
-            self._report(f"{failure}")
-        else:
-            self._report(f"{failure} The NATS server is restarted.")
-            await self._server.restart()
 
     def _report(self, why: str) -> None:
         problem = f"Turns cannot be stored: {why}"

@@ -136,7 +136,7 @@ async def supervised(
         await child.stop()
 
 
-async def vector_worker(
+async def start_vector_worker(
     resources: AsyncExitStack, memories: Memories, vectors: VectorClient, config: bytes, lock: int
 ) -> Child:
     """Start the vector worker; when it exits, fail the requests that wait for its answers."""

@@ -1,14 +1,11 @@
-"""Open, serve and close the tenants of a running stack, and announce shared tools to them.
+"""Open, serve and close the tenants of a running stack.
 
-Without accounts there is one tenant. With accounts, the directory lists the tenants, and `follow`
-applies its changes while the stack runs. The server routes requests for a shared tool between
-accounts. It does not route announcements, because a tenant's other tools must not be announced to
-others; so `SharedTools` forwards the announcements of shared tools.
+Without accounts there is one tenant. With accounts, the directory lists the tenants, and
+`follow_directory` applies its changes while the stack runs.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -18,27 +15,23 @@ import structlog
 from local2.admission import FairSlots
 from local2.agents.memory_agent import NAME as MEMORY_AGENT
 from local2.agents.memory_agent import catch_up, deliver_turns
-from local2.background import in_background, running_task
-from local2.bus.connection import BusMessage, Connection, connect
+from local2.background import in_background
+from local2.bus.connection import connect
 from local2.bus.identity import Attested
-from local2.bus.participant import Participant
-from local2.bus.stream_messages import StreamErasure, count_undelivered
+from local2.bus.stream_erasure import StreamErasure
+from local2.bus.streams import count_undelivered
 from local2.bus.vector_client import VectorClient
 from local2.client.tools import Toolbox
-from local2.errors import BadRequestError, Local2Error
+from local2.errors import Local2Error
 from local2.generator.agent import GeneratorAgent
-from local2.joining import Joined
 from local2.llm.models import ChatModel
-from local2.memory.changes import Announce
 from local2.memory.intake.waiting_turns import WaitingTurns
 from local2.memory.recall.recaller import SEARCH_LIMITS, SHARED_SEARCH_LIMITS
 from local2.memory.tenant import Memories, Memory, Models
-from local2.opening import Ledgers
-from local2.protocol import subjects
-from local2.protocol.envelope import encode, seal
-from local2.protocol.lenient.tools import read_schema
-from local2.protocol.payloads import MemoryChange
 from local2.settings import Settings
+from local2.stack.announcements import announcing
+from local2.stack.joining import Joined
+from local2.stack.ledgers import Ledgers
 from local2.tenants.credentials import GENERATOR, read_credentials
 from local2.tools.catalog import TOOL_NAMES
 
@@ -46,11 +39,6 @@ CHECK_INTERVAL = 0.5
 """Seconds between two checks of the directory's file."""
 RETRY_DELAY = 3.0
 """Seconds before a tenant that could not be opened is tried again."""
-ANNOUNCEMENTS_PER_PAUSE = 50
-"""Announcements that are published before other tasks get their turn."""
-SHARED_TOOLS = "shared_tools"
-Shares = Callable[[str], Mapping[str, Sequence[str]]]
-"""Returns a tenant's shared tools, each with the tenants that may use it."""
 
 log = structlog.get_logger()
 
@@ -83,7 +71,7 @@ class Tenancy:
         """Keep every tenant's memory open while the context lasts."""
         try:
             for tenant in self._parts.joined.tenants:
-                await self._open(tenant)
+                await self._open_memory(tenant)
             yield
         finally:
             for tenant in list(self._opened):
@@ -93,51 +81,44 @@ class Tenancy:
     async def running(self) -> AsyncIterator[None]:
         """Run the tenants' jobs and generators while the context lasts; enter once tools serve."""
         try:
-            await asyncio.gather(*(self._start(memory) for memory in self._memories))
+            await asyncio.gather(*(self._start_work(memory) for memory in self._memories))
             yield
         finally:
             ending = [self._running.pop(tenant).aclose() for tenant in list(self._running)]
             await asyncio.gather(*ending)
 
-    async def follow(self) -> None:
+    async def follow_directory(self) -> None:
         """Open and close tenants when the directory's file changes, until cancelled."""
-        if (register := self._parts.joined.register) is None:
+        joined = self._parts.joined
+        if joined.register is None:
             return
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
             try:
-                if await asyncio.to_thread(register.reload_if_changed):
-                    await self._apply_changes()
-                for tenant in self._tenants_to_start():
-                    await self._add(tenant)
+                if await asyncio.to_thread(joined.register.reload_if_changed):
+                    if joined.server is not None:
+                        await joined.server.reload()
+                    for tenant in set(self._opened) - set(joined.tenants):
+                        self._memories.remove(tenant)
+                        await self._running.pop(tenant).aclose()
+                        await self._opened.pop(tenant).aclose()
+                        log.info("tenant_closed", tenant=tenant)
+                now = asyncio.get_running_loop().time()
+                for tenant in set(joined.tenants) - set(self._running):
+                    if self._not_before.get(tenant, now) <= now:
+                        await self._add_tenant(tenant)
             except (Local2Error, OSError) as error:  # the previous entries stay in force
                 log.error("tenants_not_changed", reason=str(error))  # noqa: TRY400
 
-    async def _apply_changes(self) -> None:
-        if self._parts.joined.server is not None:
-            await self._parts.joined.server.reload()
-        now = set(self._parts.joined.tenants)
-        for tenant in set(self._opened) - now:
-            self._memories.remove(tenant)
-            await self._running.pop(tenant).aclose()
-            await self._opened.pop(tenant).aclose()
-            log.info("tenant_closed", tenant=tenant)
-
-    def _tenants_to_start(self) -> list[str]:
-        """Return the tenants that are not running yet and whose retry is due."""
-        now = asyncio.get_running_loop().time()
-        missing = set(self._parts.joined.tenants) - set(self._running)
-        return [tenant for tenant in missing if self._not_before.get(tenant, now) <= now]
-
-    async def _add(self, tenant: str) -> None:
+    async def _add_tenant(self, tenant: str) -> None:
         """Open and start a tenant; if that fails, schedule a retry, and do not delay the others.
 
         A retry helps, because an external server may get the tenant's account later.
         """
         try:
-            memory = await self._open(tenant)
+            memory = await self._open_memory(tenant)
             await deliver_turns(self._parts.joined.bus, tenant)
-            await self._start(memory)
+            await self._start_work(memory)
         except Local2Error as error:
             log.error("tenant_not_opened", tenant=tenant, reason=str(error))  # noqa: TRY400
             self._not_before[tenant] = asyncio.get_running_loop().time() + RETRY_DELAY
@@ -147,7 +128,7 @@ class Tenancy:
         else:
             log.info("tenant_opened", tenant=tenant)
 
-    async def _open(self, tenant: str) -> Memory:
+    async def _open_memory(self, tenant: str) -> Memory:
         parts = self._parts
         async with AsyncExitStack() as resources:
             ledger = await resources.enter_async_context(parts.ledgers.open(tenant))
@@ -172,7 +153,7 @@ class Tenancy:
         self._memories.add(memory)
         return memory
 
-    async def _start(self, memory: Memory) -> None:
+    async def _start_work(self, memory: Memory) -> None:
         async with AsyncExitStack() as resources:
             await in_background(
                 resources,
@@ -209,74 +190,3 @@ class Tenancy:
         await resources.enter_async_context(
             GeneratorAgent(bus, chat, self._parts.settings.generator)
         )
-
-
-@asynccontextmanager
-async def announcing(bus: Connection, tenant: str) -> AsyncIterator[Announce]:
-    """Yield a function that announces changes of a tenant's memory to the tenant.
-
-    It only queues them. They are published after the answer to the caller that made the change.
-    """
-    waiting: deque[tuple[str, MemoryChange]] = deque()
-    added = asyncio.Event()
-
-    def announce(subject: str, change: MemoryChange) -> None:
-        waiting.append((subject, change))
-        added.set()
-
-    async def publish() -> None:
-        while waiting:
-            subject, change = waiting.popleft()
-            try:
-                message = encode(seal(change, type="event", source="memory"))
-                await bus.publish(subject, message, tenant=tenant)
-            except Local2Error as error:
-                log.warning("changes_not_announced", count=len(waiting) + 1, reason=str(error))
-                waiting.clear()
-            if len(waiting) % ANNOUNCEMENTS_PER_PAUSE == 0:
-                await asyncio.sleep(0)
-
-    async def run() -> None:
-        while True:
-            await added.wait()
-            added.clear()
-            await asyncio.sleep(0)  # the answer leaves first
-            await publish()
-
-    try:
-        async with running_task(run(), "announcements"):
-            yield announce
-    finally:
-        await publish()
-
-
-class SharedTools(Participant):
-    """Forwards announcements of shared tools, and repeats them on request."""
-
-    def __init__(self, bus: Connection, shares: Shares) -> None:
-        super().__init__(bus, name=SHARED_TOOLS, description="Announces tools that tenants share.")
-        self._shares = shares
-        self._announced: dict[tuple[str, str], bytes] = {}
-        self.serve(subjects.TOOL_SCHEMA, self._pass_on)
-        self.serve(subjects.TOOL_SCHEMA_REQUEST, self._repeat)
-
-    async def _pass_on(self, message: BusMessage) -> None:
-        shares = self._shares(message.tenant)
-        if not shares:
-            return
-        try:
-            tool = read_schema(message.data).name
-        except BadRequestError:  # the tenant's own participants log that
-            return
-        if tool in shares:
-            self._announced[message.tenant, tool] = message.data
-            for other in shares[tool]:
-                await self.bus.publish(subjects.TOOL_SCHEMA, message.data, tenant=other)
-
-    async def _repeat(self, message: BusMessage) -> None:
-        for (owner, tool), schema in list(self._announced.items()):
-            if message.tenant in self._shares(owner).get(tool, ()):
-                if message.reply:
-                    await self.bus.answer(message, schema)
-                else:
-                    await self.bus.publish(subjects.TOOL_SCHEMA, schema, tenant=message.tenant)

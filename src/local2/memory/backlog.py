@@ -86,7 +86,7 @@ class Job(ABC):
 
 
 def is_out_of_reach(error: Exception) -> bool:
-    """Return whether an error is caused by a service that a job needs, not by the job's input."""
+    """Whether an error is caused by a service that a job needs, not by the job's input."""
     of_needs = (BusError, OverloadedError, StorageError, VectorError, ModelError)
     of_input = (ModelRefusedError, VectorFaultError)
     return isinstance(error, of_needs) and not isinstance(error, of_input)
@@ -174,7 +174,7 @@ class Runner:
             await _wait(self._urgent, left)
 
     def _seconds_until(self, due: datetime) -> float:
-        """Return the seconds until a time, limited in case the clock was set back."""
+        """How many seconds to wait for a time, limited in case the clock was set back."""
         return min(due - self._clock(), LONGEST_RETRY_DELAY).total_seconds()
 
     async def _do_all(self) -> None:
@@ -274,14 +274,14 @@ class Backlog:
         self._clock = clock
         self._runners: dict[TaskKind, Runner] = {}
 
-    def add(self, job: Job) -> Runner:
+    def add_job(self, job: Job) -> Runner:
         """Let a job take the tasks of its kinds; it starts with the next `run`."""
         runner = Runner(job, self._queue, self._clock)
         self._runners.update(dict.fromkeys(job.kinds, runner))
         return runner
 
-    def takes(self, kind: TaskKind) -> bool:
-        """Return whether any job takes such tasks; if not, none should be added."""
+    def handles(self, kind: TaskKind) -> bool:
+        """Whether any job takes such tasks; if not, none should be added."""
         return kind in self._runners
 
     def wake(self, *kinds: TaskKind, many: bool = False) -> None:

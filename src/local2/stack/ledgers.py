@@ -26,7 +26,7 @@ HAS_RECORDS = "SELECT 1 FROM record WHERE tenant = :tenant LIMIT 1"
 
 
 def ledger_path(settings: MemorySettings, tenant: str, key: ContentKey | None = None) -> Path:
-    """Return the path of a tenant's ledger: its own file if it has a key, else the shared one."""
+    """Where a tenant's ledger is: in its own file if it has a key, else in the shared one."""
     folder = settings.data_dir if key is None else _own_folder(settings, tenant)
     return folder / "ledger.sqlite3"
 
@@ -42,7 +42,7 @@ def configured_key(settings: MemorySettings) -> ContentKey | None:
 
 
 def content_keys(settings: Settings) -> KeyOf:
-    """Return a function that reads a tenant's key; without accounts, only the default tenant's."""
+    """Make a function that reads a tenant's key; without accounts, only the default tenant's."""
     accounts = settings.bus.accounts
 
     def key_of(tenant: str) -> ContentKey | None:
@@ -55,7 +55,7 @@ def content_keys(settings: Settings) -> KeyOf:
 
 
 def tenants_of(settings: Settings) -> list[str]:
-    """Return the default tenant, the tenants of the directory, and all others with a ledger.
+    """List the default tenant, the tenants of the directory, and all others with a ledger.
 
     Raises:
         ConfigError: The directory of tenants cannot be read.
@@ -94,7 +94,10 @@ class Ledgers:
             yield Ledger(await self._open_shared(tenant), tenant, self._quota)
             return
         path = ledger_path(self._settings, tenant, key)
-        _create_folder(path.parent)
+        try:
+            make_private(path.parent)
+        except OSError as error:
+            raise UnwritableError(path.parent, error) from error
         async with Database.open(path, SCHEMA, counted=COUNTED, key=key) as database:
             yield Ledger(database, tenant, self._quota)
 
@@ -108,7 +111,7 @@ class Ledgers:
                 await self._open_shared(tenant)
 
     async def find(self, tenant: str) -> Path | None:
-        """Return the path of a tenant's ledger; None if there is none yet.
+        """Find a tenant's ledger; None if there is none yet.
 
         Raises:
             DamagedError: It is missing although its count of commits exists.
@@ -118,7 +121,7 @@ class Ledgers:
         return path if has_content(path) else None
 
     async def _checked_key(self, tenant: str) -> ContentKey | None:
-        """Return the tenant's key, after checking that its ledger is not missing."""
+        """Read the tenant's key, after checking that its ledger is not missing."""
         key = await asyncio.to_thread(self._key_of, tenant)
         await asyncio.to_thread(refuse_a_missing_ledger, self._settings, tenant, key)
         return key
@@ -158,7 +161,14 @@ def refuse_a_missing_ledger(
     if has_content(path):
         return
     if key is not None:
-        _refuse_plain_content(settings, tenant)
+        # A new, empty encrypted ledger beside a plain one with records would look like data loss.
+        plain = ledger_path(settings, tenant)
+        if has_content(plain) and finds_any(plain, HAS_RECORDS, {"tenant": tenant}):
+            raise LedgerKeyError(
+                f"{plain} holds memories of the tenant {tenant} that are not encrypted.",
+                remedy="Without the key, run `local2 export`; move the data folder and "
+                f"{settings.chroma_path} away; with the key, run `local2 import`.",
+            )
     tally = Tally(path, COUNTED)
     collection = collection_name(settings.collection, tenant, "serving")
     if vectors := count_vectors(index, collection):
@@ -171,7 +181,7 @@ def refuse_a_missing_ledger(
 
 
 def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
-    """Return the configured key, after checking that it decrypts the existing ledger.
+    """Read the configured key, after checking that it decrypts the existing ledger.
 
     The check comes before the server starts: with a wrong key, the server would delete the streams
     that it cannot decrypt.
@@ -187,13 +197,6 @@ def usable_key(settings: MemorySettings, tenant: str) -> ContentKey | None:
     return key
 
 
-def _create_folder(folder: Path) -> None:
-    try:
-        make_private(folder)
-    except OSError as error:
-        raise UnwritableError(folder, error) from error
-
-
 def _own_folder(settings: MemorySettings, tenant: str) -> Path:
     return settings.data_dir / "tenants" / tenant
 
@@ -206,15 +209,4 @@ def _refuse_without_key(settings: MemorySettings, tenant: str) -> None:
             remedy="Set `content_key_file` in config/memory.yaml to the file of its key. If the "
             "key was deleted to erase the memory, also delete "
             f"{folder} and {settings.chroma_path}.",
-        )
-
-
-def _refuse_plain_content(settings: MemorySettings, tenant: str) -> None:
-    """Raise if a plain ledger has records: a new, empty encrypted one would look like data loss."""
-    plain = ledger_path(settings, tenant)
-    if has_content(plain) and finds_any(plain, HAS_RECORDS, {"tenant": tenant}):
-        raise LedgerKeyError(
-            f"{plain} holds memories of the tenant {tenant} that are not encrypted.",
-            remedy="Without the key, run `local2 export`; move the data folder and "
-            f"{settings.chroma_path} away; with the key, run `local2 import`.",
         )

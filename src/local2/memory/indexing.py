@@ -17,7 +17,7 @@ import structlog
 from local2.errors import IndexDamagedError, VectorError
 from local2.ledger.door import IndexedRecords
 from local2.ledger.records import Task, TaskKind
-from local2.memory.upkeep.backlog import Backlog, Job
+from local2.memory.backlog import Backlog, Job
 from local2.memory.vectors import (
     MAX_BATCHES,
     MIN_BATCH_RECORDS,
@@ -52,7 +52,7 @@ class Indexer(Job):
         """`patience`: maximum seconds that searches should wait for a starting worker."""
         self._records = records
         self._vectors = vectors
-        self._runner = backlog.add(self)
+        self._runner = backlog.add_job(self)
         self._worker: VectorStatus | None = None
         """The worker whose index has been compared with the ledger."""
         self._batch_records = MIN_BATCH_RECORDS
