@@ -79,6 +79,8 @@ def _later(
     record: Record, rows: Sequence[int], records: Mapping[int, Record]
 ) -> tuple[Record, ...]:
     """Return the later statements that still stand and say something else."""
+    if not rows:
+        return ()
     key = _content_key(record)
     found = (records[row] for row in rows if row in records)
     return tuple(one for one in found if _content_key(one) != key)

@@ -170,9 +170,10 @@ class Ranking:
     def _records_at(
         self, positions: list[int], scores: Array, later: LaterStatements
     ) -> Iterator[RankedRecord]:
-        shown = shown_scores(scores[positions]).round(4).tolist()
+        at = np.array(positions)
+        shown = shown_scores(scores[at]).round(4).tolist()
         names, shares = self.total.shares.keys(), self.total.shares.values()
-        summands = np.array([one[positions] for one in shares]).round(4).T.tolist()
+        summands = np.array([one[at] for one in shares]).round(4).T.tolist()
         for place, position in enumerate(positions):
             yield RankedRecord(
                 row=int(self.view.column["row"][position]),
