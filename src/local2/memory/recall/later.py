@@ -55,18 +55,21 @@ class LaterStatements:
         newer = self._is_newer(position)
         if not newer.any():
             return []
-        candidates = self._candidates[newer]
         toward = self._unit_vectors(np.array([position]))[0]
         mean, deviation = self._usual_cosines(position, toward)
-        closeness = (self._candidate_vectors[newer] @ toward - mean) / deviation
-        relevance = np.minimum(self._scores[candidates] / self._best_score, MAX_RELEVANCE)
+        closeness = (np.vecdot(self._candidate_vectors, toward) - mean) / deviation
+        relevance = self._relevance
+        may_be_later = newer & (closeness >= MIN_CLOSENESS) & (relevance >= MIN_RELEVANCE)
+        if not may_be_later.any():
+            return []
         known, found = self._stems_around(position), []
-        for index in np.flatnonzero((closeness >= MIN_CLOSENESS) & (relevance >= MIN_RELEVANCE)):
+        for index in np.flatnonzero(may_be_later).tolist():
+            candidate = int(self._candidates[index])
+            shared = self._stems_of(candidate) & known
             total = float(closeness[index]) + LATER_RELEVANCE * float(relevance[index])
-            shared = self._stems_of(int(candidates[index])) & known
             total += LATER_OVERLAP * sum(map(self._rarity, shared))
             if total >= MIN_LATER:
-                found.append((total, int(candidates[index])))
+                found.append((total, candidate))
         row = self._view.column["row"]
         return [int(row[later]) for _, later in sorted(found, reverse=True)[:MAX_LATER]]
 
@@ -75,7 +78,7 @@ class LaterStatements:
 
         A few statements do not show them, so some unrelated ones are assumed.
         """
-        cosines = (self._sample_vectors @ toward)[self._sample != position]
+        cosines = np.vecdot(self._sample_vectors, toward)[self._sample != position]
         count = LATER_ASSUMED + len(cosines)
         mean = (LATER_ASSUMED * ASSUMED_MEAN + float(cosines.sum())) / count
         squares = LATER_ASSUMED * (ASSUMED_DEVIATION**2 + (ASSUMED_MEAN - mean) ** 2)
@@ -85,8 +88,8 @@ class LaterStatements:
         """Return which candidates its speaker, or the one it replied to, stated later."""
         column, others = self._view.column, self._candidates
         principal = column["principal"][position]
-        partner = self._partners[position]
         if principal < 0 or column["machine"][position]:
+            partner = int(self._partners(np.array([position]))[0])
             principal = column["principal"][partner] if partner < self._view.size else -1
         same = (column["principal"][others] == principal) & (others != position)
         time, row = column["newness"], column["row"]
@@ -97,7 +100,7 @@ class LaterStatements:
 
     def _stems_around(self, position: int) -> frozenset[str]:
         """Return the stems of an item and of its partner."""
-        partner = int(self._partners[position])
+        partner = int(self._partners(np.array([position]))[0])
         own = self._stems_of(position)
         return own | self._stems_of(partner) if partner < self._view.size else own
 
@@ -116,8 +119,10 @@ class LaterStatements:
         return self._stems[position]
 
     @cached_property
-    def _best_score(self) -> float:
-        return max(float(self._scores[self._relevant].max(initial=0.0)), EPSILON)
+    def _relevance(self) -> Array:
+        """The candidates' scores, relative to the best score of all."""
+        best_score = max(float(self._scores[self._relevant].max(initial=0.0)), EPSILON)
+        return np.minimum(self._scores[self._candidates] / best_score, MAX_RELEVANCE)
 
     @cached_property
     def _statements(self) -> Positions:
@@ -146,24 +151,27 @@ class LaterStatements:
     def _sample_vectors(self) -> Floats:
         return self._unit_vectors(self._sample)
 
-    @cached_property
-    def _partners(self) -> Positions:
-        """The reply to a person's message, and what an assistant's message replies to."""
+    def _partners(self, positions: Positions) -> Positions:
+        """Return the replies to people's messages, and what assistants' messages reply to.
+
+        The view's size stands for none.
+        """
+        size = self._view.size
         if not self._view.neighbours:
-            return np.full(self._view.size, self._view.size, np.int64)
+            return np.full(len(positions), size, np.int64)
         before, after = self._view.neighbours[0]
-        machine = self._view.column["machine"]
-        partner = np.where(machine, before, after)
-        known = partner < self._view.size
-        other = np.append(machine, False)[partner] != machine
-        return np.where(known & other, partner, self._view.size)
+        is_machine = self._view.column["machine"]
+        partners = np.where(is_machine[positions], before[positions], after[positions])
+        known = partners < size
+        known[known] &= is_machine[partners[known]] != is_machine[positions[known]]
+        return np.where(known, partners, size)
 
     def _unit_vectors(self, positions: Positions) -> Floats:
         """Return the vectors of records, each with its partner's, of length 1."""
         vectors = self._view.vectors_at(positions)
-        partners = self._partners[positions]
+        partners = self._partners(positions)
         has = partners < self._view.size
         has[has] &= self._compared[partners[has]]
         vectors[has] += self._view.vectors_at(partners[has])
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / np.maximum(lengths, EPSILON), np.float32)
+        lengths = np.sqrt(np.vecdot(vectors, vectors))
+        return np.asarray(vectors / np.maximum(lengths, EPSILON)[:, None], np.float32)

@@ -341,9 +341,13 @@ def _linked(view: View, like: Likeness, hit: Flags) -> Choice[tuple[Flags, Array
         if view.size > MAX_LEADING
         else np.arange(view.size)
     )
-    leading = {int(view.column["row"][i]): float(likeness[i]) for i in best[likeness[best] > 0]}
+    best = best[likeness[best] > 0]
+    rows = view.column["row"][best].tolist()
+    related = (yield DetailRequest(related=rows)).related
+    if not related:
+        return np.zeros(view.size, bool), np.zeros(view.size)
+    leading = dict(zip(rows, likeness[best].tolist(), strict=True))
     linked = np.zeros((2, view.size))  # the best lead by a common name, and by a stated relation
-    related = (yield DetailRequest(related=list(leading))).related
     for row, others in related.items():
         for stated in (False, True):
             rows = [other.row for other in others if other.stated is stated]
