@@ -7,7 +7,7 @@ neighbours of a short message count as part of its meaning. A query that continu
 gets other weights than a question about one: it wants the latest messages of any author.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -96,8 +96,8 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its score, from 0 to 1, and the components of the score.
 
     `cosine`: of the record and the question, None if it has no comparable vector. `covered`: the
-    fraction of the question's words that it contains. `find_later`: returns the rows of later
-    statements about the same thing.
+    fraction of the question's words that it contains. `find_later`: returns for each row of the
+    same ranking the rows of later statements about the same thing.
     """
 
     row: int
@@ -106,7 +106,7 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     cosine: float | None
     covered: float
-    find_later: Callable[[], list[int]]
+    find_later: Callable[[Sequence[int]], list[list[int]]]
     mark: Mark = UNMARKED
 
 
@@ -182,7 +182,7 @@ class Ranking:
                 weight=float(self.total.weights[position]),
                 cosine=self.like.cosine_at(position),
                 covered=float(self.wording.covered[position]),
-                find_later=partial(later.later_than, position),
+                find_later=later.later_than,
                 mark=self.variants.marks.get(position, UNMARKED),
             )
 
