@@ -154,6 +154,7 @@ class Ranking:
         self.view, self.query, self.wording = found.view, draft.query, draft.wording
         self.min_score = min_score
         self.like = Likeness(found, draft.wording, draft.query)
+        self.repeated = repeats_question(draft.query, draft.wording, self.like)
         self.hit: Flags = self.like.hits(draft.wording, min_score) | draft.topics
         self.relevant = self.hit
         self.total = Total(draft.shares, draft.sums, draft.weights)
@@ -201,8 +202,7 @@ def _lower_echoes(ranking: Ranking) -> Choice[None]:
     """Put what was answered from memory below what it came from, and refusals last."""
     total = ranking.total
     echoes = Echoes(ranking.wording, total.sums, total.weights)
-    repeated = repeats_question(ranking.query, ranking.wording, ranking.like)
-    yield from echoes.demote(ranking.relevant, repeated)
+    yield from echoes.demote(ranking.relevant, ranking.repeated)
     total.add(echo=echoes.share)
     ranking.outdated = echoes.outdated
 
@@ -217,7 +217,7 @@ def _raise_replies(ranking: Ranking) -> Choice[None]:
     """Put replies above their questions."""
     scores = ranking.total.scores
     with_replies = yield from put_replies_first(
-        ranking.query, ranking.wording, ranking.like, scores, ranking.relevant
+        ranking.query, ranking.wording, ranking.repeated, scores, ranking.relevant
     )
     ranking.total.add_change("reply", scores, with_replies)
 
